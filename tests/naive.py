@@ -1,0 +1,463 @@
+"""Naive reference: the same mathematics as the package, in plain NumPy loops over tokens.
+
+Slow on purpose, and short enough to be checked by eye against FORMULAS 0, 1, 2, 7 and 9.
+The contract tests compare the fast code with it.
+
+Conventions: `x` is (n, d); `w` is (n,), positive, of sum 1; `s` is (n,), positions in [0, 1]. Under
+`causal=True` token i sees token j iff `s[j] <= s[i]`; without `s`, token i (from 0) is at (i+1)/n.
+Attention matrices hold `P_ij = w_j k(x_i, x_j)`, zero where j is hidden from i, and `Gamma_i = sum_j P_ij V x_j`.
+"""
+
+import math
+
+import numpy as np
+
+# ---------------------------------------------------------------- small pieces
+
+
+def sees(i, j, n, causal, s):
+    """Whether token i sees token j: always, or iff s_j <= s_i."""
+    if not causal:
+        return True
+    if s is None:
+        s = [(k + 1) / n for k in range(n)]
+    return bool(s[j] <= s[i])
+
+
+def unit(y):
+    """N(y) = y / |y|."""
+    length = math.sqrt(float(y @ y))
+    if length == 0.0:
+        raise ValueError("the zero vector has no direction")
+    return y / length
+
+
+def units(x):
+    """N applied to each token."""
+    return np.array([unit(y) for y in np.asarray(x, dtype=float)])
+
+
+def tangent(x, y):
+    """P_x y = y - <x, y> x, for one token x and one vector y."""
+    return y - float(x @ y) * x
+
+
+def attend(P, x, V):
+    """Gamma_i = sum_j P_ij V x_j."""
+    x, V = np.asarray(x, dtype=float), np.asarray(V, dtype=float)
+    n = len(x)
+    gamma = np.zeros((n, V.shape[0]))
+    for i in range(n):
+        for j in range(n):
+            gamma[i] += P[i, j] * (V @ x[j])
+    return gamma
+
+
+def scores(x, A):
+    """S_ij = <A x_i, x_j>."""
+    x, A = np.asarray(x, dtype=float), np.asarray(A, dtype=float)
+    n = len(x)
+    S = np.zeros((n, n))
+    for i in range(n):
+        query = A @ x[i]
+        for j in range(n):
+            S[i, j] = float(query @ x[j])
+    return S
+
+
+def l2_scores(x, Q, K):
+    """S_ij = -|Q x_i - K x_j|^2."""
+    x, Q, K = (np.asarray(a, dtype=float) for a in (x, Q, K))
+    n = len(x)
+    S = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            gap = Q @ x[i] - K @ x[j]
+            S[i, j] = -float(gap @ gap)
+    return S
+
+
+def normalized_rows(S, w, causal, s):
+    """P_ij = w_j e^{S_ij} / sum_l w_l e^{S_il}, l over what i sees."""
+    n = len(S)
+    P = np.zeros((n, n))
+    for i in range(n):
+        visible = [j for j in range(n) if sees(i, j, n, causal, s)]
+        top = max(S[i, j] for j in visible)
+        Z = sum(w[j] * math.exp(S[i, j] - top) for j in visible)
+        for j in visible:
+            P[i, j] = w[j] * math.exp(S[i, j] - top) / Z
+    return P
+
+
+def plain_rows(S, w, kernel, causal, s):
+    """P_ij = w_j kernel(S_ij) over what i sees; rows do not sum to 1, and nothing is renormalised."""
+    n = len(S)
+    P = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            if sees(i, j, n, causal, s):
+                P[i, j] = w[j] * kernel(S[i, j])
+    return P
+
+
+# ---------------------------------------------------------------- attention kernels: matrices P
+
+
+def softmax_matrix(x, w, A, causal=False, s=None):
+    """P_ij = w_j e^{<A x_i, x_j>} / sum_l w_l e^{<A x_i, x_l>}."""
+    return normalized_rows(scores(x, A), w, causal, s)
+
+
+def l2_matrix(x, w, Q, K, causal=False, s=None):
+    """P_ij = w_j e^{-|Q x_i - K x_j|^2} / sum_l w_l e^{-|Q x_i - K x_l|^2}."""
+    return normalized_rows(l2_scores(x, Q, K), w, causal, s)
+
+
+def unnormalized_matrix(x, w, A, causal=False, s=None):
+    """P_ij = w_j e^{<A x_i, x_j>}."""
+    return plain_rows(scores(x, A), w, math.exp, causal, s)
+
+
+def linear_matrix(x, w, A, causal=False, s=None):
+    """P_ij = w_j <A x_i, x_j>."""
+    return plain_rows(scores(x, A), w, lambda a: a, causal, s)
+
+
+def relu_matrix(x, w, A, causal=False, s=None):
+    """P_ij = w_j max(0, <A x_i, x_j>)."""
+    return plain_rows(scores(x, A), w, lambda a: max(0.0, a), causal, s)
+
+
+def sigmoid_matrix(x, w, A, causal=False, s=None):
+    """P_ij = w_j / (1 + e^{-<A x_i, x_j>})."""
+
+    def logistic(a):
+        if a >= 0.0:
+            return 1.0 / (1.0 + math.exp(-a))
+        return math.exp(a) / (1.0 + math.exp(a))
+
+    return plain_rows(scores(x, A), w, logistic, causal, s)
+
+
+def hardmax_matrix(x, w, A, causal=False, s=None, rule="self", tie=1e-9):
+    """P_ij = w_j / sum_{l in C_i} w_l for j in C_i = argmax_j <A x_i, x_j>, else 0.
+
+    rule "self": over every visible j, i included. rule "others": only over visible j with x_j != x_i;
+    if there is none, C_i = {i}. Scores within tie (1 + |max|) of the maximum are tied; tokens with
+    |x_j - x_i| <= tie (1 + |x_i|) are at the same place.
+    """
+    if rule not in ("self", "others"):
+        raise ValueError(f"rule is {rule!r}; it must be 'self' or 'others'")
+    x = np.asarray(x, dtype=float)
+    n = len(x)
+    S = scores(x, A)
+    P = np.zeros((n, n))
+    for i in range(n):
+        candidates = []
+        for j in range(n):
+            if not sees(i, j, n, causal, s):
+                continue
+            gap = x[j] - x[i]
+            same_place = math.sqrt(gap @ gap) <= tie * (1.0 + math.sqrt(x[i] @ x[i]))
+            if rule == "others" and same_place:
+                continue
+            candidates.append(j)
+        if not candidates:
+            P[i, i] = 1.0
+            continue
+        top = max(S[i, j] for j in candidates)
+        tied = [j for j in candidates if S[i, j] >= top - tie * (1.0 + abs(top))]
+        mass = sum(w[j] for j in tied)
+        for j in tied:
+            P[i, j] = w[j] / mass
+    return P
+
+
+def sinkhorn_matrix(x, w, A, tol=1e-15, patience=50, max_sweeps=200_000):
+    """P_ij = w_j k_ij, k_ij = e^{<A x_i, x_j> + f_i + g_j}, with sum_j w_j k_ij = 1 = sum_i w_i k_ij.
+
+    Rows and columns are normalised in turn (in logarithms) until the marginal error is below `tol`,
+    or has not fallen for `patience` sweeps: it is then at the level of rounding.
+    """
+    S = scores(x, A)
+    n = len(S)
+
+    def minus_log_sum(terms):
+        """-log sum_j w_j e^{terms_j}."""
+        top = max(terms)
+        return -top - math.log(sum(w[j] * math.exp(terms[j] - top) for j in range(n)))
+
+    f, g = [0.0] * n, [0.0] * n
+    best, best_f, best_g, stalled = math.inf, f, g, 0
+    for _ in range(max_sweeps):
+        g = [minus_log_sum([S[i, j] + f[i] for i in range(n)]) for j in range(n)]
+        f = [minus_log_sum([S[i, j] + g[j] for j in range(n)]) for i in range(n)]
+        # The rows are right now; the columns say how far the limit is.
+        error = max(abs(sum(w[i] * math.exp(S[i, j] + f[i] + g[j]) for i in range(n)) - 1.0) for j in range(n))
+        if error < best:
+            best, best_f, best_g, stalled = error, f, g, 0
+        else:
+            stalled += 1
+        if best < tol or stalled >= patience:
+            break
+    if best > 1e-12:
+        raise RuntimeError(f"Sinkhorn stopped at a marginal error of {best:.1e}")
+    P = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            P[i, j] = w[j] * math.exp(S[i, j] + best_f[i] + best_g[j])
+    return P
+
+
+# ---------------------------------------------------------------- attention kernels: maps Gamma
+
+
+def softmax(x, w, A, V, causal=False, s=None):
+    """Gamma_i = sum_j w_j e^{<A x_i, x_j>} V x_j / sum_j w_j e^{<A x_i, x_j>}."""
+    return attend(softmax_matrix(x, w, A, causal, s), x, V)
+
+
+def l2(x, w, Q, K, V, causal=False, s=None):
+    """Gamma_i = sum_j w_j e^{-|Q x_i - K x_j|^2} V x_j / sum_j w_j e^{-|Q x_i - K x_j|^2}."""
+    return attend(l2_matrix(x, w, Q, K, causal, s), x, V)
+
+
+def sinkhorn(x, w, A, V):
+    """Gamma_i = sum_j w_j k_ij V x_j, k the doubly normalised e^{<A x_i, x_j>} (never causal)."""
+    return attend(sinkhorn_matrix(x, w, A), x, V)
+
+
+def unnormalized(x, w, A, V, causal=False, s=None):
+    """Gamma_i = sum_j w_j e^{<A x_i, x_j>} V x_j."""
+    return attend(unnormalized_matrix(x, w, A, causal, s), x, V)
+
+
+def linear(x, w, A, V, causal=False, s=None):
+    """Gamma_i = sum_j w_j <A x_i, x_j> V x_j."""
+    return attend(linear_matrix(x, w, A, causal, s), x, V)
+
+
+def relu(x, w, A, V, causal=False, s=None):
+    """Gamma_i = sum_j w_j max(0, <A x_i, x_j>) V x_j."""
+    return attend(relu_matrix(x, w, A, causal, s), x, V)
+
+
+def sigmoid(x, w, A, V, causal=False, s=None):
+    """Gamma_i = sum_j w_j V x_j / (1 + e^{-<A x_i, x_j>})."""
+    return attend(sigmoid_matrix(x, w, A, causal, s), x, V)
+
+
+def hardmax(x, w, A, V, causal=False, s=None, rule="self", tie=1e-9):
+    """Gamma_i = the w-weighted mean of V x_j over C_i = argmax_j <A x_i, x_j> (see hardmax_matrix)."""
+    return attend(hardmax_matrix(x, w, A, causal, s, rule, tie), x, V)
+
+
+def multi_head(gammas, outputs):
+    """Gamma_i = sum_h W_h Gamma^(h)_i, from the heads' results (n, d_h) and their output maps W_h (d, d_h)."""
+    if len(gammas) != len(outputs):
+        raise ValueError(f"{len(gammas)} heads but {len(outputs)} output maps")
+    total = np.zeros((len(gammas[0]), np.asarray(outputs[0]).shape[0]))
+    for gamma, W in zip(gammas, outputs):
+        for i in range(len(gamma)):
+            total[i] += np.asarray(W, dtype=float) @ gamma[i]
+    return total
+
+
+def mlp(x, W1, b1, W2, b2, activation):
+    """W2 sigma(W1 x_i + b1) + b2, token by token; `activation` maps a number to a number."""
+    rows = []
+    for y in np.asarray(x, dtype=float):
+        hidden = np.array([float(activation(a)) for a in W1 @ y + b1])
+        rows.append(W2 @ hidden + b2)
+    return np.array(rows)
+
+
+# ---------------------------------------------------------------- norms
+
+NORMS = ("none", "post", "pre", "peri", "mix", "ngpt", "sqrt")
+
+
+def _check(norm_name):
+    if norm_name not in NORMS:
+        raise ValueError(f"norm_name is {norm_name!r}; it must be one of {NORMS}")
+
+
+def _at(alpha, t):
+    """alpha(t), for a number or a function of t."""
+    return float(alpha(t)) if callable(alpha) else float(alpha)
+
+
+def reads(norm_name, t, x, tau=None, alpha=1.0):
+    """What the sublayers of the flow read: x, or x/|x| (pre, peri, and mix once t > tau)."""
+    _check(norm_name)
+    if norm_name == "mix":
+        norm_name = "post" if t <= tau else "pre"
+    if norm_name in ("pre", "peri"):
+        return units(x)
+    return np.array(x, dtype=float)
+
+
+def velocity(norm_name, t, x, drifts, tau=None, alpha=1.0):
+    """dx/dt in R^d, from one drift A^(k) a sublayer, each evaluated at `reads(norm_name, t, x)`.
+
+    none, pre: sum_k A^(k).   post: P_x sum_k A^(k).   sqrt: P_x sum_k A^(k) / sqrt(t+1).
+    peri: sum_k N(A^(k)).     ngpt: alpha(t) P_x sum_k N(A^(k)).     mix: post for t <= tau, then pre.
+    """
+    _check(norm_name)
+    if norm_name == "mix":
+        norm_name = "post" if t <= tau else "pre"
+    x = np.asarray(x, dtype=float)
+    v = np.zeros_like(x)
+    for i in range(len(x)):
+        for drift in drifts:
+            a = np.asarray(drift, dtype=float)[i]
+            if norm_name in ("none", "pre"):
+                v[i] += a
+            elif norm_name == "post":
+                v[i] += tangent(x[i], a)
+            elif norm_name == "sqrt":
+                v[i] += tangent(x[i], a) / math.sqrt(t + 1.0)
+            elif norm_name == "peri":
+                v[i] += unit(a)
+            elif norm_name == "ngpt":
+                v[i] += _at(alpha, t) * tangent(x[i], unit(a))
+    return v
+
+
+def layer(norm_name, t, x, sublayers, h, tau=None, alpha=1.0):
+    """One discrete layer of step h from time t. Sublayers act in turn, each with its own norm:
+
+    none: x + h A(x).        post: N(x + h A(x)).              sqrt: N(x + h A(x) / sqrt(t+1)).
+    pre:  x + h A(Nx).       peri: x + h N(A(Nx)).             ngpt: N(x + h alpha(t) N(A(x))).
+    mix:  post while t < tau, then pre.
+    """
+    _check(norm_name)
+    if norm_name == "mix":
+        norm_name = "post" if t < tau else "pre"
+    x = np.array(x, dtype=float)
+    for sublayer in sublayers:
+        if norm_name == "none":
+            x = x + h * np.asarray(sublayer(x))
+        elif norm_name == "post":
+            x = units(x + h * np.asarray(sublayer(x)))
+        elif norm_name == "sqrt":
+            x = units(x + h * np.asarray(sublayer(x)) / math.sqrt(t + 1.0))
+        elif norm_name == "pre":
+            x = x + h * np.asarray(sublayer(units(x)))
+        elif norm_name == "peri":
+            x = x + h * units(sublayer(units(x)))
+        elif norm_name == "ngpt":
+            x = units(x + h * _at(alpha, t) * units(sublayer(x)))
+    return x
+
+
+# ---------------------------------------------------------------- rescaled tokens z = e^{-tV} x
+
+
+def rescaled(t, z, w, P_at, V):
+    """z_i' = sum_j P_ij V (z_j - z_i), P = P_at(x, w) at x = e^{tV} z; the rows of P must sum to 1."""
+    from scipy.linalg import expm
+
+    z, V = np.asarray(z, dtype=float), np.asarray(V, dtype=float)
+    n = len(z)
+    forward = expm(t * V)
+    P = P_at(np.array([forward @ y for y in z]), w)
+    v = np.zeros_like(z)
+    for i in range(n):
+        for j in range(n):
+            v[i] += P[i, j] * (V @ (z[j] - z[i]))
+    return v
+
+
+def rescaled_general(t, z, w, gamma_at, V):
+    """z_i' = e^{-tV} Gamma_i - V z_i, Gamma = gamma_at(x, w) at x = e^{tV} z; for any kernel."""
+    from scipy.linalg import expm
+
+    z, V = np.asarray(z, dtype=float), np.asarray(V, dtype=float)
+    forward, back = expm(t * V), expm(-t * V)
+    gamma = gamma_at(np.array([forward @ y for y in z]), w)
+    return np.array([back @ gamma[i] - V @ z[i] for i in range(len(z))])
+
+
+# ---------------------------------------------------------------- observables
+
+
+def energy(x, w, beta):
+    """E_beta = (1 / 2 beta) sum_ij w_i w_j e^{beta <x_i, x_j>}."""
+    total = 0.0
+    for i in range(len(x)):
+        for j in range(len(x)):
+            total += w[i] * w[j] * math.exp(beta * float(x[i] @ x[j]))
+    return total / (2.0 * beta)
+
+
+def energy_without_constant(x, w, beta):
+    """E_beta - 1/(2 beta) = (1/2) sum_ij w_i w_j expm1(beta <x_i, x_j>) / beta, finite at beta = 0 too."""
+    total = 0.0
+    for i in range(len(x)):
+        for j in range(len(x)):
+            a = float(x[i] @ x[j])
+            total += w[i] * w[j] * (a if beta == 0 else math.expm1(beta * a) / beta)
+    return total / 2.0
+
+
+def normalized_energy(x, w, beta):
+    """Ebar = sum_ij w_i w_j e^{beta (<x_i, x_j> - 1)}."""
+    total = 0.0
+    for i in range(len(x)):
+        for j in range(len(x)):
+            total += w[i] * w[j] * math.exp(beta * (float(x[i] @ x[j]) - 1.0))
+    return total
+
+
+def order_parameter(x, w):
+    """|sum_i w_i x_i|."""
+    mean = np.zeros(np.asarray(x).shape[1])
+    for i in range(len(x)):
+        mean += w[i] * x[i]
+    return math.sqrt(float(mean @ mean))
+
+
+def clusters(x, tol, metric="sphere"):
+    """Labels 0, 1, ... (by first appearance) of the connected components of "closer than the tolerance".
+
+    metric "sphere": cosine >= 1 - tol, that is |N x_i - N x_j| <= sqrt(2 tol). metric "euclidean":
+    |x_i - x_j| <= tol. A component whose diameter exceeds the tolerance is split into single tokens.
+    """
+    if metric == "sphere":
+        x, reach = units(x), math.sqrt(2.0 * tol)
+    elif metric == "euclidean":
+        x, reach = np.asarray(x, dtype=float), tol
+    else:
+        raise ValueError(f"metric is {metric!r}; it must be 'sphere' or 'euclidean'")
+    n = len(x)
+
+    def distance(i, j):
+        gap = x[i] - x[j]
+        return math.sqrt(float(gap @ gap))
+
+    parent = list(range(n))
+
+    def root(i):
+        while parent[i] != i:
+            i = parent[i]
+        return i
+
+    for i in range(n):
+        for j in range(i):
+            if distance(i, j) <= reach:
+                parent[root(i)] = root(j)
+
+    components = {}
+    for i in range(n):
+        components.setdefault(root(i), []).append(i)
+    groups = []
+    for members in components.values():
+        diameter = max(distance(i, j) for i in members for j in members)
+        groups += [members] if diameter <= reach else [[i] for i in members]
+
+    labels = np.full(n, -1)
+    for label, members in enumerate(sorted(groups)):
+        labels[members] = label
+    return labels

@@ -1,0 +1,92 @@
+"""tokenfield: the dynamics of tokens in deep Transformers — simulate, predict, measure.
+
+Names are imported when first used, so that `import tokenfield` (and the command line's `--help`) stay quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from . import _jax as _jax
+
+if TYPE_CHECKING:
+    from .attention import L2 as L2
+    from .attention import Hardmax as Hardmax
+    from .attention import Linear as Linear
+    from .attention import MultiHead as MultiHead
+    from .attention import ReLU as ReLU
+    from .attention import Sigmoid as Sigmoid
+    from .attention import Sinkhorn as Sinkhorn
+    from .attention import Softmax as Softmax
+    from .attention import Unnormalized as Unnormalized
+    from .flows import NoClosedEquation as NoClosedEquation
+    from .mlp import MLP as MLP
+    from .normalization import NGPT as NGPT
+    from .normalization import MixLN as MixLN
+    from .normalization import NoNorm as NoNorm
+    from .normalization import PeriLN as PeriLN
+    from .normalization import PostLN as PostLN
+    from .normalization import PreLN as PreLN
+    from .normalization import Rescaled as Rescaled
+    from .normalization import SqrtScaling as SqrtScaling
+    from .observables import at_most_clusters as at_most_clusters
+    from .observables import attention_matrix as attention_matrix
+    from .observables import clusters as clusters
+    from .observables import effective_rank as effective_rank
+    from .observables import energy as energy
+    from .observables import energy_settled as energy_settled
+    from .observables import mean_cosine as mean_cosine
+    from .observables import normalized_energy as normalized_energy
+    from .observables import one_cluster as one_cluster
+    from .observables import order_above as order_above
+    from .observables import order_parameter as order_parameter
+    from .observables import pairwise_cosines as pairwise_cosines
+    from .observables import wasserstein as wasserstein
+    from .results import Event as Event
+    from .results import Trajectory as Trajectory
+    from .results import load as load
+    from .solve import SolverError as SolverError
+    from .solve import layers as layers
+    from .solve import simulate as simulate
+    from .states import Tokens as Tokens
+    from .states import circle_tokens as circle_tokens
+    from .states import equiangular_tokens as equiangular_tokens
+    from .states import gaussian_tokens as gaussian_tokens
+    from .states import hemisphere as hemisphere
+    from .states import separated_clusters as separated_clusters
+    from .states import uniform_sphere as uniform_sphere
+    from .transformer import Transformer as Transformer
+
+_HOMES = {
+    "attention": "Softmax L2 Sinkhorn Unnormalized Linear ReLU Sigmoid Hardmax MultiHead",
+    "normalization": "NoNorm Rescaled PostLN PreLN PeriLN MixLN NGPT SqrtScaling",
+    "mlp": "MLP",
+    "transformer": "Transformer",
+    "states": "Tokens uniform_sphere gaussian_tokens hemisphere equiangular_tokens separated_clusters circle_tokens",
+    "flows": "NoClosedEquation",
+    "solve": "simulate layers SolverError",
+    "results": "Trajectory Event load",
+    "observables": "energy normalized_energy order_parameter mean_cosine pairwise_cosines clusters effective_rank "
+    "wasserstein attention_matrix one_cluster at_most_clusters order_above energy_settled",
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
+_PACKAGES = ("theory", "plotting", "atlas")
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("tokenfield")
+    if name in _HOME:
+        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _PACKAGES:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module 'tokenfield' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_PACKAGES, "__version__"])

@@ -1,0 +1,62 @@
+"""Input checks. Every message names the argument, what came and what is allowed."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+
+def is_concrete(*values: Any) -> bool:
+    """False inside jit, vmap or grad, where values cannot be looked at."""
+    return not any(isinstance(value, jax.core.Tracer) for value in values)
+
+
+def as_float(name: str, value: Any, ndim: int | tuple[int, ...] | None = None) -> Array:
+    """`value` as a float64 array (float32 stays) of the allowed number of axes, finite."""
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}") from error
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        if not (jnp.issubdtype(array.dtype, jnp.integer) or array.dtype == bool):
+            raise ValueError(f"{name} must be real, got dtype {array.dtype}")
+        array = array.astype(jnp.float64)
+    allowed = (ndim,) if isinstance(ndim, int) else ndim
+    if allowed is not None and array.ndim not in allowed:
+        shapes = " or ".join({0: "a number", 1: "a vector", 2: "a matrix"}[k] for k in allowed)
+        raise ValueError(f"{name} must be {shapes}, got shape {array.shape}")
+    if is_concrete(array) and not bool(jnp.isfinite(array).all()):
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(array)))[0])
+        place = f" at index {where}" if where else ""
+        raise ValueError(f"{name} must be finite, got {np.asarray(array)[where]}{place}")
+    return array
+
+
+def parameter(name: str, value: Any, ndim: int | tuple[int, ...]) -> Array | Callable | None:
+    """A model parameter: None, an array, or a function of time (left as it is)."""
+    if value is None or callable(value):
+        return value
+    return as_float(name, value, ndim)
+
+
+def positive(name: str, value: Any, *, or_zero: bool = False) -> float:
+    """`value` as a finite float that is > 0 (or >= 0)."""
+    bound = ">= 0" if or_zero else "> 0"
+    try:
+        number = float(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a number {bound}, got {value!r}") from error
+    if not math.isfinite(number) or number < 0 or (number == 0 and not or_zero):
+        raise ValueError(f"{name} must be finite and {bound}, got {value!r}")
+    return number
+
+
+def count(name: str, value: Any, least: int = 1) -> int:
+    """`value` as an integer of at least `least`."""
+    if isinstance(value, bool) or int(value) != value or value < least:
+        raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
+    return int(value)

@@ -1,0 +1,63 @@
+"""What a claim is: a statement of the literature, with what is predicted and what is measured."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Check(NamedTuple):
+    """One number (or fact) predicted and measured.
+
+    `printed=True` marks a statement tested in the form in which it was printed although that form is wrong:
+    it is expected to fail, and is shown as such beside the corrected one.
+    """
+
+    what: str
+    predicted: str
+    measured: str
+    tolerance: str
+    holds: bool
+    printed: bool = False
+
+
+class Evidence(NamedTuple):
+    """What running a claim gives: checks, and a figure where one helps."""
+
+    checks: tuple[Check, ...]
+    figure: "Figure | None" = None
+    caption: str = ""
+
+
+class Claim(NamedTuple):
+    """A claim. `measure(quick)` runs the experiment; quick keeps it to a few seconds."""
+
+    id: str
+    section: str
+    title: str
+    statement: str
+    source: str
+    measure: Callable[[bool], Evidence]
+
+
+def close(what: str, predicted: float, measured: float, *, rtol: float = 0.0, atol: float = 0.0) -> Check:
+    """`|measured - predicted| <= atol + rtol |predicted|`."""
+    allowed = atol + rtol * abs(predicted)
+    tolerance = f"± {allowed:.2g}" if not rtol else f"± {rtol:.1g} relative" if not atol else f"± {allowed:.2g}"
+    return Check(what, f"{predicted:.8g}", f"{measured:.8g}", tolerance, bool(abs(measured - predicted) <= allowed))
+
+
+def at_most(what: str, bound: float, measured: float, *, printed: bool = False) -> Check:
+    """`measured <= bound`."""
+    return Check(what, f"≤ {bound:.6g}", f"{measured:.6g}", "none", bool(measured <= bound), printed)
+
+
+def at_least(what: str, bound: float, measured: float, *, printed: bool = False) -> Check:
+    """`measured >= bound`."""
+    return Check(what, f"≥ {bound:.6g}", f"{measured:.6g}", "none", bool(measured >= bound), printed)
+
+
+def equal(what: str, predicted: object, measured: object, *, printed: bool = False) -> Check:
+    """The two are the same."""
+    return Check(what, str(predicted), str(measured), "exact", bool(predicted == measured), printed)

@@ -1,0 +1,1 @@
+"""The claims, one a file; each file ends with a `CLAIM`."""

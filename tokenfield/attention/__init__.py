@@ -1,0 +1,14 @@
+"""Attention kernels, one a file, behind one abstract class."""
+
+from .base import AbstractAttention as AbstractAttention
+from .base import AbstractHead as AbstractHead
+from .base import AbstractPairwise as AbstractPairwise
+from .hardmax import Hardmax as Hardmax
+from .l2 import L2 as L2
+from .linear import Linear as Linear
+from .multi_head import MultiHead as MultiHead
+from .relu import ReLU as ReLU
+from .sigmoid import Sigmoid as Sigmoid
+from .sinkhorn import Sinkhorn as Sinkhorn
+from .softmax import Softmax as Softmax
+from .unnormalized import Unnormalized as Unnormalized

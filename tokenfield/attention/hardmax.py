@@ -1,0 +1,60 @@
+"""Hardmax attention: softmax at infinite beta."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from .._check import positive
+from .base import AbstractHead
+from .parameters import Bilinear, ValueMap
+from .sums import divide, map_rows, row_max, visible_weights
+
+
+class Hardmax(AbstractHead):
+    """Hardmax attention: the mean over `C_i = argmax_j <A x_i, x_j>`, ties sharing by weight (FORMULAS §9).
+
+    Args:
+        rule: "self" lets a token attend to itself (a leader has C_i = {i}); "others" leaves out every token
+            at the same *place*, `|x_j - x_i| <= tie (1 + |x_i|)` (a token that sees no other place attends to itself).
+        tie: scores within `tie * (1 + |max|)` of the largest count as equal to it.
+        A, Q, K, V, causal: as in `Softmax`; the scale of A does not matter.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.Hardmax(A=[[1.0, 0.0], [0.0, 2.0]], rule="others")
+    """
+
+    score: Bilinear
+    value: ValueMap
+    causal: bool = eqx.field(static=True)
+    rule: str = eqx.field(static=True)
+    tie: float = eqx.field(static=True)
+    stochastic: ClassVar[bool] = True
+
+    def __init__(self, *, A=None, Q=None, K=None, V=None, causal=False, rule="self", tie=1e-9):
+        if rule not in ("self", "others"):
+            raise ValueError(f'rule must be "self" or "others", got {rule!r}')
+        self.score = Bilinear(None, A, Q, K)
+        self.value = ValueMap(V)
+        self.causal = bool(causal)
+        self.rule = rule
+        self.tie = positive("tie", tie, or_zero=True)
+
+    def average(self, t, x, w, positions, values, unit=False):
+        q, k, _ = self.score.factors(t, x)
+
+        def rows(q, position, x_rows):
+            s = q @ k.T
+            seen = visible_weights(w, positions, position if self.causal else None)
+            seen = jnp.broadcast_to(seen, s.shape)
+            if self.rule == "others":
+                reach = self.tie * (1 + jnp.linalg.norm(x_rows, axis=-1, keepdims=True))
+                apart = jnp.square(x_rows[:, None, :] - x).sum(-1) > reach**2
+                alone = ~(apart & (seen > 0)).any(-1, keepdims=True)
+                seen = jnp.where(apart | alone, seen, 0)
+            top = row_max(s, seen > 0)
+            c = jnp.where(s >= top - self.tie * (1 + jnp.abs(top)), seen, 0)
+            return divide(c @ values, c.sum(-1, keepdims=True))
+
+        return map_rows(rows, x.shape[0], x.shape[0], q, positions, x)

@@ -1,0 +1,29 @@
+"""L2 attention."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+
+from .base import AbstractPairwise
+from .parameters import SquaredDistance, ValueMap
+
+
+class L2(AbstractPairwise):
+    """L2 attention, `k(x, y) = e^{-beta|Qx-Ky|^2} / ∫ e^{-beta|Qx-Ky'|^2} dmu(y')` (FORMULAS §1; Kim et al. 2021).
+
+    Q and K default to the identity and beta to 1. On the unit sphere `L2(beta=b)` is `Softmax(beta=2 b)`.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.L2(Q=[[1.0, 0.0]], K=[[0.0, 1.0]])
+    """
+
+    stochastic: ClassVar[bool] = True
+
+    def __init__(self, beta=None, *, Q=None, K=None, V=None, causal=False):
+        self.score = SquaredDistance(beta, Q, K)
+        self.value = ValueMap(V)
+        self.causal = bool(causal)
+
+    def phi(self, s):
+        return jnp.exp(s)

@@ -1,0 +1,21 @@
+"""Linear attention."""
+
+from typing import ClassVar
+
+from .base import AbstractPairwise
+
+
+class Linear(AbstractPairwise):
+    """Linear attention, `k(x, y) = <Ax, y>`, so `Gamma_mu(x) = V M A x` with `M = ∫ y y^T dmu` (FORMULAS §1).
+
+    Without a norm it can blow up in finite time.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.Linear(beta=1.0)
+    """
+
+    stochastic: ClassVar[bool] = False
+
+    def phi(self, s):
+        return s

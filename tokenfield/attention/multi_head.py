@@ -1,0 +1,68 @@
+"""Several heads at once."""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .base import AbstractAttention, AbstractHead
+from .parameters import ValueMap
+
+
+class MultiHead(AbstractAttention):
+    """`Gamma = sum_h W_h Gamma^{(h)}` over heads of any kind (FORMULAS §1).
+
+    Concatenate-then-mix is this with W_h the blocks of columns of one output matrix.
+
+    Args:
+        heads: the heads; head h maps R^d to R^{d_h} through its own V.
+        outputs: output maps W_h of shape (d, d_h), numbers or None (the identity); one for each head.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.MultiHead([tkf.Softmax(beta=1.0), tkf.Softmax(beta=9.0)], outputs=[0.5, 0.5])
+    """
+
+    parts: tuple[AbstractHead, ...]
+    outputs: tuple[ValueMap, ...]
+
+    def __init__(self, heads: Sequence[AbstractHead], outputs: Sequence[Array | float | None] | None = None):
+        heads = tuple(heads)
+        if not heads or not all(isinstance(head, AbstractHead) for head in heads):
+            raise ValueError(f"heads must be a non-empty list of attention heads, got {heads!r}")
+        outputs = (None,) * len(heads) if outputs is None else tuple(outputs)
+        if len(outputs) != len(heads):
+            raise ValueError(f"outputs must have one entry for each of the {len(heads)} heads, got {len(outputs)}")
+        self.parts = heads
+        self.outputs = tuple(ValueMap(W) for W in outputs)
+
+    def __call__(self, t, x, w, positions, unit=False) -> Float[Array, "n d"]:
+        unit_exponent = self.log_unit
+        out = jnp.zeros_like(x)
+        for head, W in zip(self.parts, self.outputs, strict=True):
+            scale = jnp.exp(head.log_unit - unit_exponent).astype(x.dtype)
+            out += scale * W(t, head(t, x, w, positions, unit))
+        return out
+
+    @property
+    def heads(self):
+        return self.parts
+
+    @property
+    def isotropic(self):
+        return all(part.isotropic for part in self.parts) and all(W.isotropic for W in self.outputs)
+
+    @property
+    def log_unit(self):
+        return jnp.stack([head.log_unit for head in self.parts]).max()
+
+    def check(self, d):
+        for index, (head, W) in enumerate(zip(self.parts, self.outputs, strict=True)):
+            head.check(d)
+            V = head.value.V
+            width = d if V is None or callable(V) or V.ndim == 0 else V.shape[0]
+            given = width if W.V is None or callable(W.V) or W.V.ndim == 0 else W.V.shape
+            if given not in (d, (d, width)):
+                raise ValueError(
+                    f"outputs[{index}] must have shape ({d}, {width}) to bring head {index} back to R^{d}, got {given}"
+                )

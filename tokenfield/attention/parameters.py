@@ -1,0 +1,173 @@
+"""The parameters of attention: scores s(x, y) and value maps V, each constant or a function of time."""
+
+import abc
+from collections.abc import Callable
+from typing import TypeAlias
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._check import is_concrete, parameter
+
+Parameter: TypeAlias = Array | Callable | None
+
+
+def at(value: Parameter, t: Float[Array, ""], like: Array) -> Array:
+    """A parameter at time t, in the precision of `like`."""
+    return jnp.asarray(value(t) if callable(value) else value, like.dtype)
+
+
+class AbstractScore(eqx.Module):
+    """A score that factors: `s(x_i, x_j) = <q_i, k_j> + bias_j` up to a constant in each row."""
+
+    @abc.abstractmethod
+    def factors(
+        self, t: Float[Array, ""], x: Float[Array, "n d"]
+    ) -> tuple[Float[Array, "n k"], Float[Array, "n k"], Float[Array, " n"] | None]:
+        """Queries q, keys k and the bias (None where it is zero)."""
+
+    @abc.abstractmethod
+    def sharpness(self, t: Float[Array, ""], like: Array) -> Array:
+        """b such that two *unit* vectors of cosine c score `b c` up to a constant in each row (isotropic only)."""
+
+    def check(self, d: int) -> None:
+        """The shapes of A, Q, K against the dimension of the tokens."""
+        for name in ("A", "Q", "K"):
+            value = getattr(self, name, None)
+            if value is None or callable(value):
+                continue
+            if value.shape[1] != d or (name == "A" and value.shape[0] != d):
+                wanted = f"({d}, {d})" if name == "A" else f"(k, {d})"
+                raise ValueError(f"{name} must have shape {wanted} for tokens in R^{d}, got {value.shape}")
+
+
+class Bilinear(AbstractScore):
+    """`s(x, y) = factor <A x, y>`, with `A` given, or `A = beta I`, or `A = beta K^T Q` (FORMULAS §0)."""
+
+    beta: Parameter
+    A: Parameter
+    Q: Parameter
+    K: Parameter
+    factor: Array
+
+    def __init__(self, beta=None, A=None, Q=None, K=None):
+        if A is not None and (Q is not None or K is not None):
+            raise ValueError("give A or the pair Q, K, not both: A = K^T Q")
+        if A is not None and beta is not None:
+            raise ValueError("give beta or A, not both: beta is shorthand for A = beta I")
+        check_pair(Q, K)
+        if beta is None and A is None:
+            beta = 1.0
+        self.beta = parameter("beta", beta, 0)
+        self.A = parameter("A", A, 2)
+        self.Q = parameter("Q", Q, 2)
+        self.K = parameter("K", K, 2)
+        self.factor = jnp.ones(())
+
+    @property
+    def isotropic(self) -> bool:
+        return self.A is None and self.Q is None
+
+    @property
+    def autonomous(self) -> bool:
+        return not any(callable(p) for p in (self.beta, self.A, self.Q, self.K))
+
+    def factors(self, t, x):
+        if self.A is not None:
+            return self.factor.astype(x.dtype) * (x @ at(self.A, t, x).T), x, None
+        beta = self.sharpness(t, x)
+        if self.Q is None:
+            return beta * x, x, None
+        return beta * (x @ at(self.Q, t, x).T), x @ at(self.K, t, x).T, None
+
+    def sharpness(self, t, like):
+        return self.factor.astype(like.dtype) * at(self.beta, t, like)
+
+    def matrix(self, t: Float[Array, ""], d: int) -> Float[Array, "d d"]:
+        """A itself: `s(x, y) = <A x, y>`."""
+        q, k, _ = self.factors(t, jnp.eye(d))
+        return k @ q.T if self.A is None else q.T
+
+    def symmetric(self) -> bool:
+        """True when A is known to be symmetric and constant."""
+        if self.isotropic:
+            return True
+        if not self.autonomous or not is_concrete(self.A, self.Q, self.K):
+            return False
+        A = self.matrix(jnp.zeros(()), (self.A if self.Q is None else self.Q).shape[1])
+        return bool(jnp.abs(A - A.T).max() <= 1e-14 * jnp.abs(A).max())
+
+
+class SquaredDistance(AbstractScore):
+    """`s(x, y) = -factor beta |Q x - K y|^2`; without Q, K they are the identity."""
+
+    beta: Parameter
+    Q: Parameter
+    K: Parameter
+    factor: Array
+
+    def __init__(self, beta=None, Q=None, K=None):
+        check_pair(Q, K)
+        self.beta = parameter("beta", 1.0 if beta is None else beta, 0)
+        self.Q = parameter("Q", Q, 2)
+        self.K = parameter("K", K, 2)
+        self.factor = jnp.ones(())
+
+    @property
+    def isotropic(self) -> bool:
+        return self.Q is None
+
+    @property
+    def autonomous(self) -> bool:
+        return not any(callable(p) for p in (self.beta, self.Q, self.K))
+
+    def factors(self, t, x):
+        # -|q|^2 is the same along a row, so the normalised kernel does not see it.
+        beta = self.sharpness(t, x) / 2
+        q = x if self.Q is None else x @ at(self.Q, t, x).T
+        k = x if self.K is None else x @ at(self.K, t, x).T
+        return 2 * beta * q, k, -beta * (k * k).sum(-1)
+
+    def sharpness(self, t, like):
+        return 2 * self.factor.astype(like.dtype) * at(self.beta, t, like)
+
+
+def check_pair(Q: Parameter, K: Parameter) -> None:
+    """Q and K come together and map to the same space."""
+    if (Q is None) != (K is None):
+        raise ValueError(f"Q and K go together, got only {'K' if Q is None else 'Q'}")
+    if Q is None or callable(Q) or callable(K):
+        return
+    if jnp.shape(Q)[:1] != jnp.shape(K)[:1]:
+        raise ValueError(f"Q and K must have the same number of rows, got shapes {jnp.shape(Q)} and {jnp.shape(K)}")
+
+
+class ValueMap(eqx.Module):
+    """`y -> V y`: the identity (None), a scalar multiple of it, or a matrix."""
+
+    V: Parameter
+
+    def __init__(self, V=None):
+        self.V = parameter("V", V, (0, 2))
+
+    @property
+    def isotropic(self) -> bool:
+        return self.V is None or (not callable(self.V) and self.V.ndim == 0)
+
+    @property
+    def autonomous(self) -> bool:
+        return not callable(self.V)
+
+    def __call__(self, t: Float[Array, ""], y: Float[Array, "n d"]) -> Float[Array, "n dv"]:
+        if self.V is None:
+            return y
+        V = at(self.V, t, y)
+        return V * y if V.ndim == 0 else y @ V.T
+
+    def matrix(self, t: Float[Array, ""], d: int) -> Float[Array, "dv d"]:
+        return self(t, jnp.eye(d)).T
+
+    def check(self, d: int) -> None:
+        if self.V is not None and not callable(self.V) and self.V.ndim == 2 and self.V.shape[1] != d:
+            raise ValueError(f"V must have shape (dv, {d}) for tokens in R^{d}, got {self.V.shape}")

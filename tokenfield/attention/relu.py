@@ -1,0 +1,21 @@
+"""ReLU attention."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+
+from .base import AbstractPairwise
+
+
+class ReLU(AbstractPairwise):
+    """ReLU attention, `k(x, y) = max(0, <Ax, y>)` (FORMULAS §1). Without a norm it can blow up in finite time.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.ReLU(beta=1.0)
+    """
+
+    stochastic: ClassVar[bool] = False
+
+    def phi(self, s):
+        return jnp.maximum(s, 0)

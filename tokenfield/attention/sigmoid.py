@@ -1,0 +1,23 @@
+"""Sigmoid attention."""
+
+from typing import ClassVar
+
+import jax
+
+from .base import AbstractPairwise
+
+
+class Sigmoid(AbstractPairwise):
+    """Sigmoid attention, `k(x, y) = 1 / (1 + e^{-<Ax,y>})` (FORMULAS §1).
+
+    As `k <= 1`, a probability measure supported in the ball of radius R has `|Gamma| <= |V| R`: it never blows up.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.Sigmoid(beta=1.0)
+    """
+
+    stochastic: ClassVar[bool] = False
+
+    def phi(self, s):
+        return jax.nn.sigmoid(s)

@@ -1,0 +1,28 @@
+"""Softmax attention."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+
+from .base import AbstractPairwise
+
+
+class Softmax(AbstractPairwise):
+    """Softmax attention, `k(x, y) = e^{<Ax,y>} / ∫ e^{<Ax,y'>} dmu(y')` (FORMULAS §1; Vaswani et al. 2017).
+
+    Args:
+        beta: inverse temperature: shorthand for `A = beta I`; multiplies `K^T Q` when Q, K are given.
+        A: (d, d) score matrix, an array or a function of time.
+        Q, K: (k, d) query and key maps instead of A = K^T Q.
+        V: value map: None for the identity, a number v for v I, a (d, d) matrix, or a function of time.
+        causal: token i attends only to tokens j <= i (positions `tau <= s` when the state has positions).
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.Softmax(beta=9.0), tkf.Softmax(A=[[0.0, 1.0], [-1.0, 0.0]], V=-1.0)
+    """
+
+    stochastic: ClassVar[bool] = True
+
+    def phi(self, s):
+        return jnp.exp(s)

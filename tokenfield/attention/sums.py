@@ -1,0 +1,49 @@
+"""Sums `sum_j c_ij values_j` over all pairs of tokens, in blocks: memory O(n * block), never n x n."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+BLOCK_ENTRIES = 1 << 18  # scores held at once: 2 MB in double precision, within a core's cache
+
+
+def map_rows(body: Callable, n: int, width: int, *arrays: Array) -> Array:
+    """`body(*rows)` for blocks of rows of `arrays`, joined: as `body(*arrays)`, in less memory.
+
+    Args:
+        body: takes a block of b rows of each array and returns (b, ...).
+        n: number of rows.
+        width: numbers that `body` holds at once for one row.
+    """
+    block = max(16, BLOCK_ENTRIES // width)
+    if n <= block:
+        return body(*arrays)
+    blocks = -(-n // block)
+    block = -(-n // blocks)
+    padded = [jnp.pad(a, [(0, blocks * block - n)] + [(0, 0)] * (a.ndim - 1), mode="edge") for a in arrays]
+    cut = [a.reshape(blocks, block, *a.shape[1:]) for a in padded]
+    out = jax.lax.map(lambda rows: body(*rows), tuple(cut))
+    return out.reshape(blocks * block, *out.shape[2:])[:n]
+
+
+def visible_weights(
+    w: Float[Array, " n"], positions: Float[Array, " n"] | None, rows: Float[Array, " b"] | None
+) -> Float[Array, "b n"] | Float[Array, " n"]:
+    """The weights that each row sees: all of them, or those at positions `tau <= s` under a causal mask."""
+    if positions is None or rows is None:
+        return w
+    return jnp.where(positions[None, :] <= rows[:, None], w[None, :], 0)
+
+
+def row_max(s: Float[Array, "b n"], seen: Bool[Array, "b n"]) -> Float[Array, "b 1"]:
+    """The largest visible entry of each row (0 for a row that sees nothing)."""
+    top = jnp.max(jnp.where(seen, s, -jnp.inf), -1, keepdims=True)
+    return jnp.where(jnp.isfinite(top), top, 0)
+
+
+def divide(numerator: Array, denominator: Array) -> Array:
+    """`numerator / denominator`, and 0 where the denominator is 0."""
+    safe = jnp.where(denominator > 0, denominator, 1)
+    return jnp.where(denominator > 0, numerator / safe, 0)

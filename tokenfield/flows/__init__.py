@@ -1,0 +1,8 @@
+"""How a Transformer moves each kind of state. Importing this registers them all."""
+
+from . import tokens as tokens
+from .base import AbstractFlow as AbstractFlow
+from .base import NoClosedEquation as NoClosedEquation
+from .base import Segment as Segment
+from .base import prepare as prepare
+from .base import segments as segments

@@ -1,0 +1,78 @@
+"""What a solver sees of a model and a state: a flow. And the table of which states close under which models."""
+
+import abc
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+Y = PyTree[Array]
+
+
+class NoClosedEquation(ValueError):
+    """The chosen state has no closed equation under the chosen model."""
+
+
+class AbstractFlow(eqx.Module):
+    """`y' = velocity(t, y)` on a space with its own retraction and its own measure of error."""
+
+    @abc.abstractmethod
+    def pack(self, state: Any) -> Y:
+        """The unknowns that stand for a state."""
+
+    @abc.abstractmethod
+    def unpack(self, y: Y) -> Any:
+        """The state that the unknowns stand for."""
+
+    @abc.abstractmethod
+    def velocity(self, t: Float[Array, ""], y: Y) -> Y:
+        """The right side."""
+
+    @abc.abstractmethod
+    def retract(self, y: Y) -> Y:
+        """The nearest point of the space, taken at the end of each step (the identity in R^d)."""
+
+    @abc.abstractmethod
+    def error_size(self, error: Y, y0: Y, y1: Y, rtol: float, atol: float) -> Float[Array, ""]:
+        """The size of a step's error, 1 being what the tolerances allow."""
+
+    @property
+    @abc.abstractmethod
+    def log_time_unit(self) -> Array:
+        """Time runs in units of `exp(log_time_unit)`; 0 means plain time."""
+
+
+class Segment(eqx.Module):
+    """A flow that is smooth up to the time `until`."""
+
+    until: float = eqx.field(static=True)
+    flow: AbstractFlow
+
+
+def largest_ratio(error: Float[Array, "n d"], y0: Array, y1: Array, rtol: float, atol: float) -> Float[Array, ""]:
+    """`max_i |error_i| / (atol + rtol |y_i|)` with Euclidean lengths of rows: unlike a componentwise rule, it does
+    not change under rotations."""
+    length = lambda a: jnp.linalg.norm(a, axis=-1)  # noqa: E731
+    return jnp.max(length(error) / (atol + rtol * jnp.maximum(length(y0), length(y1))))
+
+
+@singledispatch
+def segments(state: Any, model: Any) -> tuple[Segment, ...]:
+    """The smooth flows, one after another in time, by which `model` moves a state like `state`.
+
+    Registered once for each kind of state, in the file of that state's flow.
+    """
+    raise NoClosedEquation(f"no flow is known for a state of type {type(state).__name__}; known: {known_states()}")
+
+
+@singledispatch
+def prepare(state: Any, model: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
+    """An equivalent, smaller problem, where there is one: `(state, model, lift)`; `lift` brings results back."""
+    return state, model, lambda saved: saved
+
+
+def known_states() -> str:
+    return ", ".join(sorted(kind.__name__ for kind in segments.registry if kind is not object))

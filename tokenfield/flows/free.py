@@ -1,0 +1,34 @@
+"""The free flow of tokens in R^d."""
+
+from jaxtyping import Array, Float
+
+from ..states import Tokens
+from ..transformer import Transformer
+from .base import AbstractFlow, largest_ratio
+
+
+class FreeFlow(AbstractFlow):
+    """`x' = Gamma_mu(x) (+ MLP(x))` in R^d (FORMULAS §2)."""
+
+    model: Transformer
+    weights: Float[Array, " n"]
+    positions: Float[Array, " n"]
+
+    def pack(self, state):
+        return state.x
+
+    def unpack(self, y):
+        return Tokens(y, self.weights, self.positions)
+
+    def velocity(self, t, y):
+        return sum(sublayer(y) for sublayer in self.model.sublayers(t, self.weights, self.positions))
+
+    def retract(self, y):
+        return y
+
+    def error_size(self, error, y0, y1, rtol, atol):
+        return largest_ratio(error, y0, y1, rtol, atol)
+
+    @property
+    def log_time_unit(self):
+        return -self.model.attention.log_unit

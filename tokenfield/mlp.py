@@ -1,0 +1,51 @@
+"""The token-wise multilayer perceptron."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ._check import as_float
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"tanh": jnp.tanh, "relu": jax.nn.relu, "gelu": jax.nn.gelu}
+
+
+class MLP(eqx.Module):
+    """`x -> W_2 sigma(W_1 x + b_1) + b_2`, token by token (FORMULAS §2).
+
+    Args:
+        W1, b1: (m, d) and (m,); W2, b2: (d, m) and (d,). Biases default to 0.
+        activation: "tanh", "relu" or "gelu".
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.MLP(W1=[[1.0, 0.0]], W2=[[0.1], [0.2]], activation="tanh")
+    """
+
+    W1: Float[Array, "m d"]
+    b1: Float[Array, " m"]
+    W2: Float[Array, "d m"]
+    b2: Float[Array, " d"]
+    activation: str = eqx.field(static=True)
+
+    def __init__(self, W1, W2, b1=None, b2=None, activation="tanh"):
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
+        self.W1, self.W2 = as_float("W1", W1, 2), as_float("W2", W2, 2)
+        if self.W1.shape != self.W2.shape[::-1]:
+            raise ValueError(f"W1 and W2 must have shapes (m, d) and (d, m), got {self.W1.shape} and {self.W2.shape}")
+        m, d = self.W1.shape
+        self.b1 = jnp.zeros(m) if b1 is None else as_float("b1", b1, 1)
+        self.b2 = jnp.zeros(d) if b2 is None else as_float("b2", b2, 1)
+        if self.b1.shape != (m,) or self.b2.shape != (d,):
+            raise ValueError(f"b1 and b2 must have lengths {m} and {d}, got {self.b1.shape[0]} and {self.b2.shape[0]}")
+        self.activation = activation
+
+    def __call__(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        return ACTIVATIONS[self.activation](x @ self.W1.T + self.b1) @ self.W2.T + self.b2
+
+    def check(self, d: int) -> None:
+        if self.W1.shape[1] != d:
+            raise ValueError(f"W1 must have shape (m, {d}) for tokens in R^{d}, got {self.W1.shape}")

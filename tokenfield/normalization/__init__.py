@@ -1,0 +1,12 @@
+"""Normalization rules, one a file: speed factor, radial equation, discrete layer."""
+
+from .base import AbstractNorm as AbstractNorm
+from .base import AbstractSphereNorm as AbstractSphereNorm
+from .mix_ln import MixLN as MixLN
+from .ngpt import NGPT as NGPT
+from .no_norm import NoNorm as NoNorm
+from .peri_ln import PeriLN as PeriLN
+from .post_ln import PostLN as PostLN
+from .pre_ln import PreLN as PreLN
+from .rescaled import Rescaled as Rescaled
+from .sqrt_scaling import SqrtScaling as SqrtScaling

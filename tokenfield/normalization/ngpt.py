@@ -1,0 +1,41 @@
+"""nGPT: move a given angle towards the sublayer's direction."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._check import parameter
+from .base import AbstractSphereNorm, inverse, unit
+
+
+class NGPT(AbstractSphereNorm):
+    """nGPT, `x <- N(x + h alpha N(A(x)))`: `theta' = alpha P A / |A|` on the unit sphere (FORMULAS §7).
+
+    Args:
+        alpha: the rate, a number or a function of time.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.NGPT(alpha=0.5)
+    """
+
+    alpha: Array | Callable
+    radial: ClassVar[bool] = False
+    scale_free: ClassVar[bool] = True
+
+    def __init__(self, alpha=1.0):
+        self.alpha = parameter("alpha", alpha, 0)
+
+    def rate(self, t):
+        return self.alpha(t) if callable(self.alpha) else self.alpha
+
+    def speed(self, t, r, inner, length):
+        return self.rate(t) * inverse(length)
+
+    def growth(self, t, r, inner, length):
+        return jnp.zeros_like(r)
+
+    def layer(self, t, x, sublayer, h):
+        return unit(x + h * self.rate(t) * unit(sublayer(x)))

@@ -1,0 +1,15 @@
+"""No normalization: the free flow."""
+
+from .base import AbstractNorm
+
+
+class NoNorm(AbstractNorm):
+    """The free flow in R^d, `x' = Gamma_mu(x)`; layer `x <- x + h A(x)` (FORMULAS §2).
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.NoNorm())
+    """
+
+    def layer(self, t, x, sublayer, h):
+        return x + h * sublayer(x)

@@ -1,0 +1,43 @@
+"""Peri-LN: normalise what the sublayer reads and what it writes."""
+
+from typing import ClassVar
+
+from .base import AbstractSphereNorm, Gain, inverse, unit
+
+
+class PeriLN(AbstractSphereNorm):
+    """Peri-layer normalization, `x <- x + h N(A(N x))` (FORMULAS §7; Kim et al., arXiv 2502.02732).
+
+    `theta' = P A / (r |A|)`, `r' = <theta, A> / |A|`. A token's length is its radius r. With a gain g, sublayers
+    read `g ⊙ theta sqrt(d)`. Each sublayer's output is normalised by itself.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.Transformer(tkf.Softmax(beta=2.0), norm=tkf.PeriLN())
+    """
+
+    gain: Gain
+    radial: ClassVar[bool] = True
+    scale_free: ClassVar[bool] = True
+
+    def __init__(self, gain=None):
+        self.gain = Gain(gain)
+
+    def speed(self, t, r, inner, length):
+        return inverse(length) / r
+
+    def growth(self, t, r, inner, length):
+        return inner * inverse(length)
+
+    def layer(self, t, x, sublayer, h):
+        return x + h * unit(sublayer(self.reads(unit(x))))
+
+    def reads(self, theta):
+        return self.gain(theta)
+
+    @property
+    def isotropic(self):
+        return self.gain.g is None
+
+    def check(self, d):
+        self.gain.check(d)

@@ -1,0 +1,56 @@
+"""Post-LN: normalise after adding."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+
+from .base import AbstractSphereNorm, Gain, unit
+
+
+class PostLN(AbstractSphereNorm):
+    """Post-layer normalization, `x <- N(x + h A(x))`: tokens on the unit sphere, `theta' = P A` (FORMULAS §2, §7).
+
+    With a gain g the norm is `x -> g ⊙ (x/|x|) sqrt(d)`. If all entries of g are equal, tokens live on the sphere
+    of radius `R = g sqrt(d)` and the flow is `x' = P A(x)`. If they differ, the layer with h = 0 is not the
+    identity: there is no flow, and only `layers` runs it.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.PostLN(), tkf.PostLN(gain=[1.0, 0.5, 2.0])
+    """
+
+    gain: Gain
+    radial: ClassVar[bool] = False
+
+    def __init__(self, gain=None):
+        self.gain = Gain(gain)
+
+    def speed(self, t, r, inner, length):
+        return 1 / r
+
+    def growth(self, t, r, inner, length):
+        return jnp.zeros_like(r)
+
+    def layer(self, t, x, sublayer, h):
+        return self.gain(unit(x + h * sublayer(x)))
+
+    @property
+    def isotropic(self):
+        return self.gain.g is None
+
+    def radius(self, d):
+        return jnp.linalg.norm(self.gain(jnp.ones((1, d)) / d**0.5)) if self.gain.uniform else None
+
+    def reads(self, theta):
+        return self.gain(theta)
+
+    def check(self, d):
+        self.gain.check(d)
+
+    def segments(self):
+        if not self.gain.uniform or (self.gain.g is not None and bool((self.gain.g < 0).any())):
+            raise ValueError(
+                "gain with unequal or negative entries has no continuous flow under PostLN (the layer with h = 0 is not the "
+                "identity): use layers(...), or PreLN(gain=...)"
+            )
+        return super().segments()

@@ -1,0 +1,41 @@
+"""Pre-LN: normalise what the sublayer reads."""
+
+from typing import ClassVar
+
+from .base import AbstractSphereNorm, Gain, unit
+
+
+class PreLN(AbstractSphereNorm):
+    """Pre-layer normalization, `x <- x + h A(N x)`: `theta' = P A / r`, `r' = <theta, A>` (FORMULAS §7).
+
+    A token's length is its radius r. With a gain g, sublayers read `g ⊙ theta sqrt(d)`.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.Transformer(tkf.Softmax(beta=2.0), norm=tkf.PreLN())
+    """
+
+    gain: Gain
+    radial: ClassVar[bool] = True
+
+    def __init__(self, gain=None):
+        self.gain = Gain(gain)
+
+    def speed(self, t, r, inner, length):
+        return 1 / r
+
+    def growth(self, t, r, inner, length):
+        return inner
+
+    def layer(self, t, x, sublayer, h):
+        return x + h * sublayer(self.reads(unit(x)))
+
+    def reads(self, theta):
+        return self.gain(theta)
+
+    @property
+    def isotropic(self):
+        return self.gain.g is None
+
+    def check(self, d):
+        self.gain.check(d)

@@ -1,0 +1,27 @@
+"""Depth scaling by 1/sqrt(t + 1)."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+
+from .base import AbstractSphereNorm, unit
+
+
+class SqrtScaling(AbstractSphereNorm):
+    """Post-LN with outputs scaled down with depth, `theta' = P A / sqrt(t+1)` (FORMULAS §7).
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.Transformer(tkf.Softmax(beta=2.0), norm=tkf.SqrtScaling())
+    """
+
+    radial: ClassVar[bool] = False
+
+    def speed(self, t, r, inner, length):
+        return 1 / jnp.sqrt(t + 1)
+
+    def growth(self, t, r, inner, length):
+        return jnp.zeros_like(r)
+
+    def layer(self, t, x, sublayer, h):
+        return unit(x + h * sublayer(x) / jnp.sqrt(t + 1))

@@ -1,0 +1,110 @@
+"""Clusters: connected components that have collapsed."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._check import positive
+from ..states import Tokens
+
+
+class Clusters(NamedTuple):
+    """A partition of the tokens.
+
+    Attributes:
+        labels: (n,) the cluster of each token, 0 the largest.
+        sizes: (k,) tokens in each cluster, largest first.
+        masses: (k,) weight of each cluster.
+        centres: (k, d) weighted mean of each cluster (of length 1 under the cosine metric).
+        loose: tokens that belong to a connected component wider than the tolerance; each counts as a cluster alone.
+    """
+
+    labels: np.ndarray
+    sizes: np.ndarray
+    masses: np.ndarray
+    centres: np.ndarray
+    loose: int
+
+    @property
+    def count(self) -> int:
+        """Number of clusters."""
+        return len(self.sizes)
+
+
+def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters:
+    """Connected components of "closer than tol" whose *diameter* is within tol too.
+
+    A component that is connected but wider (a ring of evenly spread tokens, say) has not collapsed: its tokens
+    count one by one. Unlike the rank of a thresholded matrix, this cannot merge or split by rounding.
+
+    Args:
+        tol: two tokens touch when `cosine >= 1 - tol` ("cosine") or `|x_i - x_j| <= tol` ("distance").
+        metric: "cosine" compares directions, "distance" points of R^d; "auto" takes the cosine when all tokens
+            have length 1.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.clusters(tkf.separated_clusters(60, 3, k=4, spread=0.001, seed=0)).sizes
+    """
+    tol = positive("tol", tol)
+    if metric == "auto":
+        metric = "cosine" if state.on_sphere() else "distance"
+    if metric not in ("cosine", "distance"):
+        raise ValueError(f'metric must be "auto", "cosine" or "distance", got {metric!r}')
+    points, reach = np.asarray(state.x), tol
+    if metric == "cosine":
+        # 1 - cos = |a - b|^2 / 2 for unit vectors; the chord has full relative accuracy.
+        points, reach = points / np.linalg.norm(points, axis=1, keepdims=True), np.sqrt(2 * tol)
+    components = connected_components(points, reach)
+    wide = [len(c) > 1 and not within(points[c], reach) for c in components]
+    groups = []
+    for members, is_wide in zip(components, wide, strict=True):
+        groups += [members[k : k + 1] for k in range(len(members))] if is_wide else [members]
+    groups.sort(key=lambda members: (-len(members), members[0]))
+    labels = np.empty(state.n, int)
+    for k, members in enumerate(groups):
+        labels[members] = k
+    weights = np.asarray(state.weights)
+    masses = np.array([weights[m].sum() for m in groups])
+    centres = np.array([_centre(points[m], weights[m]) for m in groups])
+    if metric == "cosine":
+        centres /= np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), np.finfo(float).tiny)
+    loose = sum(len(c) for c, is_wide in zip(components, wide, strict=True) if is_wide)
+    return Clusters(labels, np.array([len(m) for m in groups]), masses, centres, loose)
+
+
+def connected_components(points: np.ndarray, reach: float) -> list[np.ndarray]:
+    """Components of the graph "at most `reach` apart", by flooding; memory O(n)."""
+    rest, components = np.arange(len(points)), []
+    while len(rest):
+        members, frontier, rest = [rest[:1]], rest[:1], rest[1:]
+        while len(frontier) and len(rest):
+            near = np.zeros(len(rest), bool)
+            for i in frontier:
+                todo = ~near
+                near[todo] = _distances(points[rest[todo]], points[i]) <= reach
+                if near.all():
+                    break
+            frontier, rest = rest[near], rest[~near]
+            members.append(frontier)
+        components.append(np.sort(np.concatenate(members)))
+    return components
+
+
+def within(points: np.ndarray, reach: float) -> bool:
+    """True when the diameter of the points is at most `reach`."""
+    radius = _distances(points, points[0]).max()
+    if radius <= reach / 2:
+        return True
+    if radius > reach:
+        return False
+    return all(_distances(points[i + 1 :], points[i]).max(initial=0) <= reach for i in range(len(points)))
+
+
+def _distances(points: np.ndarray, point: np.ndarray) -> np.ndarray:
+    difference = points - point
+    return np.sqrt(np.einsum("ij,ij->i", difference, difference))
+
+
+def _centre(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    return np.average(points, axis=0, weights=weights if weights.sum() > 0 else None)

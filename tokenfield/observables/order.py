@@ -1,0 +1,48 @@
+"""How aligned the tokens are."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..normalization.base import unit
+from ..states import Tokens
+
+MOST_TOKENS = 4096
+
+
+def order_parameter(state: Tokens) -> float:
+    """`|∫ x/|x| dmu|`, the length of the mean direction: 1 for one cluster, 0 for balanced tokens (FORMULAS §10).
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.order_parameter(tkf.uniform_sphere(64, 3, seed=0))
+    """
+    return float(jnp.linalg.norm(state.weights @ unit(state.x)))
+
+
+def mean_cosine(state: Tokens) -> float:
+    """The mean of `<x_i,x_j>/(|x_i||x_j|)` over pairs i ≠ j, weighted by `w_i w_j`.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.mean_cosine(tkf.equiangular_tokens(rho=0.3, n=8))
+    """
+    w, self_weight = state.weights, float(state.weights @ state.weights)
+    if self_weight >= 1:
+        raise ValueError("mean_cosine needs at least two tokens of positive weight")
+    lengths = jnp.linalg.norm(unit(state.x), axis=1)
+    return float((jnp.sum((w @ unit(state.x)) ** 2) - (w * w) @ lengths**2) / (1 - self_weight))
+
+
+def pairwise_cosines(state: Tokens) -> np.ndarray:
+    """All cosines `<x_i,x_j>/(|x_i||x_j|)`, i < j, as one vector of length n(n-1)/2.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.pairwise_cosines(tkf.equiangular_tokens(rho=0.3, n=4))
+    """
+    if state.n > MOST_TOKENS:
+        raise ValueError(
+            f"pairwise_cosines holds all pairs and takes at most {MOST_TOKENS} tokens, got {state.n}: take a subset"
+        )
+    theta = np.asarray(unit(state.x))
+    return np.clip((theta @ theta.T)[np.triu_indices(state.n, 1)], -1, 1)

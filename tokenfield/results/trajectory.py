@@ -1,0 +1,148 @@
+"""What a run gives back."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+FORMAT = "tokenfield-trajectory-1"
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """Something that happened at a moment: a stop rule that held, a blow-up."""
+
+    kind: str
+    time: float
+    detail: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class Trajectory:
+    """States of the measure over time, with everything that made them.
+
+    Built by `simulate`, `layers` and `load`; the dataset holds it all.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
+        >>> traj = tkf.simulate(model, tkf.uniform_sphere(64, 3, seed=0), t1=5.0)
+        >>> traj.final, traj.times[-1], traj.dataset
+    """
+
+    def __init__(self, dataset: "xarray.Dataset"):
+        self.dataset = dataset
+
+    @property
+    def times(self) -> np.ndarray:
+        """The times of the states, in the units that `time_unit` says."""
+        return self.dataset["time"].values
+
+    @property
+    def log_time_unit(self) -> float:
+        """Logarithm of the unit of time (0: plain time)."""
+        return float(self.dataset.attrs["log_time_unit"])
+
+    @property
+    def time_unit(self) -> str:
+        """The unit of time in words."""
+        return "1" if self.log_time_unit == 0 else f"exp({self.log_time_unit:g})"
+
+    @property
+    def states(self) -> list[Any]:
+        """The state at each of `times`."""
+        return [self.state(k) for k in range(len(self.times))]
+
+    @property
+    def final(self) -> Any:
+        """The last state."""
+        return self.state(-1)
+
+    def state(self, index: int) -> Any:
+        """The state at `times[index]`."""
+        from .datasets import state_at
+
+        return state_at(self.dataset, index)
+
+    @property
+    def events(self) -> list[Event]:
+        """What happened on the way."""
+        return [Event(**event) for event in json.loads(self.dataset.attrs["events"])]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Model, tolerances and method, as plain data."""
+        return json.loads(self.dataset.attrs["config"])
+
+    def save(self, path: str | os.PathLike, overwrite: bool = False) -> Path:
+        """Write the run to a Zarr (version 3) folder; read it back with `tokenfield.load`."""
+        target = Path(path)
+        if target.exists() and not overwrite:
+            raise FileExistsError(f"{target} exists already: give another path or overwrite=True")
+        part = target.with_name(target.name + ".part")
+        shutil.rmtree(part, ignore_errors=True)
+        dataset = self.dataset.assign_attrs(format=FORMAT, checksum=checksum(self.dataset))
+        dataset.to_zarr(part, mode="w", consolidated=False, zarr_format=3)
+        if target.exists():
+            shutil.rmtree(target)
+        os.replace(part, target)
+        return target
+
+    def plot(self, **options: Any) -> "Figure":
+        """One figure: the tokens, their energy, their cosines over time. See `tokenfield.plotting.overview`."""
+        from ..plotting import overview
+
+        return overview(self, **options)
+
+    def animate(self, path: str | os.PathLike, **options: Any) -> Path:
+        """An animation of the tokens as a GIF. See `tokenfield.plotting.animate`."""
+        from ..plotting import animate
+
+        return animate(self, path, **options)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name} {size}" for name, size in self.dataset.sizes.items())
+        events = "; ".join(f"{event.kind} at {event.time:.6g}" for event in self.events) or "none"
+        return f"Trajectory({sizes}; t to {self.times[-1]:.6g} in units of {self.time_unit}; events: {events})"
+
+
+def checksum(dataset: "xarray.Dataset") -> str:
+    """A hash of all the numbers of a dataset."""
+    digest = hashlib.sha256()
+    for name in sorted(map(str, dataset.variables)):
+        digest.update(name.encode() + np.ascontiguousarray(dataset[name].values).tobytes())
+    return digest.hexdigest()
+
+
+def load(path: str | os.PathLike) -> Trajectory:
+    """The trajectory that `Trajectory.save` wrote, checked against its checksum.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> traj = tkf.load("run.zarr")
+    """
+    import xarray
+
+    folder = Path(path)
+    if not folder.exists():
+        raise FileNotFoundError(f"no saved run at {folder}")
+    reading: Callable[[], Any] = lambda: xarray.open_zarr(folder, consolidated=False, chunks=None).load()  # noqa: E731
+    try:
+        dataset = reading()
+    except Exception as error:
+        message = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"{folder} is not a saved run, or it is damaged: {message}") from error
+    if dataset.attrs.get("format") != FORMAT:
+        raise ValueError(f"{folder} is not a run saved by tokenfield (format {dataset.attrs.get('format')!r})")
+    if dataset.attrs.get("checksum") != checksum(dataset):
+        raise ValueError(f"{folder} is damaged: its checksum does not match its contents")
+    return Trajectory(dataset)

@@ -1,0 +1,182 @@
+"""The time loop: Diffrax's steps and step-size control, cut in chunks that change no bit of the result.
+
+`diffeqsolve` does not hand back its next step, so a run in pieces would differ from a run in one go. Here all that
+the loop needs is in `Carry`, and a chunk is "go on for at most this many steps".
+"""
+
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ..flows import AbstractFlow
+from .steppers import Stepper
+
+RUNNING, FINISHED, STOPPED, UNDERFLOW = 0, 1, 2, 3
+SMALLEST_STEP = 1e-14  # relative to the time reached
+SMALLEST_CHANGE = 1e-8  # a token that moves by more than this in the smallest step is blowing up
+
+
+class Carry(eqx.Module):
+    """All that a run is at one moment."""
+
+    t: Float[Array, ""]
+    t_next: Float[Array, ""]
+    y: Any
+    solver_state: Any
+    controller_state: Any
+    saved: Any
+    saved_count: Int[Array, ""]
+    status: Int[Array, ""]
+    steps: Int[Array, ""]
+    rejected: Int[Array, ""]
+
+
+class Settings(eqx.Module):
+    """What stays the same during a run."""
+
+    t1: Float[Array, ""]
+    t_last: Float[Array, ""]
+    """The last time at which the field may be asked for: just before t1 when the field jumps there."""
+    save_at: Float[Array, " m"]
+    rtol: Float[Array, ""]
+    atol: Float[Array, ""]
+    dt: Float[Array, ""] | None
+
+
+TERM = diffrax.ODETerm(lambda t, y, args: args[0].velocity(jnp.minimum(t, args[1].t_last), y))
+# The loop scales errors itself (see `AbstractFlow.error_size`), so the controller compares their size with 1.
+CONTROLLER = diffrax.PIDController(rtol=0.0, atol=1.0, norm=jnp.abs)
+
+
+def first_step(flow: AbstractFlow, settings: Settings, t0, y0, order: int) -> Float[Array, ""]:
+    """A first step whose Euler increment and curvature are within the tolerances (Hairer et al., II.4)."""
+    size = lambda v: flow.error_size(v, y0, y0, settings.rtol, settings.atol)  # noqa: E731
+    f0 = flow.velocity(t0, y0)
+    d0, d1 = size(y0), size(f0)
+    h0 = jnp.where((d0 < 1e-5) | (d1 < 1e-5), 1e-6, 0.01 * d0 / d1)
+    y1 = jax.tree.map(lambda y, f: y + h0 * f, y0, f0)
+    f1 = flow.velocity(t0 + h0, y1)
+    d2 = size(jax.tree.map(jnp.subtract, f1, f0)) / h0
+    steepest = jnp.maximum(d1, d2)
+    h1 = jnp.where(steepest <= 1e-15, jnp.maximum(1e-6, h0 * 1e-3), (0.01 / steepest) ** (1 / order))
+    h = jnp.minimum(100 * h0, h1)
+    return jnp.where(jnp.isfinite(h) & (h > 0), h, 1e-12)
+
+
+@eqx.filter_jit
+def start(flow: AbstractFlow, stepper: Stepper, settings: Settings, t0, y0, saved, saved_count) -> Carry:
+    """The carry at the beginning of a smooth segment."""
+    y0 = flow.retract(y0)
+    dt = first_step(flow, settings, t0, y0, stepper.order) if settings.dt is None else settings.dt
+    t_next = jnp.minimum(t0 + dt, settings.t1)
+    solver_state = jax.tree.map(jnp.asarray, stepper.solver.init(TERM, t0, t_next, y0, (flow, settings)))
+    one = jnp.ones(())
+    zero = jnp.zeros((), int)
+    return Carry(
+        t0, t_next, y0, solver_state, (one, one, jnp.array(False)), saved, saved_count, zero + RUNNING, zero, zero
+    )
+
+
+def finite(tree) -> Bool[Array, ""]:
+    checks = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+    return jnp.stack(checks).all()
+
+
+def choose(condition, yes, no):
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+@eqx.filter_jit
+def advance(flow: AbstractFlow, stepper: Stepper, settings: Settings, stop, carry: Carry, budget: int) -> Carry:
+    """Go on for at most `budget` trial steps. `stop(t, y, flow)` says when to end early (None: never)."""
+    solver, args = stepper.solver, (flow, settings)
+    last_step = carry.steps + carry.rejected + budget
+
+    def running(c: Carry):
+        return (c.status == RUNNING) & (c.steps + c.rejected < last_step)
+
+    def step(c: Carry) -> Carry:
+        y1, error, dense, solver_state, _ = solver.step(TERM, c.t, c.t_next, c.y, args, c.solver_state, False)
+        solver_state = jax.tree.map(jnp.asarray, solver_state)
+        ok = finite((y1, error, solver_state))
+        y1 = flow.retract(choose(ok, y1, c.y))
+        if settings.dt is None:
+            size = jnp.where(ok, flow.error_size(error, c.y, y1, settings.rtol, settings.atol), jnp.inf)
+            size = jnp.where(jnp.isnan(size), jnp.inf, size)
+            keep, t, t_next, _, controller_state, _ = CONTROLLER.adapt_step_size(
+                c.t, c.t_next, jnp.zeros(()), jnp.zeros(()), None, size, solver.error_order(TERM), c.controller_state
+            )
+            # At the smallest step a jump of the field is crossed rather than resolved; a blow-up is reported.
+            dt = c.t_next - c.t
+            tiny = (dt <= SMALLEST_STEP * jnp.maximum(jnp.abs(c.t), SMALLEST_STEP)) & ~keep
+            change = flow.error_size(jax.tree.map(jnp.subtract, y1, c.y), c.y, y1, 1.0, 1e-300)
+            cross = tiny & ok & (change < SMALLEST_CHANGE)
+            keep, failed = keep | cross, tiny & ~cross
+            t, t_next = jnp.where(cross, c.t_next, t), jnp.where(cross, c.t_next + 10 * dt, t_next)
+        else:
+            keep, t, controller_state, failed = ok, jnp.where(ok, c.t_next, c.t), c.controller_state, ~ok
+            t_next = t + settings.dt
+        t_next = clip(t_next, t)
+        y = choose(keep, y1, c.y)
+        solver_state = choose(keep, solver_state, c.solver_state)
+
+        interpolant = solver.interpolation_cls(t0=c.t, t1=c.t_next, **dense)
+        between = lambda s: flow.retract(interpolant.evaluate(s))  # noqa: E731
+        status = jnp.where(t >= settings.t1, FINISHED, RUNNING)
+        if stop is not None:
+            hit = keep & stop(t, y, flow)
+            t, y = jax.lax.cond(hit, lambda: crossing(between, c.t, t, y), lambda: (t, y))
+            status = jnp.where(hit, STOPPED, status)
+        status = jnp.where(failed, UNDERFLOW, status)
+        saved, saved_count = save(c, keep, t, y, between)
+        return Carry(
+            t,
+            t_next,
+            y,
+            solver_state,
+            controller_state,
+            saved,
+            saved_count,
+            status,
+            c.steps + keep,
+            c.rejected + ~keep,
+        )
+
+    def clip(t_next, t):
+        end = settings.t1
+        if not stepper.interpolates and settings.save_at.size:
+            later = jnp.where(settings.save_at > t, settings.save_at, settings.t1)
+            end = jnp.minimum(end, later.min())
+        return jnp.where(t_next >= end - 1e-12 * (end - t), end, t_next)
+
+    def crossing(between, low, high, y_high):
+        """The first moment of the step at which `stop` holds, by bisection to rounding."""
+
+        def halve(_, bracket):
+            low, high, y_high = bracket
+            middle = 0.5 * (low + high)
+            y = between(middle)
+            hit = stop(middle, y, flow)
+            return jnp.where(hit, low, middle), jnp.where(hit, middle, high), choose(hit, y, y_high)
+
+        _, high, y_high = jax.lax.fori_loop(0, 50, halve, (low, high, y_high))
+        return high, y_high
+
+    def save(c, keep, t, y, between):
+        if not settings.save_at.size:
+            return c.saved, c.saved_count
+        due = lambda k: keep & (k < settings.save_at.size) & (settings.save_at.at[k].get(mode="clip") <= t)  # noqa: E731
+
+        def write(carry):
+            saved, k = carry
+            time = settings.save_at[k]
+            value = choose(time == t, y, between(time))
+            return jax.tree.map(lambda buffer, v: buffer.at[k].set(v), saved, value), k + 1
+
+        return jax.lax.while_loop(lambda carry: due(carry[1]), write, (c.saved, c.saved_count))
+
+    return jax.lax.while_loop(running, step, carry)

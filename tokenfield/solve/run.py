@@ -1,0 +1,138 @@
+"""Runs: smooth segments one after another, in chunks, with progress and checkpoints."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..flows import Segment
+from . import checkpoint, loop
+from .progress import Progress
+from .steppers import Stepper
+from .stop import AbstractStopRule, OnFlow
+
+CHUNK_SECONDS = 0.3
+
+
+class SolverError(RuntimeError):
+    """The integration could not go on."""
+
+
+class Outcome(NamedTuple):
+    """Saved times and unknowns, how the run ended, and what it took."""
+
+    times: np.ndarray
+    saved: Any
+    flow: Any
+    t: float
+    y: Any
+    status: int
+    steps: int
+    rejected: int
+
+
+class Plan(NamedTuple):
+    """Everything that defines a run."""
+
+    segments: tuple[Segment, ...]
+    y0: Any
+    t1: float
+    save_at: np.ndarray
+    rtol: float
+    atol: float
+    dt: float | None
+    stepper: Stepper
+    stop: AbstractStopRule | None
+    max_steps: int
+
+    @property
+    def identity(self) -> str:
+        arrays = (self.t1, self.save_at, self.rtol, self.atol, self.dt, self.max_steps)
+        return checkpoint.fingerprint(self.segments, self.y0, arrays, self.stepper, self.stop)
+
+
+def run(plan: Plan, progress: bool | None, path: Path | None, every: float) -> Outcome:
+    """Integrate; resume from the checkpoint at `path` if there is one, and write one every `every` seconds."""
+    identity = plan.identity if path is not None else ""
+    resumed = checkpoint.read(path, identity) if path is not None and path.exists() else None
+    first = resumed[0] if resumed else 0
+    stop = None if plan.stop is None else OnFlow(plan.stop)
+    ends = [min(segment.until, plan.t1) for segment in plan.segments]
+    count = next(k for k, end in enumerate(ends) if end >= plan.t1) + 1
+
+    t, y = 0.0, plan.y0
+    saved = jax.tree.map(lambda leaf: jnp.zeros((len(plan.save_at), *leaf.shape), leaf.dtype), y)
+    saved_count, steps, rejected = jnp.zeros((), int), 0, 0
+    if len(plan.save_at) and plan.save_at[0] == 0:
+        y_first = plan.segments[0].flow.retract(y)
+        saved = jax.tree.map(lambda buffer, leaf: buffer.at[0].set(leaf), saved, y_first)
+        saved_count = saved_count + 1
+
+    with Progress(progress, "simulating", plan.t1) as bar:
+        for k in range(first, count):
+            flow, end = plan.segments[k].flow, ends[k]
+            t_last = np.nextafter(end, -np.inf) if k + 1 < len(ends) and end == plan.segments[k].until else end
+            settings = loop.Settings(
+                *(jnp.asarray(v, float) for v in (end, t_last, plan.save_at, plan.rtol, plan.atol)),
+                dt=None if plan.dt is None else jnp.asarray(plan.dt, float),
+            )
+            carry = loop.start(flow, plan.stepper, settings, jnp.asarray(t), y, saved, saved_count)
+            carry = eqx.tree_at(
+                lambda c: (c.steps, c.rejected), carry, (jnp.asarray(steps), jnp.asarray(rejected))
+            )
+            if resumed and k == first:
+                carry = checkpoint.restore(carry, resumed[1])
+            elif stop is not None and bool(eqx.filter_jit(stop)(carry.t, carry.y, flow)):
+                carry = eqx.tree_at(lambda c: c.status, carry, jnp.asarray(loop.STOPPED))
+            store = None if path is None else lambda c, k=k: checkpoint.write(path, identity, k, c)
+            carry = _chunks(flow, plan, settings, stop, carry, bar, store, every)
+            t, y, saved, saved_count = float(carry.t), carry.y, carry.saved, carry.saved_count
+            steps, rejected = int(carry.steps), int(carry.rejected)
+            if int(carry.status) != loop.FINISHED:
+                break
+    kept = int(saved_count)
+    saved = jax.tree.map(lambda buffer: buffer[:kept], saved)
+    return Outcome(plan.save_at[:kept], saved, flow, t, y, int(carry.status), steps, rejected)
+
+
+def _chunks(
+    flow: Any,
+    plan: Plan,
+    settings: loop.Settings,
+    stop: OnFlow | None,
+    carry: loop.Carry,
+    bar: Progress,
+    store: Callable[[loop.Carry], None] | None,
+    every: float,
+) -> loop.Carry:
+    """Chunk after chunk until the segment ends; the size of a chunk changes no bit of the result."""
+    budget, written = 16, time.monotonic()
+    try:
+        while int(carry.status) == loop.RUNNING:
+            done = int(carry.steps) + int(carry.rejected)
+            if done >= plan.max_steps:
+                raise SolverError(
+                    f"max_steps = {plan.max_steps} steps were not enough: stopped at t = {float(carry.t):.6g} of "
+                    f"{plan.t1:.6g}; allow more steps or loosen the tolerances"
+                )
+            begun = time.monotonic()
+            carry = loop.advance(
+                flow, plan.stepper, settings, stop, carry, jnp.asarray(min(budget, plan.max_steps - done))
+            )
+            jax.block_until_ready(carry.t)
+            spent = max(time.monotonic() - begun, 1e-9)
+            rate = (int(carry.steps) + int(carry.rejected) - done) / spent
+            bar.update(float(carry.t), rate)
+            budget = int(min(max(rate * CHUNK_SECONDS, 4), 4 * budget))
+            if store is not None and time.monotonic() - written > every:
+                store(carry)
+                written = time.monotonic()
+    finally:
+        if store is not None:
+            store(carry)
+    return carry

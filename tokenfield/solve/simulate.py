@@ -1,0 +1,151 @@
+"""`simulate`: the continuous flow of any model on any state."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._check import count, positive
+from ..flows import prepare, segments
+from ..results.datasets import to_dataset
+from ..results.describe import describe
+from ..results.provenance import provenance
+from ..results.trajectory import Trajectory
+from ..transformer import Transformer
+from . import loop
+from .run import Outcome, Plan, SolverError, run
+from .steppers import stepper
+from .stop import AbstractStopRule, as_rule
+
+BLOW_UP_RTOL = 1e-10  # blow-up times are located at this tolerance or a tighter one
+
+
+def simulate(
+    model: Transformer,
+    state: Any,
+    t1: float,
+    *,
+    save_at: int | Sequence[float] | None = None,
+    rtol: float = 1e-6,
+    atol: float = 1e-9,
+    seed: int | None = None,
+    stop_when: AbstractStopRule | Callable | None = None,
+    method: str = "tsit5",
+    dt: float | None = None,
+    progress: bool | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_every: float = 30.0,
+    max_steps: int = 1_000_000,
+) -> Trajectory:
+    """Move a state by a model from time 0 to t1: `d mu/dt + div(mu v) = 0`, v the model's velocity (FORMULAS §2).
+
+    Args:
+        model: the Transformer.
+        state: the measure, e.g. `Tokens`.
+        t1: end time, in plain units (for `Unnormalized` with beta > 30 in the units that its docstring says).
+        save_at: how many evenly spaced states to keep (101 by default, both ends included), or their times.
+        rtol, atol: allowed error of a step, for each token in the Euclidean length: `atol + rtol |x_i|`. On the
+            sphere, where `|x_i| = 1`, that is simply `atol + rtol`.
+        seed: for random models; refused where nothing is random.
+        stop_when: a rule such as `one_cluster()`, or any function of the state that gives a bool. The moment at
+            which it first holds is found to rounding, and is the last state and an event.
+        method: "tsit5", "dopri5", "dopri8", "bosh3", "heun", or "euler" with a fixed step.
+        dt: a fixed step in place of error control.
+        progress: show a progress bar; by default on a terminal only.
+        checkpoint: a file to keep the run in. A run that was killed goes on from there to the same bits.
+        checkpoint_every: seconds between checkpoints.
+        max_steps: give up after so many steps.
+
+    Returns:
+        A `Trajectory`. A blow-up in finite time ends it and is an event "blow_up" with its time.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
+        >>> tkf.simulate(model, tkf.uniform_sphere(256, 3, seed=0), t1=40.0).plot()
+    """
+    if seed is not None:
+        raise ValueError(f"seed = {seed!r} was given, but nothing in this model is random")
+    t1 = positive("t1", t1)
+    rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
+    chosen = stepper(method)
+    if dt is None and not chosen.adaptive:
+        raise ValueError(f"method {method!r} has no error control: give a fixed step dt")
+    dt = None if dt is None else positive("dt", dt)
+    times = _save_times(save_at, t1)
+    rule = as_rule(stop_when)
+    rule = None if rule is None else rule.resolve(model, state)
+
+    small, small_model, lift = prepare(state, model)
+    parts = segments(small, small_model)
+    y0 = parts[0].flow.pack(small)
+    max_steps = count("max_steps", max_steps)
+    plan = Plan(parts, y0, t1, times, rtol, atol, dt, chosen, rule, max_steps)
+    path = None if checkpoint is None else Path(checkpoint)
+    outcome = run(plan, progress, path, checkpoint_every)
+    if outcome.status == loop.UNDERFLOW:
+        _confirm_blow_up(outcome)
+        if dt is None and rtol + atol > BLOW_UP_RTOL:
+            plan = plan._replace(rtol=BLOW_UP_RTOL, atol=min(atol, 1e-2 * BLOW_UP_RTOL))
+            outcome = run(plan, progress, None, checkpoint_every)
+    config = {
+        "model": describe(model),
+        "t1": t1,
+        "rtol": rtol,
+        "atol": atol,
+        "method": method,
+        "dt": dt,
+        "stop_when": describe(rule),
+        "max_steps": max_steps,
+    }
+    return _trajectory(outcome, lift, rule, config)
+
+
+def _save_times(save_at: int | Sequence[float] | None, t1: float) -> np.ndarray:
+    if save_at is None or isinstance(save_at, (int, np.integer)):
+        return np.linspace(0, t1, count("save_at", 101 if save_at is None else save_at, 2))
+    times = np.asarray(save_at, float)
+    if times.ndim != 1 or times.size == 0 or not np.isfinite(times).all():
+        raise ValueError(f"save_at must be a number of times or a list of finite times, got {save_at!r}")
+    if (np.diff(times) <= 0).any() or times[0] < 0 or times[-1] > t1:
+        raise ValueError(f"save_at must increase within [0, t1] = [0, {t1:g}], got {times[0]:g} to {times[-1]:g}")
+    return times
+
+
+def _confirm_blow_up(outcome: Outcome) -> None:
+    """Raise unless the smallest step failed because the velocity grows without bound."""
+    velocity = outcome.flow.velocity(jnp.asarray(outcome.t), outcome.y)
+    if not all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(velocity)):
+        raise SolverError(
+            f"the velocity is not a number at t = {outcome.t:.6g}: an inner iteration such as Sinkhorn's did not "
+            "converge there, or a parameter is not defined"
+        )
+
+
+def _trajectory(outcome: Outcome, lift: Callable, rule: AbstractStopRule | None, config: dict) -> Trajectory:
+    flow, times, saved = outcome.flow, outcome.times, outcome.saved
+    if not times.size or times[-1] != outcome.t:  # the run ended between save times
+        times = np.append(times, outcome.t)
+        saved = jax.tree.map(lambda buffer, leaf: jnp.concatenate([buffer, leaf[None]]), saved, outcome.y)
+    states = jax.vmap(flow.unpack)(saved)
+    states = eqx.tree_at(lambda s: s.x, states, lift(states.x))
+    events = []
+    if outcome.status == loop.STOPPED and rule is not None:
+        events.append({"kind": rule.kind, "time": outcome.t})
+    if outcome.status == loop.UNDERFLOW:
+        events.append({"kind": "blow_up", "time": outcome.t})
+    attributes = {
+        **provenance(),
+        "config": json.dumps(config),
+        "events": json.dumps(events),
+        "log_time_unit": float(flow.log_time_unit),
+        "steps": outcome.steps,
+        "rejected_steps": outcome.rejected,
+    }
+    return Trajectory(to_dataset(states, times).assign_attrs(attributes))

@@ -1,0 +1,126 @@
+"""Ready starts. Each takes a seed and gives the same tokens for the same seed, anywhere."""
+
+import numpy as np
+
+from .._check import as_float, count, positive
+from .tokens import Tokens
+
+
+def _unit(x: np.ndarray) -> np.ndarray:
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def uniform_sphere(n: int, d: int, seed: int = 0) -> Tokens:
+    """n tokens independent and uniform on the unit sphere of R^d.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.uniform_sphere(n=256, d=3, seed=0)
+    """
+    n, d = count("n", n), count("d", d, 2)
+    return Tokens(_unit(np.random.default_rng(seed).standard_normal((n, d))))
+
+
+def gaussian_tokens(n: int, d: int | None = None, seed: int = 0, mean=None, cov=None) -> Tokens:
+    """n tokens independent and Gaussian in R^d; standard normal by default.
+
+    Args:
+        d: dimension; may be left out when `mean` or `cov` is given.
+        mean: (d,) mean.
+        cov: (d, d) covariance, or a number c for c I.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.gaussian_tokens(n=100, d=2, seed=0, cov=0.25)
+    """
+    n = count("n", n)
+    mean = None if mean is None else np.asarray(as_float("mean", mean, 1))
+    cov = None if cov is None else np.asarray(as_float("cov", cov, (0, 2)))
+    if d is None:
+        if mean is None and (cov is None or cov.ndim == 0):
+            raise ValueError("d must be given when neither mean nor a covariance matrix is")
+        d = len(mean) if mean is not None else len(cov)
+    d = count("d", d)
+    mean = np.zeros(d) if mean is None else mean
+    cov = np.eye(d) if cov is None else cov * np.eye(d) if cov.ndim == 0 else cov
+    if mean.shape != (d,) or cov.shape != (d, d):
+        raise ValueError(f"mean and cov must have shapes ({d},) and ({d}, {d}), got {mean.shape} and {cov.shape}")
+    eigenvalues, vectors = np.linalg.eigh((cov + cov.T) / 2)
+    if eigenvalues[0] < -1e-12 * max(eigenvalues[-1], 0) or not np.allclose(cov, cov.T):
+        raise ValueError(f"cov must be symmetric and non-negative, got smallest eigenvalue {eigenvalues[0]:.3g}")
+    root = (vectors * np.sqrt(np.maximum(eigenvalues, 0))) @ vectors.T
+    return Tokens(mean + np.random.default_rng(seed).standard_normal((n, d)) @ root)
+
+
+def hemisphere(n: int, d: int, seed: int = 0, margin: float = 0.0) -> Tokens:
+    """n tokens independent and uniform on the part `x_1 > margin` of the unit sphere of R^d.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.hemisphere(n=50, d=3, seed=0)
+    """
+    n, d = count("n", n), count("d", d, 2)
+    if not 0 <= margin < 1:
+        raise ValueError(f"margin must lie in [0, 1), got {margin!r}")
+    rng, kept = np.random.default_rng(seed), np.empty((0, d))
+    for _ in range(10_000):
+        x = _unit(rng.standard_normal((4 * n, d)))
+        x[:, 0] = np.abs(x[:, 0])
+        kept = np.concatenate([kept, x[x[:, 0] > margin]])
+        if len(kept) >= n:
+            return Tokens(kept[:n])
+    raise ValueError(f"margin {margin!r} leaves too small a cap in dimension {d}")
+
+
+def equiangular_tokens(rho: float, n: int, d: int | None = None, radius: float = 1.0) -> Tokens:
+    """n tokens of one length with all pairwise cosines equal to rho, in R^d (d >= n; d = n by default).
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.equiangular_tokens(rho=0.0, n=32)
+    """
+    n = count("n", n)
+    d = n if d is None else count("d", d)
+    least = -1 / (n - 1) if n > 1 else -1.0
+    if not least <= rho <= 1:
+        raise ValueError(f"rho must lie in [-1/(n-1), 1] = [{least:.6g}, 1] for n = {n}, got {rho!r}")
+    if d < n:
+        raise ValueError(f"d must be at least n = {n}, got {d}")
+    gram = np.full((n, n), float(rho)) + (1 - rho) * np.eye(n)
+    eigenvalues, vectors = np.linalg.eigh(gram)
+    x = np.zeros((n, d))
+    x[:, :n] = (vectors * np.sqrt(np.maximum(eigenvalues, 0))) @ vectors.T
+    return Tokens(positive("radius", radius) * _unit(x))
+
+
+def separated_clusters(n: int, d: int, k: int, spread: float = 0.1, seed: int = 0) -> Tokens:
+    """n tokens on the unit sphere in k tight groups of equal size (to within one) around spread-out centres.
+
+    The centres are the best separated of 200 random k-tuples; a token is a centre plus a Gaussian of standard
+    deviation `spread` in each coordinate, normalised.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.separated_clusters(n=60, d=3, k=4, spread=0.05, seed=0)
+    """
+    n, d, k = count("n", n), count("d", d, 2), count("k", k)
+    if k > n:
+        raise ValueError(f"k must be at most n = {n}, got {k}")
+    rng = np.random.default_rng(seed)
+    tries = _unit(rng.standard_normal((200, k, d)))
+    cosines = np.einsum("aid,ajd->aij", tries, tries) - 3 * np.eye(k)
+    centres = tries[np.argmin(cosines.max(axis=(1, 2)))]
+    labels = np.arange(n) * k // n
+    noise = positive("spread", spread, or_zero=True) * rng.standard_normal((n, d))
+    return Tokens(_unit(centres[labels] + noise))
+
+
+def circle_tokens(angles) -> Tokens:
+    """Tokens on the unit circle at the given angles.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.circle_tokens([0.0, 0.5, 2.0])
+    """
+    angles = np.asarray(as_float("angles", angles, 1))
+    return Tokens(np.stack([np.cos(angles), np.sin(angles)], axis=1))

@@ -1,0 +1,62 @@
+"""Weighted tokens: the measure `mu = sum_i w_i delta_{x_i}`."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._check import as_float, is_concrete
+
+
+class Tokens(eqx.Module):
+    """Tokens `x_1 … x_n` in R^d with weights: `mu = sum_i w_i delta_{x_i}` (FORMULAS §0).
+
+    Args:
+        x: (n, d) array of tokens.
+        weights: (n,) non-negative weights that sum to 1; 1/n by default.
+        positions: (n,) positions in [0, 1] used by causal attention, where a token at s sees those at `tau <= s`;
+            (i+1)/n by default, so that token i sees j <= i.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.Tokens([[1.0, 0.0], [0.0, 1.0]], weights=[0.25, 0.75])
+    """
+
+    x: Float[Array, "n d"]
+    weights: Float[Array, " n"]
+    positions: Float[Array, " n"]
+
+    def __init__(self, x, weights=None, positions=None):
+        self.x = as_float("x", x, 2).astype(jnp.float64)
+        n, d = self.x.shape
+        if n == 0 or d == 0:
+            raise ValueError(f"x must hold at least one token of at least one coordinate, got shape {self.x.shape}")
+        self.weights = jnp.full(n, 1 / n) if weights is None else as_float("weights", weights, 1).astype(jnp.float64)
+        self.positions = jnp.arange(1, n + 1) / n if positions is None else as_float("positions", positions, 1)
+        for name in ("weights", "positions"):
+            if getattr(self, name).shape != (n,):
+                raise ValueError(f"{name} must have one entry for each of the {n} tokens, got {getattr(self, name).shape}")
+        if is_concrete(self.weights, self.positions):
+            if float(self.weights.min()) < 0:
+                raise ValueError(f"weights must be >= 0, got {float(self.weights.min())!r}")
+            if abs(float(self.weights.sum()) - 1) > 1e-9:
+                raise ValueError(f"weights must sum to 1, got a sum of {float(self.weights.sum())!r}")
+            if float(self.positions.min()) < 0 or float(self.positions.max()) > 1:
+                raise ValueError("positions must lie in [0, 1]")
+
+    @property
+    def n(self) -> int:
+        """Number of tokens."""
+        return self.x.shape[0]
+
+    @property
+    def d(self) -> int:
+        """Dimension of the space the tokens live in."""
+        return self.x.shape[1]
+
+    def on_sphere(self, tolerance: float = 1e-6) -> bool:
+        """True when every token has length 1 to within `tolerance`."""
+        return bool(jnp.abs(jnp.linalg.norm(self.x, axis=1) - 1).max() <= tolerance)
+
+    def normalized(self) -> "Tokens":
+        """The same tokens with every length set to 1."""
+        return Tokens(self.x / jnp.linalg.norm(self.x, axis=1, keepdims=True), self.weights, self.positions)

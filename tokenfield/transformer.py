@@ -1,0 +1,74 @@
+"""A model: what moves the measure."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .attention import AbstractAttention
+from .mlp import MLP
+from .normalization import AbstractNorm, NoNorm
+
+
+class Transformer(eqx.Module):
+    """A Transformer: an attention, a normalization rule and, optionally, an MLP.
+
+    Args:
+        attention: any attention, e.g. `Softmax(beta=9.0)` or `MultiHead([...])`.
+        norm: the normalization rule; none by default (the free flow in R^d).
+        mlp: a token-wise MLP, added to the attention in the flow, a second sublayer in `layers`.
+        breakpoints: times at which A(t), V(t), … jump. The integrator stops and restarts there.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
+    """
+
+    attention: AbstractAttention
+    norm: AbstractNorm
+    mlp: MLP | None
+    breakpoints: tuple[float, ...] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        attention: AbstractAttention,
+        norm: AbstractNorm | None = None,
+        mlp: MLP | None = None,
+        breakpoints: Sequence[float] = (),
+    ):
+        if not isinstance(attention, AbstractAttention):
+            raise ValueError(f"attention must be an attention such as Softmax(beta=1.0), got {attention!r}")
+        norm = NoNorm() if norm is None else norm
+        if not isinstance(norm, AbstractNorm):
+            raise ValueError(f"norm must be a normalization rule such as PostLN(), got {norm!r}")
+        if not (mlp is None or isinstance(mlp, MLP)):
+            raise ValueError(f"mlp must be an MLP or None, got {mlp!r}")
+        if not all(math.isfinite(time) for time in breakpoints):
+            raise ValueError(f"breakpoints must be finite times, got {tuple(breakpoints)}")
+        self.attention = attention
+        self.norm = norm
+        self.mlp = mlp
+        self.breakpoints = tuple(sorted(float(time) for time in breakpoints))
+
+    @property
+    def isotropic(self) -> bool:
+        """True when the flow commutes with rotations (and so stays in the span of the tokens)."""
+        return self.attention.isotropic and self.mlp is None and getattr(self.norm, "isotropic", True)
+
+    def sublayers(
+        self, t: Float[Array, ""], w: Float[Array, " n"], positions: Float[Array, " n"], unit: bool = False
+    ) -> tuple[Callable[[Float[Array, "n d"]], Float[Array, "n d"]], ...]:
+        """The functions of the tokens read that drive them at time t: attention, then the MLP if there is one."""
+        attention = lambda x: self.attention(t, x, w, positions, unit)  # noqa: E731
+        if self.mlp is None:
+            return (attention,)
+        scale = jnp.exp(-self.attention.log_unit)
+        return attention, lambda x: scale * self.mlp(x)
+
+    def check(self, d: int) -> None:
+        """Raise a ValueError if any part does not fit tokens in R^d."""
+        for part in (self.attention, self.norm, self.mlp):
+            if part is not None:
+                part.check(d)
