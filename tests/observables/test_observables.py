@@ -1,0 +1,142 @@
+"""Observables against naive loops and closed forms."""
+
+import itertools
+
+import naive
+import numpy as np
+import pytest
+from cases import KERNELS, gamma, tokens
+
+import tokenfield as tkf
+
+
+def test_energy_and_order_agree_with_naive_loops():
+    state = tokens(n=9)
+    x, w = np.asarray(state.x), np.asarray(state.weights)
+    for beta in (0.3, 4.0):
+        assert tkf.energy(state, beta) == pytest.approx(naive.energy(x, w, beta), rel=1e-13)
+        assert tkf.energy(state, tkf.Softmax(beta)) == pytest.approx(naive.energy(x, w, beta), rel=1e-13)
+        assert tkf.normalized_energy(state, beta) == pytest.approx(naive.normalized_energy(x, w, beta), rel=1e-13)
+    assert tkf.order_parameter(state) == pytest.approx(naive.order_parameter(x, w), rel=1e-13)
+    pairs = [(w[i] * w[j], x[i] @ x[j]) for i, j in itertools.permutations(range(9), 2)]
+    mean = sum(a * c for a, c in pairs) / sum(a for a, _ in pairs)
+    assert tkf.mean_cosine(state) == pytest.approx(mean, rel=1e-12)
+
+
+def test_energy_of_a_general_symmetric_form():
+    """A = c V symmetric: E = (1/2c) ∬ e^{<Ax,y>}, whose gradient is the unnormalized drift."""
+    A = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, -0.7]])
+    state = tokens(unit=False)
+    x, w = np.asarray(state.x), np.asarray(state.weights)
+    attention = tkf.Unnormalized(A=A, V=A / 3)
+    expected = sum(w[i] * w[j] * np.exp(x[i] @ A @ x[j]) for i in range(7) for j in range(7)) / 6
+    assert tkf.energy(state, attention) == pytest.approx(expected, rel=1e-13)
+    h, step = 1e-6, np.zeros_like(x)
+    step[2, 1] = h
+    slope = (tkf.energy(tkf.Tokens(x + step, w), attention) - tkf.energy(tkf.Tokens(x - step, w), attention)) / (2 * h)
+    assert slope / w[2] == pytest.approx(gamma(attention, state)[2, 1], rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    "attention",
+    [tkf.Softmax(A=[[0.0, 1.0, 0], [-1, 0, 0], [0, 0, 1]]), tkf.Softmax(A=np.diag([1.0, 2, 3])), tkf.ReLU(), tkf.Softmax(causal=True)],
+)
+def test_models_without_an_energy_are_refused(attention):
+    with pytest.raises(ValueError, match="energy"):
+        tkf.energy(tokens(), attention)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("unit", [True, False])
+def test_clusters_agree_with_naive_union_find(seed, unit):
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((4, 2)) if seed % 2 else np.array([[1.0, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]])
+    x = centres[rng.integers(0, 4, 40)] + rng.uniform(0, 0.05) * rng.standard_normal((40, 2))
+    x = x / np.linalg.norm(x, axis=1, keepdims=True) if unit else x
+    tol = 1e-3 if unit else 0.05
+    found = tkf.clusters(tkf.Tokens(x), tol)
+    reference = naive.clusters(x, tol, metric="sphere" if unit else "euclidean")
+    same = lambda labels: np.asarray(labels)[:, None] == np.asarray(labels)[None, :]  # noqa: E731
+    np.testing.assert_array_equal(same(found.labels), same(reference))
+    np.testing.assert_array_equal(found.sizes, np.sort(np.bincount(reference))[::-1])
+    np.testing.assert_array_equal(np.bincount(found.labels), found.sizes)
+
+
+def test_cluster_masses_and_centres():
+    state = tkf.Tokens([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], [0.2, 0.5, 0.3])
+    found = tkf.clusters(state)
+    np.testing.assert_array_equal(found.labels, [0, 1, 0])
+    np.testing.assert_allclose(found.masses, [0.5, 0.5])
+    np.testing.assert_allclose(found.centres, [[1.0, 0.0], [0.0, 1.0]])
+    assert tkf.clusters(tkf.Tokens([[1.0, 0.0], [2.0, 0.0]]), metric="cosine").count == 1
+    assert tkf.clusters(tkf.Tokens([[1.0, 0.0], [2.0, 0.0]])).count == 2
+
+
+def test_pairwise_cosines_are_all_pairs():
+    state = tokens(unit=False)
+    x = np.asarray(state.x)
+    expected = [x[i] @ x[j] / np.linalg.norm(x[i]) / np.linalg.norm(x[j]) for i in range(7) for j in range(i + 1, 7)]
+    np.testing.assert_allclose(tkf.pairwise_cosines(state), expected, atol=1e-15)
+
+
+def test_effective_rank_of_known_spectra():
+    assert tkf.effective_rank(tkf.equiangular_tokens(0.0, 5)) == pytest.approx(5)
+    assert tkf.effective_rank(tkf.Tokens([[1.0, 2.0], [-2.0, -4.0]])) == pytest.approx(1)
+    p = np.array([3.0, 1.0]) / 4
+    assert tkf.effective_rank(tkf.Tokens([[3.0, 0.0], [0.0, 1.0]])) == pytest.approx(np.exp(-(p * np.log(p)).sum()))
+    assert tkf.effective_rank(tkf.Tokens([[1.0, 1.0], [1.0, 1.0]]), centred=True) == 0
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_attention_matrix_rebuilds_gamma(name):
+    attention, state = KERNELS[name].fast(), tokens(unit=False)
+    P = tkf.attention_matrix(state, attention)
+    if name == "multi-head":
+        parts = [W.V @ (head.value.V @ state.x.T) for head, W in zip(attention.heads, attention.outputs, strict=True)]
+        rebuilt = sum(p @ part.T for p, part in zip(P, parts, strict=True))
+    else:
+        rebuilt = P @ (state.x @ attention.value.V.T)
+    expected = gamma(attention, state)
+    np.testing.assert_allclose(rebuilt, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+    if name in ("softmax", "l2", "sinkhorn", "hardmax-self"):
+        np.testing.assert_allclose(P.sum(axis=1), 1, rtol=1e-13)
+
+
+def test_attention_matrix_reads_what_the_norm_shows():
+    state = tokens(unit=False)
+    pre = tkf.attention_matrix(state, tkf.Transformer(tkf.Softmax(2.0), tkf.PreLN()))
+    np.testing.assert_allclose(pre, tkf.attention_matrix(state.normalized(), tkf.Softmax(2.0)), rtol=1e-13)
+    free = tkf.attention_matrix(state, tkf.Transformer(tkf.Softmax(2.0)))
+    assert np.abs(free - pre).max() > 1e-2
+
+
+@pytest.mark.parametrize("p", [1, 2, 3.5])
+def test_wasserstein_of_few_tokens_is_the_best_matching(p):
+    mu, nu = tokens(n=5, seed=1, weighted=False), tokens(n=5, seed=2, weighted=False)
+    x, y = np.asarray(mu.x), np.asarray(nu.x)
+    best = min(
+        np.mean([np.linalg.norm(x[i] - y[j]) ** p for i, j in enumerate(order)])
+        for order in itertools.permutations(range(5))
+    ) ** (1 / p)
+    assert tkf.wasserstein(mu, nu, p) == pytest.approx(best, rel=1e-12)
+    assert tkf.wasserstein(mu, mu, p) == 0
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_weighted_wasserstein(p):
+    """Weights k/6 are k copies of weight 1/6; on the line sorting and the linear program agree."""
+    mu, nu = tkf.Tokens(np.eye(3), [1 / 6, 2 / 6, 3 / 6]), tokens(n=2, seed=5, weighted=False)
+    copies = tkf.Tokens(np.repeat(np.eye(3), [1, 2, 3], axis=0))
+    doubled = tkf.Tokens(np.repeat(np.asarray(nu.x), 3, axis=0))
+    assert tkf.wasserstein(mu, nu, p) == pytest.approx(tkf.wasserstein(copies, doubled, p), rel=1e-9)
+    line = lambda s: tkf.Tokens(np.asarray(s.x)[:, :1], s.weights)  # noqa: E731
+    plane = lambda s: tkf.Tokens(np.pad(np.asarray(s.x)[:, :1], [(0, 0), (0, 1)]), s.weights)  # noqa: E731
+    assert tkf.wasserstein(line(mu), line(nu), p) == pytest.approx(tkf.wasserstein(plane(mu), plane(nu), p), rel=1e-9)
+
+
+def test_wasserstein_of_shifted_clouds_and_angles():
+    state = tkf.gaussian_tokens(30, 2, seed=0)
+    shifted = tkf.Tokens(state.x + np.array([3.0, -4.0]))
+    assert tkf.wasserstein(state, shifted, 2) == pytest.approx(5.0, rel=1e-12)
+    a, b = tkf.circle_tokens([0.0, 1.0]), tkf.circle_tokens([0.3, 1.1])
+    assert tkf.wasserstein(a, b, 1, metric="geodesic") == pytest.approx(0.2, rel=1e-12)

@@ -1,0 +1,58 @@
+"""Saving and loading."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+import tokenfield as tkf
+
+MODEL = tkf.Transformer(tkf.Softmax(2.0), tkf.PostLN())
+
+
+@pytest.fixture(scope="module")
+def traj():
+    state = tkf.Tokens(tkf.uniform_sphere(6, 3, seed=0).x, [0.1, 0.1, 0.2, 0.2, 0.2, 0.2], np.linspace(0, 1, 6))
+    return tkf.simulate(MODEL, state, 3.0, save_at=[0.0, 0.5, 3.0], stop_when=tkf.order_above(0.9))
+
+
+def test_round_trip(traj, tmp_path):
+    loaded = tkf.load(traj.save(tmp_path / "run.zarr"))
+    np.testing.assert_array_equal(loaded.dataset["x"], traj.dataset["x"])
+    np.testing.assert_array_equal(loaded.times, traj.times)
+    np.testing.assert_array_equal(loaded.final.weights, traj.final.weights)
+    np.testing.assert_array_equal(loaded.final.positions, traj.final.positions)
+    assert loaded.events == traj.events
+    assert loaded.config == traj.config
+    assert repr(loaded) == repr(traj)
+
+
+def test_dataset_is_labelled(traj):
+    assert traj.dataset["x"].dims == ("time", "token", "coordinate")
+    assert dict(traj.dataset.sizes) == {"time": len(traj.times), "token": 6, "coordinate": 3}
+    np.testing.assert_array_equal(traj.states[-1].x, traj.final.x)
+
+
+def test_existing_runs_are_not_overwritten_by_accident(traj, tmp_path):
+    traj.save(tmp_path / "run.zarr")
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        traj.save(tmp_path / "run.zarr")
+    traj.save(tmp_path / "run.zarr", overwrite=True)
+
+
+def test_missing_foreign_and_damaged_runs_are_refused(traj, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no saved run"):
+        tkf.load(tmp_path / "nothing")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ValueError, match="not a saved run, or it is damaged"):
+        tkf.load(tmp_path / "folder")
+    path = traj.save(tmp_path / "run.zarr")
+    chunk = next(p for p in (path / "x" / "c").rglob("*") if p.is_file())
+    truncated = chunk.read_bytes()[:-7]
+    chunk.unlink()  # a missing chunk reads as fill values: the checksum notices
+    with pytest.raises(ValueError, match="damaged"):
+        tkf.load(path)
+    chunk.write_bytes(truncated)
+    with pytest.raises(ValueError, match="damaged"):
+        tkf.load(path)
+    shutil.rmtree(path)

@@ -1,0 +1,78 @@
+"""Each stepper has the order that it claims, on the sphere as in R^d; adaptive errors match what was asked."""
+
+import numpy as np
+import pytest
+
+import tokenfield as tkf
+from tokenfield.solve.steppers import STEPPERS
+
+START = tkf.equiangular_tokens(0.0, 2)  # USA at beta = 0: rho = tanh t
+MODEL = tkf.Transformer(tkf.Unnormalized(0.0), tkf.PostLN())
+
+
+def sphere_error(t1=1.0, **options):
+    x = np.asarray(tkf.simulate(MODEL, START, t1, save_at=2, **options).final.x)
+    return abs(np.arctan2(x[0, 1], x[0, 0]) - (np.pi / 2 - np.arccos(np.tanh(t1))) / 2)
+
+
+@pytest.mark.parametrize("method", STEPPERS)
+def test_fitted_slope_is_the_claimed_order_on_the_sphere(method):
+    steps = np.array([4, 8, 16] if STEPPERS[method].order > 5 else [16, 32, 64])
+    errors = [sphere_error(2.0, method=method, dt=2.0 / k) for k in steps]
+    slope = -np.polyfit(np.log(steps), np.log(errors), 1)[0]
+    assert abs(slope - STEPPERS[method].order) < 0.5
+
+
+@pytest.mark.parametrize("method", STEPPERS)
+def test_fitted_slope_is_the_claimed_order_in_space(method):
+    """One token under linear attention: x' = x^3, x = 1/sqrt(1/x0^2 - 2t)."""
+    model, start = tkf.Transformer(tkf.Linear(1.0)), tkf.Tokens([[0.5]])
+    steps = np.array([4, 8, 16] if STEPPERS[method].order > 5 else [16, 32, 64])
+    exact = 1 / np.sqrt(4.0 - 2.0)
+    errors = [abs(float(tkf.simulate(model, start, 1.0, method=method, dt=1 / k, save_at=2).final.x[0, 0]) - exact) for k in steps]
+    slope = -np.polyfit(np.log(steps), np.log(errors), 1)[0]
+    assert abs(slope - STEPPERS[method].order) < 0.6
+
+
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-6, 1e-8, 1e-10])
+@pytest.mark.parametrize("method", ["tsit5", "dopri8"])
+def test_adaptive_error_is_within_ten_times_the_tolerance(method, tolerance):
+    error = sphere_error(2.0, method=method, rtol=0, atol=tolerance)
+    assert error < 10 * tolerance
+
+
+def test_states_between_steps_are_as_good_as_the_steps():
+    traj = tkf.simulate(MODEL, START, 2.0, rtol=0, atol=1e-8, save_at=57)
+    rho = np.einsum("td,td->t", *np.moveaxis(traj.dataset["x"].values, 1, 0))
+    np.testing.assert_allclose(rho, np.tanh(traj.times), atol=1e-7)
+    np.testing.assert_allclose(np.linalg.norm(traj.dataset["x"], axis=2), 1, atol=1e-14)
+    assert traj.dataset.attrs["steps"] < 57
+
+
+def test_steps_do_not_depend_on_the_frame():
+    """Errors are measured by Euclidean lengths, so a rotated run takes the same steps."""
+    model, start = tkf.Transformer(tkf.Softmax(4.0), tkf.PostLN()), tkf.uniform_sphere(12, 3, seed=5)
+    turn = np.linalg.qr(np.random.default_rng(1).standard_normal((3, 3)))[0]
+    a = tkf.simulate(model, start, 5.0, rtol=1e-5)
+    b = tkf.simulate(model, tkf.Tokens(start.x @ turn.T), 5.0, rtol=1e-5)
+    np.testing.assert_allclose(b.final.x, a.final.x @ turn.T, atol=1e-12)
+
+
+def test_published_metastable_circle_has_reproducible_merge_times():
+    """n=5, d=2, beta=4: the time of the last merge (order parameter) at two tolerances."""
+    angles = [0.06219714, 0.21432297, 1.81912262, 2.91107101, -3.09524835]
+    model = tkf.Transformer(tkf.Softmax(4.0), tkf.PostLN())
+    times = []
+    for tolerance in (1e-8, 1e-11):
+        history = []
+        for level in (0.5, 0.9, 0.999):
+            traj = tkf.simulate(
+                model, tkf.circle_tokens(angles), 400.0, rtol=tolerance, atol=1e-14, stop_when=tkf.order_above(level), save_at=2
+            )
+            history.append(traj.events[0].time)
+        pair = tkf.simulate(
+            model, tkf.circle_tokens(angles), 400.0, rtol=tolerance, atol=1e-14, stop_when=tkf.one_cluster(), save_at=2
+        )
+        times.append([*history, pair.events[0].time])
+    np.testing.assert_allclose(times[0], times[1], rtol=1e-5)
+    assert abs(times[1][-1] - 328.364) < 2e-3

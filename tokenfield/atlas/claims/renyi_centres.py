@@ -1,0 +1,96 @@
+"""How many Rényi centres a random sequence of tokens has."""
+
+import numpy as np
+
+import tokenfield as tkf
+
+from ...observables.renyi import renyi_centres
+from ..claim import Claim, Evidence, close
+
+BLUE, GREEN, ORANGE = "#0072B2", "#009E73", "#D55E00"
+DELTA = {2: 0.2, 3: 0.5}
+PLACES = 2 * np.pi / DELTA[2]
+
+
+def cap(d: int) -> float:
+    """The share of the circle (d = 2) or of the sphere (d = 3) within a geodesic distance delta of a point."""
+    return DELTA[2] / np.pi if d == 2 else np.sin(DELTA[3] / 2) ** 2
+
+
+def expected_strong(n: float, d: int) -> float:
+    """`sum_{i<n} (1-p)^i = (1-(1-p)^n)/p`: a token is strong when all the i tokens before it miss its cap."""
+    return -np.expm1(n * np.log1p(-cap(d))) / cap(d)
+
+
+def parked(tau: float) -> float:
+    """Cars parked on a long road after tau arrivals, both for each car's length; Rényi's .7476 as tau → ∞."""
+    from scipy.integrate import quad
+    from scipy.special import exp1
+
+    return quad(lambda u: np.exp(-2 * (exp1(u) + np.log(u) + np.euler_gamma)), 0, tau, limit=200)[0]
+
+
+def count(n: int, d: int, draws: int, strong: bool) -> tuple[float, float]:
+    """Mean number of centres over independent draws, and its standard error."""
+    starts = (tkf.uniform_sphere(n, d, seed=seed) for seed in range(draws))
+    numbers = [len(renyi_centres(start, DELTA[d], strong)) for start in starts]
+    return float(np.mean(numbers)), float(np.std(numbers) / np.sqrt(draws))
+
+
+def measure(quick: bool) -> Evidence:
+    draws = 200 if quick else 4000
+    sizes = (10, 30, 100, 300, 1000, 3000)
+    counts = {
+        (d, strong): {n: count(n, d, draws, strong) for n in sizes}
+        for d, strong in ((2, False), (2, True), (3, True))
+    }
+    checks = []
+    for d, limit in ((2, np.pi / DELTA[2]), (3, 1 / np.sin(DELTA[3] / 2) ** 2)):
+        for n, expected, name in ((30, expected_strong(30, d), "n = 30"), (3000, limit, "n = 3000, the limit")):
+            mean, error = counts[d, True][n]
+            checks.append(close(f"d = {d}, {name}: mean number of strong centres", expected, mean, atol=4 * error))
+    for n in (100, 3000):
+        mean, error = counts[2, False][n]
+        what = f"d = 2, n = {n}: mean number of centres over 2π/δ"
+        checks.append(close(what, parked(n / PLACES), mean / PLACES, atol=4 * error / PLACES))
+    checks.append(close("d = 2, n = 3000: the same, against the limit n → ∞", parked(np.inf), mean / PLACES, rtol=0.01))
+    return Evidence(tuple(checks), draw(counts), CAPTION)
+
+
+CAPTION = (
+    "Mean number of Rényi centres of n independent uniform tokens, δ = 0.2 on the circle and 0.5 on the sphere: exact "
+    "and parking formulas (lines), random draws (dots; the standard errors are smaller). Dotted: limits n → ∞."
+)
+
+
+def draw(counts):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 3.5), layout="constrained")
+    ax = figure.subplots()
+    n = np.geomspace(8, 4000, 60)
+    on_road = np.array([PLACES * parked(k / PLACES) for k in n])
+    for key, line, limit, colour, label in (
+        ((2, False), on_road, PLACES * parked(np.inf), ORANGE, "centres, d = 2"),
+        ((3, True), expected_strong(n, 3), 1 / cap(3), GREEN, "strong centres, d = 3"),
+        ((2, True), expected_strong(n, 2), 1 / cap(2), BLUE, "strong centres, d = 2"),
+    ):
+        ax.plot(n, line, color=colour, label=label)
+        ax.axhline(limit, color=colour, ls=":", lw=1)
+        ax.plot(list(counts[key]), [mean for mean, _ in counts[key].values()], "o", ms=4.5, color=colour)
+    ax.set(xscale="log", xlabel="number of tokens n", ylabel="mean number of centres", ylim=(0, None))
+    ax.legend(frameon=False)
+    return figure
+
+
+CLAIM = Claim(
+    id="renyi_centres",
+    section="Causal attention",
+    title="The number of Rényi centres",
+    statement="Of n independent uniform tokens, (1-(1-p)^n)/p are strong Rényi centres on average, p the mass of a cap of "
+    "radius δ; as n → ∞ this is π/δ on the circle and 1/sin²(δ/2) on the 2-sphere. On the circle centres are cars of length "
+    "δ that park at random: there are about .7476 · 2π/δ as n → ∞, and Rényi's parking kinetics gives the mean at finite n.",
+    source="Karagodin, Polyanskiy, Rigollet 2024 (Clustering in causal attention masking); Rényi 1958; the counts are "
+    "derived here",
+    measure=measure,
+)

@@ -1,0 +1,108 @@
+"""The frames of a run that are drawn and measured: finite, few enough, directions where the norm moves directions."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..observables import Clusters, clusters
+from ..results import Trajectory
+from ..states import Tokens
+from .record import norms, spherical
+
+MOST_FRAMES = 60
+MOST_PAIRED = 1024  # statistics of pairs are taken over at most so many tokens
+MOST_SHOWN = 4096
+GROWTH = 10.0  # tokens whose size changes by more are drawn relative to it
+HUGE = 1e100
+
+
+class Frames(NamedTuple):
+    """Tokens at some times of a run.
+
+    Attributes:
+        times: (f,) times.
+        x: (f, n, d) directions x/|x| if `spherical`, the tokens themselves otherwise.
+        weights: (n,) weights.
+        spherical: True when the norm moves directions on the unit sphere, or all tokens have length 1.
+        symbol: the name of a token: "x", "z" for rescaled coordinates, "θ" for directions of longer tokens.
+        of: number of tokens in the run.
+    """
+
+    times: np.ndarray
+    x: np.ndarray
+    weights: np.ndarray
+    spherical: bool
+    symbol: str
+    of: int
+
+    @property
+    def n(self) -> int:
+        """Number of tokens kept."""
+        return self.x.shape[1]
+
+    @property
+    def d(self) -> int:
+        """Dimension."""
+        return self.x.shape[2]
+
+    @property
+    def growing(self) -> bool:
+        """True when the tokens outgrow their start, so that only relative positions can be seen."""
+        sizes = np.abs(self.x).max(axis=(1, 2))
+        return not self.spherical and bool(sizes.max() > GROWTH * sizes[0])
+
+    def state(self, k: int) -> Tokens:
+        """Frame k as tokens; sizes near the end of the double range are divided out."""
+        size = np.abs(self.x[k]).max()
+        return Tokens(self.x[k] / size if size > HUGE else self.x[k], self.weights)
+
+    def sample(self, most: int, seed: int = 0) -> "Frames":
+        """At most `most` of the tokens, chosen at random once and for all frames."""
+        if self.n <= most:
+            return self
+        chosen = np.sort(np.random.default_rng(seed).choice(self.n, most, replace=False))
+        return self._replace(x=self.x[:, chosen], weights=self.weights[chosen] / self.weights[chosen].sum())
+
+    @property
+    def share(self) -> str:
+        """`"1024 of 5000 tokens"` for a sample, "" for all of them."""
+        return "" if self.n == self.of else f"{self.n} of {self.of} tokens"
+
+
+def read_frames(traj: Trajectory, most: int = MOST_FRAMES) -> Frames:
+    """At most `most` frames of a run, evenly chosen among its saved states up to the last finite one."""
+    if traj.dataset.attrs["state"] != "Tokens":
+        raise TypeError(f"plots and reports are known for runs of Tokens, got a run of {traj.dataset.attrs['state']}")
+    x = traj.dataset["x"].values
+    finite = np.isfinite(x).all(axis=(1, 2))
+    count = len(finite) if finite.all() else int(np.argmin(finite))
+    chosen = np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+    x, symbol = x[chosen], "z" if norms(traj) == {"Rescaled"} else "x"
+    lengths = np.linalg.norm(x / _scale(x), axis=-1, keepdims=True) * _scale(x)
+    unit = bool((np.abs(lengths - 1) <= 1e-9).all())
+    if spherical(traj) and not unit:
+        x, symbol = x / np.where(lengths > 0, lengths, 1), "θ"
+    is_sphere = unit or spherical(traj)
+    return Frames(traj.times[chosen], x, traj.dataset["weights"].values, is_sphere, symbol, x.shape[1])
+
+
+def _scale(x: np.ndarray) -> np.ndarray:
+    """A power of two near the largest coordinate of each frame: dividing by it is exact and avoids overflow."""
+    largest = np.abs(x).max(axis=(1, 2), keepdims=True)
+    return 2.0 ** np.floor(np.log2(np.where(largest > 0, largest, 1)))
+
+
+def relative(frames: Frames) -> np.ndarray:
+    """The tokens divided by their root mean square length at each time: (f, n, d)."""
+    x = frames.x / _scale(frames.x)
+    size = np.sqrt(np.einsum("fnd,fnd,n->f", x, x, frames.weights))[:, None, None]
+    return x / np.where(size > 0, size, 1)
+
+
+def final_clusters(frames: Frames) -> tuple[Clusters, str]:
+    """Clusters at the last frame, and by which metric: "cosine", "distance", or "relative distance" if growing."""
+    if frames.growing:
+        last = frames._replace(x=frames.x[-1:])
+        return clusters(Tokens(relative(last)[0], frames.weights), metric="distance"), "relative distance"
+    metric = "cosine" if frames.spherical else "distance"
+    return clusters(frames.state(-1), metric=metric), metric
