@@ -81,7 +81,10 @@ ISOTROPIC = {
     "linear": (lambda: tkf.Linear(beta=BETA), lambda x, w: naive.linear(x, w, BETA * np.eye(D), np.eye(D))),
     "relu": (lambda: tkf.ReLU(beta=BETA), lambda x, w: naive.relu(x, w, BETA * np.eye(D), np.eye(D))),
     "sigmoid": (lambda: tkf.Sigmoid(beta=BETA), lambda x, w: naive.sigmoid(x, w, BETA * np.eye(D), np.eye(D))),
-    "hardmax": (lambda: tkf.Hardmax(rule="others"), lambda x, w: naive.hardmax(x, w, np.eye(D), np.eye(D), rule="others")),
+    "hardmax": (
+        lambda: tkf.Hardmax(rule="others"),
+        lambda x, w: naive.hardmax(x, w, np.eye(D), np.eye(D), rule="others"),
+    ),
     "l2": (
         lambda: tkf.L2(beta=BETA),
         lambda x, w: naive.l2(x, w, math.sqrt(BETA) * np.eye(D), math.sqrt(BETA) * np.eye(D), np.eye(D)),

@@ -258,7 +258,7 @@ def multi_head(gammas, outputs):
     if len(gammas) != len(outputs):
         raise ValueError(f"{len(gammas)} heads but {len(outputs)} output maps")
     total = np.zeros((len(gammas[0]), np.asarray(outputs[0]).shape[0]))
-    for gamma, W in zip(gammas, outputs):
+    for gamma, W in zip(gammas, outputs, strict=True):
         for i in range(len(gamma)):
             total[i] += np.asarray(W, dtype=float) @ gamma[i]
     return total

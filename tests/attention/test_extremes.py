@@ -3,9 +3,9 @@
 import mpmath
 import numpy as np
 import pytest
+from cases import velocity
 
 import tokenfield as tkf
-from cases import velocity
 
 BETAS = [0.0, 1e-8, 1.0, 50.0, 700.0, 1e4]
 ANGLES = [0.0, 0.01, 0.3, 2.0, 4.5]
@@ -67,7 +67,9 @@ def test_energies_at_every_beta():
     x = np.asarray(state.x)
     for beta in BETAS[1:]:
         with mpmath.workdps(40):
-            cosines = [mpmath.fsum(mpmath.mpf(a) * mpmath.mpf(b) for a, b in zip(p, q, strict=True)) for p in x for q in x]
+            cosines = [
+                mpmath.fsum(mpmath.mpf(a) * mpmath.mpf(b) for a, b in zip(p, q, strict=True)) for p in x for q in x
+            ]
             mean = mpmath.fsum(mpmath.exp(beta * (c - 1)) for c in cosines) / 25
             plain = mpmath.fsum(mpmath.exp(beta * c) for c in cosines) / 50 / beta
             centred = mpmath.fsum(mpmath.expm1(beta * c) for c in cosines) / 50 / beta

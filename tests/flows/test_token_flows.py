@@ -129,7 +129,9 @@ def test_rescaled_with_time_dependent_value_map_is_the_free_flow():
     attention = tkf.Softmax(A=[[1.0, 0.3], [-0.2, 0.5]], V=V)
     free = tkf.simulate(tkf.Transformer(attention), start, 1.0, **TIGHT).final.x
     z = tkf.simulate(tkf.Transformer(attention, tkf.Rescaled()), start, 1.0, **TIGHT).final.x
-    phi = solve_ivp(lambda t, y: (np.asarray(V(t)) @ y.reshape(2, 2)).ravel(), (0, 1), np.eye(2).ravel(), rtol=1e-12, atol=1e-13)
+    phi = solve_ivp(
+        lambda t, y: (np.asarray(V(t)) @ y.reshape(2, 2)).ravel(), (0, 1), np.eye(2).ravel(), rtol=1e-12, atol=1e-13
+    )
     np.testing.assert_allclose(z @ phi.y[:, -1].reshape(2, 2).T, free, atol=1e-9)
 
 

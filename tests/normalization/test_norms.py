@@ -80,7 +80,9 @@ def test_gain_is_the_layer_norm_of_R_d():
     out /= np.linalg.norm(out, axis=1, keepdims=True)
     np.testing.assert_allclose(step(tkf.PeriLN(gain=g), state), x + h * out, rtol=1e-12)
     start = layer_norm(x)
-    np.testing.assert_allclose(step(tkf.PostLN(gain=g), tkf.Tokens(start, state.weights)), layer_norm(start + h * attend(start)), rtol=1e-12)
+    np.testing.assert_allclose(
+        step(tkf.PostLN(gain=g), tkf.Tokens(start, state.weights)), layer_norm(start + h * attend(start)), rtol=1e-12
+    )
 
 
 def test_flow_of_post_ln_with_a_uniform_gain_lives_on_the_sphere_of_radius_g_sqrt_d():
@@ -127,7 +129,9 @@ def test_mix_ln_is_post_then_pre():
     assert isinstance(last, tkf.PreLN)
 
 
-@pytest.mark.parametrize("attention", [tkf.Unnormalized(50.0, V=np.eye(3)), tkf.Unnormalized(2.0, V=np.eye(3), log_unit=1.0)])
+@pytest.mark.parametrize(
+    "attention", [tkf.Unnormalized(50.0, V=np.eye(3)), tkf.Unnormalized(2.0, V=np.eye(3), log_unit=1.0)]
+)
 def test_time_unit_is_one_where_only_the_direction_of_the_drift_matters(attention):
     state = tokens()
     for norm, unit in ((tkf.PostLN(), -float(attention.log_unit)), (tkf.NGPT(), 0.0), (tkf.PeriLN(), 0.0)):

@@ -39,7 +39,12 @@ def test_energy_of_a_general_symmetric_form():
 
 @pytest.mark.parametrize(
     "attention",
-    [tkf.Softmax(A=[[0.0, 1.0, 0], [-1, 0, 0], [0, 0, 1]]), tkf.Softmax(A=np.diag([1.0, 2, 3])), tkf.ReLU(), tkf.Softmax(causal=True)],
+    [
+        tkf.Softmax(A=[[0.0, 1.0, 0], [-1, 0, 0], [0, 0, 1]]),
+        tkf.Softmax(A=np.diag([1.0, 2, 3])),
+        tkf.ReLU(),
+        tkf.Softmax(causal=True),
+    ],
 )
 def test_models_without_an_energy_are_refused(attention):
     with pytest.raises(ValueError, match="energy"):

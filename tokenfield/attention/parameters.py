@@ -21,11 +21,24 @@ def at(value: Parameter, t: Float[Array, ""], like: Array) -> Array:
 class AbstractScore(eqx.Module):
     """A score that factors: `s(x_i, x_j) = <q_i, k_j> + bias_j` up to a constant in each row."""
 
+    beta: eqx.AbstractVar[Parameter]
+    factor: eqx.AbstractVar[Array]
+
     @abc.abstractmethod
     def factors(
         self, t: Float[Array, ""], x: Float[Array, "n d"]
     ) -> tuple[Float[Array, "n k"], Float[Array, "n k"], Float[Array, " n"] | None]:
         """Queries q, keys k and the bias (None where it is zero)."""
+
+    @property
+    @abc.abstractmethod
+    def isotropic(self) -> bool:
+        """True when the score depends on lengths and the angle only."""
+
+    @property
+    @abc.abstractmethod
+    def autonomous(self) -> bool:
+        """True when no parameter is a function of time."""
 
     @abc.abstractmethod
     def sharpness(self, t: Float[Array, ""], like: Array) -> Array:
@@ -95,7 +108,7 @@ class Bilinear(AbstractScore):
             return True
         if not self.autonomous or not is_concrete(self.A, self.Q, self.K):
             return False
-        A = self.matrix(jnp.zeros(()), (self.A if self.Q is None else self.Q).shape[1])
+        A = self.matrix(jnp.zeros(()), jnp.shape(self.A if self.Q is None else self.Q)[1])  # type: ignore[arg-type]
         return bool(jnp.abs(A - A.T).max() <= 1e-14 * jnp.abs(A).max())
 
 
@@ -137,7 +150,7 @@ def check_pair(Q: Parameter, K: Parameter) -> None:
     """Q and K come together and map to the same space."""
     if (Q is None) != (K is None):
         raise ValueError(f"Q and K go together, got only {'K' if Q is None else 'Q'}")
-    if Q is None or callable(Q) or callable(K):
+    if Q is None or K is None or callable(Q) or callable(K):
         return
     if jnp.shape(Q)[:1] != jnp.shape(K)[:1]:
         raise ValueError(f"Q and K must have the same number of rows, got shapes {jnp.shape(Q)} and {jnp.shape(K)}")

@@ -19,5 +19,8 @@ class Sigmoid(AbstractPairwise):
 
     stochastic: ClassVar[bool] = False
 
+    def __init__(self, beta=None, *, A=None, Q=None, K=None, V=None, causal=False):
+        super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal)
+
     def phi(self, s):
         return jax.nn.sigmoid(s)

@@ -62,8 +62,8 @@ class Sinkhorn(AbstractHead):
             max_iterations=self.max_iterations,
             lse_mode=True,
             parallel_dual_updates=self.symmetric,
-            momentum=Momentum(value=0.5 if self.symmetric else 1.0),
+            momentum=Momentum(value=0.5 if self.symmetric else 1.0),  # type: ignore[call-arg]
         )
         out = solver(LinearProblem(Geometry(cost_matrix=-s, epsilon=1.0), a=w, b=w))
         p = jax.nn.softmax(s + out.g[None, :], axis=-1)
-        return jnp.where(out.converged, p @ values, jnp.nan)
+        return jnp.where(jnp.asarray(out.converged), p @ values, jnp.nan)

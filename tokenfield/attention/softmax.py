@@ -24,5 +24,8 @@ class Softmax(AbstractPairwise):
 
     stochastic: ClassVar[bool] = True
 
+    def __init__(self, beta=None, *, A=None, Q=None, K=None, V=None, causal=False):
+        super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal)
+
     def phi(self, s):
         return jnp.exp(s)

@@ -31,7 +31,7 @@ class Unnormalized(AbstractPairwise):
         super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal)
         if log_unit is not None:
             self.unit_exponent = as_float("log_unit", log_unit, 0)
-        elif self.score.isotropic and not callable(self.score.beta):
+        elif self.score.isotropic and isinstance(self.score.beta, Array):
             self.unit_exponent = jnp.where(self.score.beta > LARGE_BETA, self.score.beta, 0.0)
         else:
             self.unit_exponent = jnp.zeros(())

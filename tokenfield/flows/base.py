@@ -36,7 +36,7 @@ class AbstractFlow(eqx.Module):
         """The nearest point of the space, taken at the end of each step (the identity in R^d)."""
 
     @abc.abstractmethod
-    def error_size(self, error: Y, y0: Y, y1: Y, rtol: float, atol: float) -> Float[Array, ""]:
+    def error_size(self, error: Y, y0: Y, y1: Y, rtol: float | Array, atol: float | Array) -> Float[Array, ""]:
         """The size of a step's error, 1 being what the tolerances allow."""
 
     @property
@@ -52,7 +52,9 @@ class Segment(eqx.Module):
     flow: AbstractFlow
 
 
-def largest_ratio(error: Float[Array, "n d"], y0: Array, y1: Array, rtol: float, atol: float) -> Float[Array, ""]:
+def largest_ratio(
+    error: Float[Array, "n d"], y0: Array, y1: Array, rtol: float | Array, atol: float | Array
+) -> Float[Array, ""]:
     """`max_i |error_i| / (atol + rtol |y_i|)` with Euclidean lengths of rows: unlike a componentwise rule, it does
     not change under rotations."""
     length = lambda a: jnp.linalg.norm(a, axis=-1)  # noqa: E731

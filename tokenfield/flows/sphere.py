@@ -37,8 +37,9 @@ class SphereFlow(AbstractFlow):
     positions: Float[Array, " n"]
 
     def pack(self, state):
-        theta, r = unit(state.x), jnp.linalg.norm(state.x, axis=-1)
-        return Polar(theta, r) if self.radial else Polar(theta, jnp.full_like(r, self.norm.radius(state.d)))
+        r = jnp.linalg.norm(state.x, axis=-1)
+        radius = None if self.radial else self.norm.radius(state.d)
+        return Polar(unit(state.x), r if radius is None else jnp.full_like(r, radius))
 
     def unpack(self, y):
         return Tokens(y.r[:, None] * y.theta, self.weights, self.positions)
@@ -81,10 +82,9 @@ def check_lengths(state: Tokens, norm: AbstractSphereNorm) -> None:
         if (lengths == 0).any():
             raise ValueError(f"{name} needs tokens of positive length, but token {int(np.argmin(lengths))} is zero")
         return
-    radius = float(radius)
-    worst = int(np.argmax(np.abs(lengths - radius)))
-    if abs(lengths[worst] - radius) > TOLERANCE * radius:
+    worst = int(np.argmax(np.abs(lengths - float(radius))))
+    if abs(lengths[worst] - float(radius)) > TOLERANCE * float(radius):
         raise ValueError(
-            f"{name} keeps tokens on the sphere of radius {radius:g}, but token {worst} has length "
+            f"{name} keeps tokens on the sphere of radius {float(radius):g}, but token {worst} has length "
             f"{lengths[worst]:.6g}: normalise them first, e.g. with tokens.normalized()"
         )

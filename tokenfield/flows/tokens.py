@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..normalization import AbstractSphereNorm, NoNorm, Rescaled
+from ..normalization import AbstractNorm, AbstractSphereNorm, NoNorm, Rescaled
 from ..states import Tokens
 from ..transformer import Transformer
-from .base import NoClosedEquation, Segment, prepare, segments
+from .base import AbstractFlow, NoClosedEquation, Segment, prepare, segments
 from .free import FreeFlow
 from .rescaled import rescaled_flow
 from .span import coordinates
@@ -18,24 +18,29 @@ from .sphere import SphereFlow, check_lengths
 def _(state: Tokens, model: Transformer) -> tuple[Segment, ...]:
     check(state, model)
     check_start(state, model)
-    rules: tuple = ((float("inf"), model.norm),)
+    rules: tuple[tuple[float, AbstractNorm], ...] = ((float("inf"), model.norm),)
     if isinstance(model.norm, AbstractSphereNorm):
         rules = model.norm.segments()
-        build = lambda rule: SphereFlow(model, rule, model.norm.radial, state.weights, state.positions)  # noqa: E731
-    elif isinstance(model.norm, Rescaled):
-        build = lambda rule: rescaled_flow(model, state)  # noqa: E731
-    elif isinstance(model.norm, NoNorm):
-        build = lambda rule: FreeFlow(model, state.weights, state.positions)  # noqa: E731
-    else:
-        raise NoClosedEquation(f"no flow of tokens is known for the norm {type(model.norm).__name__}")
     ends = sorted({until for until, _ in rules} | {time for time in model.breakpoints if time > 0})
     rule_at = lambda end: next(rule for until, rule in rules if end <= until)  # noqa: E731
-    return tuple(Segment(end, build(rule_at(end))) for end in ends)
+    return tuple(Segment(end, _flow(state, model, rule_at(end))) for end in ends)
+
+
+def _flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> AbstractFlow:
+    """The smooth flow under one rule."""
+    if isinstance(rule, AbstractSphereNorm):
+        radial = isinstance(model.norm, AbstractSphereNorm) and model.norm.radial
+        return SphereFlow(model, rule, radial, state.weights, state.positions)
+    if isinstance(rule, Rescaled):
+        return rescaled_flow(model, state)
+    if isinstance(rule, NoNorm):
+        return FreeFlow(model, state.weights, state.positions)
+    raise NoClosedEquation(f"no flow of tokens is known for the norm {type(rule).__name__}")
 
 
 @prepare.register(Tokens)
 def _(state: Tokens, model: Transformer):
-    if not model.isotropic or state.d <= state.n:
+    if not model.isotropic or state.d <= max(state.n, 2) or state.n < 2:
         return state, model, lambda saved: saved
     check(state, model)
     if isinstance(model.norm, AbstractSphereNorm):

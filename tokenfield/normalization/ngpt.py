@@ -6,7 +6,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._check import parameter
+from .._check import as_float
 from .base import AbstractSphereNorm, inverse, unit
 
 
@@ -26,7 +26,7 @@ class NGPT(AbstractSphereNorm):
     scale_free: ClassVar[bool] = True
 
     def __init__(self, alpha=1.0):
-        self.alpha = parameter("alpha", alpha, 0)
+        self.alpha = alpha if callable(alpha) else as_float("alpha", alpha, 0)
 
     def rate(self, t):
         return self.alpha(t) if callable(self.alpha) else self.alpha

@@ -1,9 +1,9 @@
 """Measured from a state."""
 
-from .clusters import Clusters as Clusters
-from .clusters import clusters as clusters
-from .energy import energy as energy
-from .energy import normalized_energy as normalized_energy
+from .clustering import Clusters as Clusters
+from .clustering import clusters as clusters
+from .interaction import energy as energy
+from .interaction import normalized_energy as normalized_energy
 from .matrix import attention_matrix as attention_matrix
 from .order import mean_cosine as mean_cosine
 from .order import order_parameter as order_parameter
@@ -13,4 +13,4 @@ from .stopping import at_most_clusters as at_most_clusters
 from .stopping import energy_settled as energy_settled
 from .stopping import one_cluster as one_cluster
 from .stopping import order_above as order_above
-from .wasserstein import wasserstein as wasserstein
+from .transport import wasserstein as wasserstein

@@ -10,7 +10,7 @@ from ..attention.sums import map_rows
 from ..normalization import AbstractSphereNorm
 from ..normalization.base import unit
 from ..solve.stop import AbstractStopRule
-from .energy import normalized_energy_of, quadratic_form
+from .interaction import normalized_energy_of, quadratic_form
 
 
 class AtMostClusters(AbstractStopRule):
@@ -90,7 +90,8 @@ class EnergySettled(AbstractStopRule):
         return EnergySettled(self.rate, jnp.asarray(beta))
 
     def __call__(self, t, state, velocity):
-        log_energy = lambda x: jnp.log(normalized_energy_of(unit(x), state.weights, self.beta))  # noqa: E731
+        beta = jnp.asarray(self.beta)
+        log_energy = lambda x: jnp.log(normalized_energy_of(unit(x), state.weights, beta))  # noqa: E731
         return jnp.abs(jax.jvp(log_energy, (state.x,), (velocity().x,))[1]) <= self.rate
 
 
@@ -137,4 +138,6 @@ def energy_settled(rate: float = 1e-6, beta: float | None = None) -> EnergySettl
         >>> import tokenfield as tkf
         >>> tkf.energy_settled(rate=1e-8)
     """
-    return EnergySettled(as_float("rate", positive("rate", rate), 0), None if beta is None else as_float("beta", beta, 0))
+    return EnergySettled(
+        as_float("rate", positive("rate", rate), 0), None if beta is None else as_float("beta", beta, 0)
+    )

@@ -99,10 +99,13 @@ def relative(frames: Frames) -> np.ndarray:
     return x / np.where(size > 0, size, 1)
 
 
-def final_clusters(frames: Frames) -> tuple[Clusters, str]:
-    """Clusters at the last frame, and by which metric: "cosine", "distance", or "relative distance" if growing."""
+def final_clusters(frames: Frames, tol: float = 1e-3) -> tuple[Clusters, str]:
+    """Clusters at the last frame, and by which metric: "cosine", "distance", or "relative distance" if growing.
+
+    Tokens that grow are compared after division by their root mean square length: no fixed distance suits them.
+    """
     if frames.growing:
         last = frames._replace(x=frames.x[-1:])
-        return clusters(Tokens(relative(last)[0], frames.weights), metric="distance"), "relative distance"
+        return clusters(Tokens(relative(last)[0], frames.weights), tol, "distance"), "relative distance"
     metric = "cosine" if frames.spherical else "distance"
-    return clusters(frames.state(-1), metric=metric), metric
+    return clusters(frames.state(-1), tol, metric), metric

@@ -7,8 +7,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import matplotlib
 import numpy as np
-from matplotlib.colors import to_rgba
+from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from ..observables import Clusters
 
@@ -89,32 +90,42 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
     return wrapped
 
 
+def lettered(letter: str, title: str) -> str:
+    """A title with a bold letter before it."""
+    return rf"$\mathbf{{{letter}}}$  " + title.replace("\n", "\n     ") if letter else title
+
+
+def coloured(groups: Clusters) -> int:
+    """How many clusters have a colour of their own: the largest ones, of two tokens and 4 % of all at least."""
+    worth = np.maximum(2, 0.04 * groups.sizes.sum())
+    return int((groups.sizes[: len(PALETTE)] >= worth).sum())
+
+
 def token_colours(groups: Clusters) -> np.ndarray:
-    """(n, 4) colours: the largest clusters of two tokens and more have one of their own, the others are grey."""
-    own = [to_rgba(PALETTE[k]) if k < len(PALETTE) and size > 1 else to_rgba(GREY) for k, size in enumerate(groups.sizes)]
-    return np.asarray(own)[groups.labels]
+    """(n, 4) colours of tokens by their cluster; grey for those in none of the coloured ones."""
+    count = coloured(groups)
+    return to_rgba_array([*PALETTE[:count], *[GREY] * (groups.count - count)])[groups.labels]
 
 
 def cluster_names(groups: Clusters, weights: np.ndarray) -> list[tuple[str, str]]:
-    """`(colour, words)` for a legend: the size of each coloured cluster (its mass too, if tokens differ), and the rest."""
-    coloured = int((groups.sizes[: len(PALETTE)] > 1).sum())
+    """`(colour, words)` for a legend: the size of each coloured cluster (its mass too, if weights differ), the rest."""
+    count = coloured(groups)
     equal = np.ptp(weights) <= 1e-12
-    name = lambda k: f"{groups.sizes[k]}" + ("" if equal else f" (mass {groups.masses[k]:.2g})")  # noqa: E731
-    names = [(PALETTE[k], name(k)) for k in range(coloured)]
-    rest = groups.count - coloured
-    if rest:
-        names.append((GREY, _rest(groups.sizes[coloured:], bool(coloured))))
-    return names
+    mass = lambda k: "" if equal else f" (mass {groups.masses[k]:.2g})"  # noqa: E731
+    names = [(PALETTE[k], f"{groups.sizes[k]}{mass(k)}") for k in range(count)]
+    rest = int(groups.sizes[count:].sum())
+    return [*names, (GREY, f"{rest} others" if names else f"{rest} tokens")] if rest else names
 
 
-def _rest(sizes: np.ndarray, others: bool) -> str:
-    if (sizes == 1).all():
-        return f"{len(sizes)} single" if others else "all single"
-    return f"{sizes.sum()} in {len(sizes)} smaller"
+def cluster_marks(groups: Clusters, weights: np.ndarray) -> list[Line2D]:
+    """The entries of a legend of clusters."""
+    style = {"marker": "o", "ls": "", "ms": 5, "mew": 0}
+    return [Line2D([], [], color=colour, label=words, **style) for colour, words in cluster_names(groups, weights)]
 
 
-def file_safe_png(figure: Figure, dpi: int = 160) -> bytes:
-    """The figure as PNG bytes, the same bytes each time."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
-    return buffer.getvalue()
+def cluster_heading(groups: Clusters) -> str:
+    """What a legend of clusters lists."""
+    if coloured(groups):
+        return "final clusters, by size"
+    collapsed = int((groups.sizes > 1).sum())
+    return f"{collapsed} clusters, of at most {groups.sizes[0]}" if collapsed else "no clusters"

@@ -110,7 +110,8 @@ class Trajectory:
         return animate(self, path, **options)
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{name} {size}" for name, size in self.dataset.sizes.items())
+        order = sorted(map(str, self.dataset.sizes), key=lambda name: (name != "time", name))
+        sizes = ", ".join(f"{name} {self.dataset.sizes[name]}" for name in order)
         events = "; ".join(f"{event.kind} at {event.time:.6g}" for event in self.events) or "none"
         return f"Trajectory({sizes}; t to {self.times[-1]:.6g} in units of {self.time_unit}; events: {events})"
 

@@ -1,6 +1,6 @@
 """Time integration: what a flow does, step by step."""
 
-from .layers import layers as layers
+from .continuous import simulate as simulate
+from .discrete import layers as layers
 from .run import SolverError as SolverError
-from .simulate import simulate as simulate
 from .stop import AbstractStopRule as AbstractStopRule

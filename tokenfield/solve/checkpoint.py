@@ -33,10 +33,11 @@ def fingerprint(*trees: Any) -> str:
 def write(path: Path, identity: str, segment: int, carry: Any) -> None:
     """Put the run on disk in one atomic step: an older checkpoint stays whole until the new one is."""
     header = json.dumps({"format": 1, "identity": identity, "segment": segment})
-    arrays = {f"leaf{k}": np.asarray(leaf) for k, leaf in enumerate(jax.tree.leaves(carry))}
+    arrays: dict[str, Any] = {f"leaf{k}": np.asarray(leaf) for k, leaf in enumerate(jax.tree.leaves(carry))}
+    arrays["header"] = np.array(header)
     part = path.with_name(path.name + ".part")
     with open(part, "wb") as file:
-        np.savez(file, header=np.array(header), **arrays)
+        np.savez(file, **arrays)
         file.flush()
         os.fsync(file.fileno())
     os.replace(part, path)

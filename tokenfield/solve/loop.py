@@ -91,7 +91,7 @@ def choose(condition, yes, no):
 
 
 @eqx.filter_jit
-def advance(flow: AbstractFlow, stepper: Stepper, settings: Settings, stop, carry: Carry, budget: int) -> Carry:
+def advance(flow: AbstractFlow, stepper: Stepper, settings: Settings, stop, carry: Carry, budget: Array) -> Carry:
     """Go on for at most `budget` trial steps. `stop(t, y, flow)` says when to end early (None: never)."""
     solver, args = stepper.solver, (flow, settings)
     last_step = carry.steps + carry.rejected + budget
@@ -108,7 +108,7 @@ def advance(flow: AbstractFlow, stepper: Stepper, settings: Settings, stop, carr
             size = jnp.where(ok, flow.error_size(error, c.y, y1, settings.rtol, settings.atol), jnp.inf)
             size = jnp.where(jnp.isnan(size), jnp.inf, size)
             keep, t, t_next, _, controller_state, _ = CONTROLLER.adapt_step_size(
-                c.t, c.t_next, jnp.zeros(()), jnp.zeros(()), None, size, solver.error_order(TERM), c.controller_state
+                c.t, c.t_next, jnp.zeros(()), jnp.zeros(()), None, size, stepper.order, c.controller_state
             )
             # At the smallest step a jump of the field is crossed rather than resolved; a blow-up is reported.
             dt = c.t_next - c.t

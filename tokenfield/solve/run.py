@@ -77,14 +77,17 @@ def run(plan: Plan, progress: bool | None, path: Path | None, every: float) -> O
         for k in range(first, count):
             flow, end = plan.segments[k].flow, ends[k]
             t_last = np.nextafter(end, -np.inf) if k + 1 < len(ends) and end == plan.segments[k].until else end
+            number = lambda value: jnp.asarray(value, float)  # noqa: E731
             settings = loop.Settings(
-                *(jnp.asarray(v, float) for v in (end, t_last, plan.save_at, plan.rtol, plan.atol)),
-                dt=None if plan.dt is None else jnp.asarray(plan.dt, float),
+                t1=number(end),
+                t_last=number(t_last),
+                save_at=number(plan.save_at),
+                rtol=number(plan.rtol),
+                atol=number(plan.atol),
+                dt=None if plan.dt is None else number(plan.dt),
             )
             carry = loop.start(flow, plan.stepper, settings, jnp.asarray(t), y, saved, saved_count)
-            carry = eqx.tree_at(
-                lambda c: (c.steps, c.rejected), carry, (jnp.asarray(steps), jnp.asarray(rejected))
-            )
+            carry = eqx.tree_at(lambda c: (c.steps, c.rejected), carry, (jnp.asarray(steps), jnp.asarray(rejected)))
             if resumed and k == first:
                 carry = checkpoint.restore(carry, resumed[1])
             elif stop is not None and bool(eqx.filter_jit(stop)(carry.t, carry.y, flow)):

@@ -34,7 +34,9 @@ class Tokens(eqx.Module):
         self.positions = jnp.arange(1, n + 1) / n if positions is None else as_float("positions", positions, 1)
         for name in ("weights", "positions"):
             if getattr(self, name).shape != (n,):
-                raise ValueError(f"{name} must have one entry for each of the {n} tokens, got {getattr(self, name).shape}")
+                raise ValueError(
+                    f"{name} must have one entry for each of the {n} tokens, got {getattr(self, name).shape}"
+                )
         if is_concrete(self.weights, self.positions):
             if float(self.weights.min()) < 0:
                 raise ValueError(f"weights must be >= 0, got {float(self.weights.min())!r}")

@@ -46,7 +46,9 @@ def measure(quick: bool) -> Evidence:
         at_most("largest rank of the limit matrix, less its exceptional rows", 2, max(ranks)),
         equal("random starts in which both e_first and e_last occur: some", True, split > 0),
     )
-    caption = "Attention matrix of five tokens on the line, in increasing order, from (−.7, −.2, .15, .4, .9), V = A = 1."
+    caption = (
+        "Attention matrix of five tokens on the line, in increasing order, from (−.7, −.2, .15, .4, .9), V = A = 1."
+    )
     return Evidence(checks, draw(P), caption)
 
 

@@ -6,14 +6,14 @@ import tokenfield as tkf
 
 from ..claim import Claim, Evidence, at_most, close
 
-N, D, T1 = 8, 3, 60.0
-COLOURS = ("#0072B2", "#009E73", "#D55E00")
+N, D, T1 = 8, 3, 80.0
+COLOURS = {1: "#0072B2", 3: "#009E73", 7: "#D55E00"}
 
 
 def run(beta: float, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Times and tokens of the causal SA flow."""
     model = tkf.Transformer(tkf.Softmax(beta=beta, causal=True), norm=tkf.PostLN())
-    trajectory = tkf.simulate(model, tkf.Tokens(x), T1, rtol=1e-10, atol=1e-12, progress=False)
+    trajectory = tkf.simulate(model, tkf.Tokens(x), T1, rtol=1e-11, atol=1e-13, progress=False)
     return trajectory.times, trajectory.dataset["x"].values
 
 
@@ -26,41 +26,38 @@ def measure(quick: bool) -> Evidence:
             distance = np.linalg.norm(x - start[0], axis=-1)
             moved.append(distance[:, 0].max())
             far.append(distance[-1].max())
-            width = distance.max(axis=1)
-            late = (width > 1e-6) & (width < 1e-3)
-            slopes.append(np.polyfit(times[late], np.log(width[late]), 1)[0])
-            curves.setdefault(beta, (times, width))
+            late = (distance[:, 1] > 1e-7) & (distance[:, 1] < 1e-3)
+            slopes.append(np.polyfit(times[late], np.log(distance[late, 1]), 1)[0])
+            curves.setdefault(beta, (times, distance))
         other = np.asarray(tkf.uniform_sphere(N, D, seed=10_000).x)
         _, changed = run(beta, np.concatenate([start[: N // 2], other[N // 2 :]]))
         blind.append(np.abs(changed[:, : N // 2] - x[:, : N // 2]).max())
-    runs = len(slopes)
     worst = max(slopes, key=lambda slope: abs(slope + 0.5))
     checks = (
-        at_most(f"largest displacement of the first token in {runs} runs", 1e-12, max(moved)),
+        at_most(f"largest displacement of the first token in {len(slopes)} runs", 1e-12, max(moved)),
         at_most(f"largest distance of a token from x_1(0) at t = {T1:g}", 1e-6, max(far)),
-        close("terminal rate of the largest distance, the worst of all runs", -0.5, worst, rtol=0.01),
+        close("terminal rate of the second token, the worst of all runs", -0.5, worst, rtol=1e-3),
         at_most("change of tokens 1 to 4 when tokens 5 to 8 are replaced", 1e-8, max(blind)),
     )
-    return Evidence(checks, draw(curves), CAPTION)
+    return Evidence(checks, draw(*curves[1.0]), CAPTION)
 
 
 CAPTION = (
-    "Largest distance of 8 tokens from the first one, under causal SA on the 2-sphere (dots), one random start. "
-    "The line has the slope of the linearised flow, e^{-t/2}."
+    "Distances of three of 8 tokens from the first, causal SA on the 2-sphere, β = 1, one random start (dots). Line: the "
+    "decay e^{-t/2} of the linearised flow, through the second token's distance at t = 20."
 )
 
 
-def draw(curves):
+def draw(times, distance):
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     ax = figure.subplots()
-    for (beta, (times, width)), colour in zip(curves.items(), COLOURS, strict=True):
-        anchor = np.flatnonzero(width > 1e-4)[-1]
-        tail = times > times[anchor] - 8
-        ax.plot(times[tail], width[anchor] * np.exp((times[anchor] - times[tail]) / 2), color=colour, lw=1)
-        ax.plot(times, width, "o", ms=3, color=colour, label=f"β = {beta:g}")
-    ax.set(xlabel="time t", ylabel="largest distance from $x_1$", yscale="log", xlim=(0, 40), ylim=(1e-7, 3))
+    anchor = int(np.argmin(np.abs(times - 20)))
+    ax.semilogy(times, distance[anchor, 1] * np.exp((times[anchor] - times) / 2), color="0.3", lw=1, label="$e^{-t/2}$")
+    for token, colour in COLOURS.items():
+        ax.semilogy(times, distance[:, token], "o", ms=3.5, color=colour, label=f"token {token + 1}")
+    ax.set(xlabel="time t", ylabel="distance from the first token", xlim=(0, 35), ylim=(1e-7, 4))
     ax.legend(frameon=False)
     return figure
 
@@ -69,9 +66,9 @@ CLAIM = Claim(
     id="causal_first_token",
     section="Causal attention",
     title="Under a causal mask all tokens follow the first",
-    statement="With causal softmax attention on the sphere and V = I, the first token never moves, and from almost every start "
-    "all tokens converge to x_1(0). Near the end the k-th token pulls away from itself at rate 1 - 1/k, so the slowest is "
-    "the second: distances decay like e^{-t/2}, half as fast as without the mask. Tokens do not feel later ones.",
+    statement="With causal softmax attention on the sphere and V = I the first token never moves, and from almost every start "
+    "all tokens converge to x_1(0); no token feels later ones. Near the end token k relaxes at its own rate 1 - 1/k, so the "
+    "second is the slowest and sets the rate of all: distances decay like e^{-t/2}, where without the mask it is e^{-t}.",
     source="Karagodin, Polyanskiy, Rigollet 2024 (Clustering in causal attention masking); the rate 1/2 is derived here",
     measure=measure,
 )

@@ -37,7 +37,9 @@ def measure(quick: bool) -> Evidence:
                 least.append(np.diff(x[..., 0].min(axis=1)).min())
             curves[flow, beta] = clock, width
             worst = max(slopes, key=lambda slope: abs(slope - rate(beta)))
-            checks.append(close(f"{flow}, β = {beta:g}: terminal decay rate of the diameter", rate(beta), worst, rtol=1e-3))
+            checks.append(
+                close(f"{flow}, β = {beta:g}: terminal decay rate of the diameter", rate(beta), worst, rtol=1e-3)
+            )
         # w = e_1 bounds the hemisphere; the smallest <x_i, w> cannot decrease. Rounding allows the last digits.
         checks.append(at_least(f"{flow}: smallest change in time of min_i <x_i, w>", -1e-11, min(least)))
     return Evidence(tuple(checks), draw(curves), CAPTION)

@@ -48,7 +48,9 @@ def measure(quick: bool) -> Evidence:
         at_most("most levels of the leading left eigenvector", 3, max(counts)),
         at_most("largest distance of a token to the lowest level, the highest or 0", 1e-4, max(gaps)),
         at_least("most levels of the leading right eigenvector (not the normal of the planes)", 4, max(right_counts)),
-        equal("runs with one or two levels (a third, at 0, is unstable)", len(counts), tally.get(1, 0) + tally.get(2, 0)),
+        equal(
+            "runs with one or two levels (a third, at 0, is unstable)", len(counts), tally.get(1, 0) + tally.get(2, 0)
+        ),
     )
     chosen = [counts.index(2), counts.index(1)]
     caption = (

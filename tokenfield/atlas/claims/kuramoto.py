@@ -6,7 +6,7 @@ import tokenfield as tkf
 
 from ..claim import Claim, Evidence, at_most, equal
 
-N, T1 = 12, 6.0
+N, T1 = 12, 4.0
 BLUE, ORANGE = "#0072B2", "#D55E00"
 
 
@@ -40,11 +40,15 @@ def measure(quick: bool) -> Evidence:
             curves.setdefault(beta, (run.times, theta, x))
         checks.append(at_most(f"β = {beta:g}: largest distance between USA and the angle equation", 1e-9, max(errors)))
     ends = [tkf.simulate(usa(0.0), tkf.circle_tokens(a), 200.0, progress=False).final for a in starts]
-    checks.append(equal("β = 0: random starts that synchronise", len(ends), sum(tkf.clusters(e).count == 1 for e in ends)))
+    checks.append(
+        equal("β = 0: random starts that synchronise", len(ends), sum(tkf.clusters(e).count == 1 for e in ends))
+    )
     checks.append(at_most("USA, with its projection: largest distance from the circle", 1e-12, max(drift)))
     free = tkf.simulate(usa(1.0, norm=False), tkf.circle_tokens(starts[0]), 0.25, progress=False).final
     away = float(np.abs(np.linalg.norm(free.x, axis=1) - 1).max())
-    checks.append(at_most("as printed, without projection: distance from the circle at t = 0.25", 1e-3, away, printed=True))
+    checks.append(
+        at_most("as printed, without projection: distance from the circle at t = 0.25", 1e-3, away, printed=True)
+    )
     return Evidence(tuple(checks), draw(curves), CAPTION)
 
 

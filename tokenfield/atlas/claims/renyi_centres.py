@@ -41,8 +41,7 @@ def measure(quick: bool) -> Evidence:
     draws = 200 if quick else 4000
     sizes = (10, 30, 100, 300, 1000, 3000)
     counts = {
-        (d, strong): {n: count(n, d, draws, strong) for n in sizes}
-        for d, strong in ((2, False), (2, True), (3, True))
+        (d, strong): {n: count(n, d, draws, strong) for n in sizes} for d, strong in ((2, False), (2, True), (3, True))
     }
     checks = []
     for d, limit in ((2, np.pi / DELTA[2]), (3, 1 / np.sin(DELTA[3] / 2) ** 2)):

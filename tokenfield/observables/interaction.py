@@ -5,9 +5,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..attention.base import AbstractAttention
-from ..attention.sums import map_rows
 from ..attention.parameters import Bilinear
 from ..attention.softmax import Softmax
+from ..attention.sums import map_rows
 from ..attention.unnormalized import Unnormalized
 from ..states import Tokens
 from ..transformer import Transformer
@@ -79,7 +79,7 @@ def quadratic_form(model: Transformer | AbstractAttention | float, d: int) -> tu
     zero = jnp.zeros(())
     A, V = attention.score.matrix(zero, d), attention.value.matrix(zero, d)
     if attention.isotropic and attention.value.V is None:
-        return None, float(attention.score.beta)
+        return None, float(A[0, 0])
     c = float((A * V).sum() / (V * V).sum())
     scale = float(jnp.abs(A).max())
     if float(jnp.abs(A - A.T).max()) > 1e-12 * scale or float(jnp.abs(A - c * V).max()) > 1e-12 * scale or c == 0:

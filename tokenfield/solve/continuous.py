@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._check import count, positive
 from ..flows import prepare, segments
@@ -31,7 +32,7 @@ def simulate(
     state: Any,
     t1: float,
     *,
-    save_at: int | Sequence[float] | None = None,
+    save_at: int | ArrayLike | None = None,
     rtol: float = 1e-6,
     atol: float = 1e-9,
     seed: int | None = None,
@@ -107,7 +108,7 @@ def simulate(
     return _trajectory(outcome, lift, rule, config)
 
 
-def _save_times(save_at: int | Sequence[float] | None, t1: float) -> np.ndarray:
+def _save_times(save_at: int | ArrayLike | None, t1: float) -> np.ndarray:
     if save_at is None or isinstance(save_at, (int, np.integer)):
         return np.linspace(0, t1, count("save_at", 101 if save_at is None else save_at, 2))
     times = np.asarray(save_at, float)

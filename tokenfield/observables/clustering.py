@@ -1,6 +1,6 @@
 """Clusters: connected components that have collapsed."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,7 +8,8 @@ from .._check import positive
 from ..states import Tokens
 
 
-class Clusters(NamedTuple):
+@dataclass(frozen=True)
+class Clusters:
     """A partition of the tokens.
 
     Attributes:

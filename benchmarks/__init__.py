@@ -1,0 +1,1 @@
+"""Side-by-side timings, as ratios: `make bench`."""

@@ -1,0 +1,30 @@
+"""Print every ratio: the rival's time divided by ours. Absolute times depend on the machine, ratios much less."""
+
+import json
+import os
+from pathlib import Path
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's idle threads must not spin on our core
+
+
+def main() -> None:
+    from . import memory, velocity, whole_run
+
+    table = []
+    for source in (velocity.rows, whole_run.rows, whole_run.span_rows):
+        for case, times in source():
+            ours, *rivals = times
+            for rival in rivals:
+                ratio = times[rival] / times[ours]
+                table.append({"case": case, "rival": rival, "ratio": ratio})
+                print(f"{case:52s} {rival:12s} {ratio:7.2f}×", flush=True)
+    extra = memory.extra_megabytes()
+    table.append(
+        {"case": "memory (20000, 3)", "rival": "dense matrix, 3200 MB", "ratio": 3200 / extra, "megabytes": extra}
+    )
+    print(f"{'extra memory of a velocity, (20000, 3)':52s} {'':12s} {extra:7.0f} MB (dense: 3200 MB)")
+    Path(__file__).with_name("results.json").write_text(json.dumps(table, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""The command line as a user meets it: separate processes, exit codes, one-line errors."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tokenfield as tkf
+
+SMALL = ["--n", "12", "--t1", "1", "--save-at", "5"]
+
+
+def tokenfield(*arguments, cwd=None, **options):
+    command = [sys.executable, "-m", "tokenfield", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300, **options)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """One full run with a folder, shared by the tests that look at it."""
+    folder = tmp_path_factory.mktemp("cli") / "run"
+    flags = [
+        "--attention",
+        "softmax",
+        "--norm",
+        "post",
+        "--beta",
+        "9",
+        "--n",
+        "24",
+        "--d",
+        "3",
+        "--t1",
+        "4",
+        "--seed",
+        "0",
+        "--save-at",
+        "9",
+    ]
+    return folder, tokenfield("simulate", *flags, "--out", folder, "--json")
+
+
+def test_json_numbers_are_those_of_the_library(finished):
+    _, result = finished
+    assert result.returncode == 0, result.stderr
+    numbers = json.loads(result.stdout)
+    model = tkf.Transformer(tkf.Softmax(9.0), tkf.PostLN())
+    final = tkf.simulate(model, tkf.uniform_sphere(24, 3, seed=0), 4.0, save_at=9).final
+    assert numbers["clusters"] == tkf.clusters(final).sizes.tolist()
+    assert numbers["energy"] == pytest.approx(tkf.normalized_energy(final, model), rel=1e-9)
+    assert numbers["order_parameter"] == pytest.approx(tkf.order_parameter(final), rel=1e-9)
+    assert numbers["time"] == 4.0
+    assert numbers["events"] == []
+
+
+def test_run_folder_is_complete_and_reusable(finished, tmp_path):
+    folder, _ = finished
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"trajectory.zarr", "config.toml", "overview.png", "animation.gif", "report.html"}
+    traj = tkf.load(folder / "trajectory.zarr")
+    assert traj.dataset.attrs["seed"] == 0
+    again = tokenfield("simulate", folder / "config.toml", "--out", tmp_path / "again", "--no-animation", "--json")
+    assert again.returncode == 0, again.stderr
+    np.testing.assert_array_equal(tkf.load(tmp_path / "again" / "trajectory.zarr").dataset["x"], traj.dataset["x"])
+
+
+def test_toml_with_heads_mlp_and_flags_over_it(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text(
+        """
+        t1 = 5.0
+        stop_when = "order>=0.5"
+        [attention]
+        kind = "multihead"
+        outputs = [0.5, 0.5]
+        [[attention.heads]]
+        beta = 2.0
+        [[attention.heads]]
+        kind = "sigmoid"
+        A = [[1.0, 0.0], [0.0, 2.0]]
+        [norm]
+        kind = "pre"
+        [mlp]
+        W1 = [[0.1, 0.2]]
+        W2 = [[0.3], [0.1]]
+        [tokens]
+        n = 8
+        d = 2
+        seed = 4
+        """
+    )
+    result = tokenfield("simulate", file, "--t1", "0.5", "--norm", "post", "--json")
+    assert result.returncode == 0, result.stderr
+    heads = tkf.MultiHead([tkf.Softmax(2.0), tkf.Sigmoid(A=[[1.0, 0.0], [0.0, 2.0]])], [0.5, 0.5])
+    model = tkf.Transformer(heads, tkf.PostLN(), tkf.MLP([[0.1, 0.2]], [[0.3], [0.1]]))
+    traj = tkf.simulate(model, tkf.uniform_sphere(8, 2, seed=4), 0.5, stop_when=tkf.order_above(0.5))
+    assert json.loads(result.stdout)["order_parameter"] == pytest.approx(tkf.order_parameter(traj.final), abs=1e-9)
+
+
+def test_discrete_layers(tmp_path):
+    result = tokenfield("simulate", "--depth", 4, "--step", 0.5, "--norm", "pre", "--beta", 2, "--n", 6, "--json")
+    traj = tkf.layers(tkf.Transformer(tkf.Softmax(2.0), tkf.PreLN()), tkf.uniform_sphere(6, 3, seed=0), 4, 0.5)
+    numbers = json.loads(result.stdout)
+    assert numbers["order_parameter"] == pytest.approx(tkf.order_parameter(traj.final), rel=1e-12)
+    assert numbers["time"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulate", "--n", "0"], "n must be a whole number >= 1, got 0"),
+        (["simulate", "--d", "1"], "d must be a whole number >= 2, got 1"),
+        (["simulate", "--t1", "0"], "t1 must be finite and > 0"),
+        (["simulate", "--t1", "-3"], "t1 must be finite and > 0"),
+        (["simulate", "--bta", "3"], "--beta"),
+        (["simulate", "--beta", "warm"], "--beta"),
+        (["simulate", "--attention", "softmx"], "softmx"),
+        (["simulate", "--norm", "mix"], "mix needs tau"),
+        (["simulate", "--norm", "post", "--tau", "1"], "post takes no tau"),
+        (["simulate", "--stop-when", "never"], "stop_when must be one of"),
+        (["simulate", "--tokens", "gaussian"], "keeps tokens on the sphere of radius 1"),
+        (["simulate", "--t1", "1", "--depth", "2"], "not both"),
+        (["simulate", "missing.toml"], "no such file: missing.toml"),
+        (["simulate", "--file", "missing.npy"], "no such file"),
+        (["simulate", "--out", "/proc/none/run"], "cannot write to /proc/none/run"),
+        (["simulat"], "simulat"),
+        (["atlas", "--only", "one_clustr"], "did you mean one_cluster?"),
+    ],
+)
+def test_bad_input_is_one_line_and_a_non_zero_code(arguments, message, tmp_path):
+    result = tokenfield(*arguments, cwd=tmp_path)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("t2 = 1.0", "unknown key t2: did you mean t1?"),
+        ("[attention]\nbta = 1.0", "unknown key attention.bta: did you mean beta?"),
+        ("[tokns]\nn = 3", "unknown key tokns: did you mean tokens?"),
+        ("t1 = 'long'", "t1: "),
+        ("[norm]\nkind = 'pst'", "norm.kind: "),
+        ("[attention]\nA = [[1.0, 0.0]]", "A must have shape (3, 3)"),
+        ("[attention]\nA = [[1.0, 0.0], [1.0]]", "A must be"),
+        ("t1 = = 3", "not valid TOML"),
+        ("t1 = nan", "t1 must be"),
+        ("attention = 3\n", "attention: "),
+    ],
+)
+def test_bad_files_name_the_key(text, message, tmp_path):
+    (tmp_path / "run.toml").write_text(text)
+    result = tokenfield("simulate", "run.toml", cwd=tmp_path)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_bad_token_files(tmp_path):
+    np.save(tmp_path / "nan.npy", np.full((2, 3), np.nan))
+    np.save(tmp_path / "long.npy", 2 * np.eye(3))
+    np.save(tmp_path / "pickle.npy", np.array([{"a": 1}]), allow_pickle=True)
+    (tmp_path / "words.csv").write_text("a,b\n")
+    for name, message in (
+        ("nan.npy", "x must be finite"),
+        ("long.npy", "token 0 has length 2"),
+        ("pickle.npy", "not a matrix of numbers"),
+        ("words.csv", "not a matrix of numbers"),
+    ):
+        result = tokenfield("simulate", "--file", name, cwd=tmp_path)
+        assert result.returncode == 2
+        assert message in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_finished_runs_are_not_replaced_by_accident(finished):
+    folder, _ = finished
+    result = tokenfield("simulate", *SMALL, "--out", folder)
+    assert result.returncode == 2
+    assert "holds a finished run" in result.stderr
+
+
+def test_ctrl_c_keeps_a_checkpoint_and_the_same_command_goes_on(tmp_path):
+    folder = tmp_path / "run"
+    flags = [
+        "simulate",
+        "--beta",
+        "9",
+        "--n",
+        "600",
+        "--t1",
+        "3000",
+        "--rtol",
+        "1e-11",
+        "--atol",
+        "1e-12",
+        "--save-at",
+        "3",
+    ]
+    command = [sys.executable, "-m", "tokenfield", *flags, "--out", str(folder), "--no-animation", "--json"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not (folder / "config.toml").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(8)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == 130, error
+    assert "give the same command again to go on" in error
+    assert len(error.strip().splitlines()) == 1
+    assert (folder / "checkpoint.npz").exists()
+
+
+def test_help_and_version_are_quick_and_do_not_load_jax():
+    code = """
+import sys
+sys.argv = ["tokenfield", "--help"]
+from tokenfield.cli import main
+try:
+    main()
+except SystemExit:
+    pass
+assert not {"jax", "numpy"} & set(sys.modules)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "simulate" in result.stdout
+    assert tokenfield("--version").stdout.startswith("tokenfield 0.")
+
+
+def test_console_script_is_installed():
+    script = Path(sys.executable).with_name("tokenfield")
+    assert os.access(script, os.X_OK)

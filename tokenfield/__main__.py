@@ -1,0 +1,5 @@
+"""`python -m tokenfield`."""
+
+from .cli import main
+
+main()

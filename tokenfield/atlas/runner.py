@@ -1,0 +1,127 @@
+"""Runs the claims, one after another, and keeps what has been found so far on disk."""
+
+import difflib
+import importlib
+import json
+import pkgutil
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from . import claims
+from .claim import Claim, Evidence
+
+
+class Result(NamedTuple):
+    """A claim that was run: its evidence, or the error that stopped it."""
+
+    claim: Claim
+    evidence: Evidence | None
+    error: str
+    seconds: float
+
+    @property
+    def verdict(self) -> str:
+        """ "holds", "corrected" (fails as printed, holds as corrected), "fails" or "error"."""
+        if self.evidence is None:
+            return "error"
+        if not all(check.holds for check in self.evidence.checks if not check.printed):
+            return "fails"
+        if any(check.printed and not check.holds for check in self.evidence.checks):
+            return "corrected"
+        return "holds"
+
+
+def all_claims() -> list[Claim]:
+    """Every claim in `atlas/claims`, by section and name."""
+    names = sorted(module.name for module in pkgutil.iter_modules(claims.__path__))
+    found = [importlib.import_module(f"{claims.__name__}.{name}").CLAIM for name in names]
+    return sorted(found, key=lambda claim: (claim.section, claim.id))
+
+
+def choose(only: Sequence[str] | None) -> list[Claim]:
+    """All claims, or those asked for by id."""
+    known = {claim.id: claim for claim in all_claims()}
+    if not only:
+        return list(known.values())
+    for wanted in only:
+        if wanted not in known:
+            near = difflib.get_close_matches(wanted, known, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+            raise ValueError(f"--only: no claim {wanted!r}: {hint}")
+    return [known[wanted] for wanted in only]
+
+
+def measure(claim: Claim, quick: bool) -> Result:
+    """Run one claim; an exception becomes a result of its own, so that the other claims still run."""
+    begun = time.monotonic()
+    try:
+        evidence, error = claim.measure(quick), ""
+    except Exception:
+        evidence, error = None, traceback.format_exc(limit=-3)
+    return Result(claim, evidence, error, time.monotonic() - begun)
+
+
+def run(*, quick: bool, only: Sequence[str] | None, folder: Path, as_json: bool) -> int:
+    """Run, print, write `index.html` and `atlas.json`; 0 when every claim came out as expected."""
+    from .page import write_page
+
+    chosen = choose(only)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "atlas.json").touch()
+    except OSError as error:
+        raise ValueError(f"--out: cannot write to {folder}: {error.strerror}") from None
+    results: list[Result] = []
+    for index, claim in enumerate(chosen):
+        if not as_json:
+            print(f"[{index + 1:2d}/{len(chosen)}] {claim.id:32s} ", end="", flush=True, file=sys.stderr)
+        results.append(measure(claim, quick))
+        if not as_json:
+            print(f"{results[-1].verdict:10s} {results[-1].seconds:6.1f} s", file=sys.stderr)
+        write_page(results, len(chosen), quick, folder / "index.html")
+        (folder / "atlas.json").write_text(json.dumps(as_data(results), indent=1), encoding="utf-8")
+    if as_json:
+        print(json.dumps(as_data(results)))
+    else:
+        _print(results)
+        print(f"wrote {folder / 'index.html'}")
+    return 0 if all(result.verdict in ("holds", "corrected") for result in results) else 1
+
+
+def as_data(results: Sequence[Result]) -> list[dict]:
+    """Results as plain data."""
+    return [
+        {
+            "id": result.claim.id,
+            "section": result.claim.section,
+            "title": result.claim.title,
+            "source": result.claim.source,
+            "verdict": result.verdict,
+            "seconds": round(result.seconds, 2),
+            "checks": [check._asdict() for check in result.evidence.checks] if result.evidence else [],
+            "error": result.error,
+        }
+        for result in results
+    ]
+
+
+def _print(results: Sequence[Result]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("claim", "check", "predicted", "measured", "tolerance", "verdict", title="atlas")
+    for result in results:
+        if result.evidence is None:
+            table.add_row(result.claim.id, result.error.strip().splitlines()[-1], "", "", "", "[red]error[/]")
+            continue
+        for check in result.evidence.checks:
+            verdict = "[green]holds[/]" if check.holds else "[red]fails[/]"
+            if check.printed:
+                verdict = "[red]holds as printed?[/]" if check.holds else "[yellow]fails as printed[/]"
+            table.add_row(result.claim.id, check.what, check.predicted, check.measured, check.tolerance, verdict)
+        table.add_section()
+    Console().print(table)

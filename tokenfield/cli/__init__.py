@@ -1,0 +1,49 @@
+"""The command line. Errors are one line on standard error and a non-zero exit code, never a traceback."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 for success, 2 for bad input, 1 for a run that failed, 130 for Ctrl-C."""
+    from typer import TyperException
+
+    from .app import app
+
+    _keep_compiled_code()
+    try:
+        code = app(arguments, standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except TyperException as error:
+        message = getattr(error, "format_message", lambda: str(error))()
+        _fail(f"{message} (see tokenfield --help)", 2)
+    except KeyboardInterrupt as interrupt:
+        _fail(str(interrupt) or "interrupted", 130)
+    except BrokenPipeError:
+        sys.exit(0)
+    except (ValueError, OSError) as error:
+        _fail(str(error), 2)
+    except Exception as error:
+        if os.environ.get("TOKENFIELD_TRACEBACK"):
+            raise
+        _fail(f"{error} ({type(error).__name__}; TOKENFIELD_TRACEBACK=1 shows where)", 1)
+
+
+def _fail(message: str, code: int) -> None:
+    print("tokenfield: " + " ".join(message.split()), file=sys.stderr)
+    sys.exit(code)
+
+
+def _keep_compiled_code() -> None:
+    """Compiled programs are kept in the user's cache folder, so that the second run of a kind starts at once."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tokenfield"
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return
+    if os.access(cache, os.W_OK):
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")

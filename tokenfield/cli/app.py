@@ -1,0 +1,35 @@
+"""The commands."""
+
+from typing import Annotated
+
+import typer
+
+from .atlas_command import atlas
+from .simulate_command import simulate
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    help="The dynamics of tokens in deep Transformers: simulate them, and check the theory.",
+)
+app.command()(simulate)
+app.command()(atlas)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"tokenfield {version('tokenfield')}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,22 @@
+"""`tokenfield atlas`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def atlas(
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small experiments: under three minutes on two cores.")
+    ] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only this claim (may be repeated).", show_default=False)
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for index.html and atlas.json.")] = Path("atlas"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> int:
+    """Check the claims of the literature by experiment; print a table and write a page."""
+    from ..atlas.runner import run
+
+    return run(quick=quick, only=only, folder=out, as_json=as_json)

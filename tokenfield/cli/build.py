@@ -1,0 +1,126 @@
+"""From a config to the objects of a run."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tokenfield as tkf
+
+from .config import AttentionConfig, MLPConfig, NormConfig, RunConfig, TokensConfig
+
+KERNELS = {
+    "softmax": "Softmax",
+    "l2": "L2",
+    "sinkhorn": "Sinkhorn",
+    "unnormalized": "Unnormalized",
+    "linear": "Linear",
+    "relu": "ReLU",
+    "sigmoid": "Sigmoid",
+    "hardmax": "Hardmax",
+}
+NORMS = {
+    "none": "NoNorm",
+    "rescaled": "Rescaled",
+    "post": "PostLN",
+    "pre": "PreLN",
+    "peri": "PeriLN",
+    "mix": "MixLN",
+    "ngpt": "NGPT",
+    "sqrt": "SqrtScaling",
+}
+
+
+def _call(kind: str, factory: Any, options: dict[str, Any]) -> Any:
+    """Call a constructor with the options that were given; one that it does not take is an error that says so."""
+    import inspect
+
+    taken = inspect.signature(factory).parameters
+    unknown = [name for name in options if name not in taken]
+    if unknown:
+        raise ValueError(f"{kind} takes no {unknown[0]}; it takes {', '.join(taken) or 'no options'}")
+    missing = [n for n, p in taken.items() if p.default is inspect.Parameter.empty and n not in options]
+    if missing:
+        raise ValueError(f"{kind} needs {missing[0]}")
+    return factory(**options)
+
+
+def attention(config: AttentionConfig) -> Any:
+    options = config.model_dump(exclude_none=True, exclude={"kind", "heads", "outputs"})
+    if config.kind == "multihead":
+        if not config.heads:
+            raise ValueError("attention.heads must list at least one head for kind = multihead")
+        return tkf.MultiHead([attention(head) for head in config.heads], config.outputs)
+    if config.heads or config.outputs:
+        raise ValueError(f"attention.heads and attention.outputs need kind = multihead, got {config.kind}")
+    if not config.causal:
+        options.pop("causal")
+    return _call(config.kind, getattr(tkf, KERNELS[config.kind]), options)
+
+
+def norm(config: NormConfig) -> Any:
+    return _call(config.kind, getattr(tkf, NORMS[config.kind]), config.model_dump(exclude_none=True, exclude={"kind"}))
+
+
+def mlp(config: MLPConfig | None) -> Any:
+    return None if config is None else tkf.MLP(**config.model_dump())
+
+
+def model(config: RunConfig) -> Any:
+    return tkf.Transformer(attention(config.attention), norm(config.norm), mlp(config.mlp))
+
+
+def tokens(config: TokensConfig) -> Any:
+    match config.kind:
+        case "sphere":
+            return tkf.uniform_sphere(config.n, config.d, config.seed)
+        case "gaussian":
+            return tkf.gaussian_tokens(config.n, config.d, config.seed, cov=config.cov)
+        case "hemisphere":
+            return tkf.hemisphere(config.n, config.d, config.seed)
+        case "equiangular":
+            return tkf.equiangular_tokens(config.rho, config.n, max(config.n, config.d))
+        case "clusters":
+            return tkf.separated_clusters(config.n, config.d, config.k, config.spread, config.seed)
+        case "circle":
+            if config.angles is None:
+                raise ValueError("tokens.angles must list the angles for kind = circle")
+            return tkf.circle_tokens(config.angles)
+        case _:
+            return tkf.Tokens(_matrix(config.file))
+
+
+def _matrix(file: str | None) -> np.ndarray:
+    if file is None:
+        raise ValueError("tokens.file must name a .npy or text file for kind = file")
+    path = Path(file)
+    if not path.is_file():
+        raise ValueError(f"tokens.file: no such file: {path}")
+    try:
+        return (
+            np.load(path, allow_pickle=False)
+            if path.suffix == ".npy"
+            else np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
+        )
+    except ValueError as error:
+        raise ValueError(f"tokens.file: {path} is not a matrix of numbers: {error}") from None
+
+
+RULES = "one-cluster, clusters<=K, order>=R, energy-settled"
+
+
+def stop_rule(text: str | None) -> Any:
+    """A stop rule from its name."""
+    if text is None:
+        return None
+    rule = text.replace(" ", "").lower()
+    if rule == "one-cluster":
+        return tkf.one_cluster()
+    if rule == "energy-settled":
+        return tkf.energy_settled()
+    if found := re.fullmatch(r"clusters<=(\d+)", rule):
+        return tkf.at_most_clusters(int(found[1]))
+    if found := re.fullmatch(r"order>=([0-9.]+)", rule):
+        return tkf.order_above(float(found[1]))
+    raise ValueError(f"stop_when must be one of {RULES}, got {text!r}")

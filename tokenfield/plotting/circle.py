@@ -1,0 +1,80 @@
+"""Tokens of the circle in space and time."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+
+from ..results import Trajectory
+from .frames import final_clusters, read_frames
+from .style import Sheet, cluster_heading, cluster_marks, styled, token_colours
+from .time_axis import draw_events, draw_time_axis
+
+MOST_LINES = 512
+
+
+@styled
+def space_time(traj: Trajectory, tol: float = 1e-3, width: float = 5.0, height: float = 3.2) -> Sheet:
+    """The angle of every token against time, for tokens in the plane: merging and waiting at a glance.
+
+    The circle is cut in the widest gap between the final tokens, so that no final cluster is cut in two. Times on a
+    logarithmic grid have a logarithmic axis. Of more than 512 tokens a random sample (always the same one) is shown.
+
+    Args:
+        traj: a run of tokens with d = 2.
+        tol: tolerance of the final clusters, which give the colours.
+        width, height: in inches.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.plotting.space_time(traj).savefig("circle.pdf")
+    """
+    shown = read_frames(traj, most=len(traj.times)).sample(MOST_LINES)
+    if shown.d != 2:
+        raise ValueError(f"space_time draws the angles of tokens in the plane and needs d = 2, got d = {shown.d}")
+    groups, _ = final_clusters(shown, tol)
+    sheet = Sheet(width, height)
+    ax = sheet.add_subplot()
+    angles = np.arctan2(shown.x[..., 1], shown.x[..., 0])
+    cut = widest_gap(angles[-1])
+    pieces = [unbroken(shown.times, token) for token in (cut + np.mod(angles - cut, 2 * np.pi)).T]
+    colours = np.repeat(token_colours(groups), [len(lines) for lines in pieces], axis=0)
+    colours[:, 3] = np.clip(6 / np.sqrt(shown.n), 0.35, 0.9)
+    ax.add_collection(LineCollection([line for lines in pieces for line in lines], colors=colours, lw=0.9))
+    _angle_axis(ax, cut)
+    draw_time_axis(traj, ax, shown.times)
+    draw_events(traj, ax)
+    ax.set_title(
+        ("Tokens on the circle" if shown.spherical else "Directions of tokens")
+        + f" ({shown.share})" * bool(shown.share)
+    )
+    options = {"title": cluster_heading(groups), "title_fontsize": 8, "loc": "center left"}
+    ax.legend(handles=cluster_marks(groups, shown.weights), bbox_to_anchor=(1.0, 0.5), **options)
+    return sheet
+
+
+def widest_gap(angles: np.ndarray) -> float:
+    """The middle, in [-pi, pi), of the widest gap between angles on the circle."""
+    ordered = np.sort(angles)
+    gaps = np.diff(ordered, append=ordered[0] + 2 * np.pi)
+    widest = int(np.argmax(gaps))
+    return float(np.mod(ordered[widest] + gaps[widest] / 2 + np.pi, 2 * np.pi) - np.pi)
+
+
+def unbroken(times: np.ndarray, angles: np.ndarray) -> list[np.ndarray]:
+    """A line over time cut where it passes from one end of the interval of angles to the other."""
+    jumps = np.flatnonzero(np.abs(np.diff(angles)) > np.pi) + 1
+    return np.split(np.stack([times, angles], 1), jumps)
+
+
+def _angle_axis(ax: Axes, cut: float) -> None:
+    ticks = [k for k in range(-2, 7) if cut <= k * np.pi / 2 <= cut + 2 * np.pi]
+    ax.set(ylim=(cut, cut + 2 * np.pi), ylabel="angle (radians)")
+    ax.set_yticks([k * np.pi / 2 for k in ticks], [_quarters(k) for k in ticks])
+
+
+def _quarters(k: int) -> str:
+    """`k pi/2` as text."""
+    if k == 0:
+        return "0"
+    number, half = (abs(k) // 2, "") if k % 2 == 0 else (abs(k), "/2")
+    return f"${'-' if k < 0 else ''}{number if number > 1 else ''}\\pi{half}$"

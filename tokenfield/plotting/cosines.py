@@ -1,0 +1,126 @@
+"""Histograms of pairs over time."""
+
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+
+from ..results import Trajectory
+from .frames import MOST_FRAMES, MOST_PAIRED, Frames, read_frames, relative
+from .style import DENSITY, INK, lettered
+from .time_axis import draw_events, draw_time_axis, is_logarithmic
+
+BINS = 64
+FAINTEST = 1e-4  # smaller shares of the pairs have the same, palest colour
+
+
+class PairHistogram(NamedTuple):
+    """Shares of pairs of tokens in bins, over time.
+
+    Attributes:
+        label: what is counted.
+        edges: (b + 1,) edges of the bins.
+        shares: (f, b) mass of pairs i < j in each bin, by `w_i w_j`; each row sums to 1.
+        mean: (f,) the mean.
+    """
+
+    label: str
+    edges: np.ndarray
+    shares: np.ndarray
+    mean: np.ndarray
+
+
+def pair_histogram(frames: Frames, bins: int = BINS) -> PairHistogram:
+    """Cosines where only directions matter (on the sphere, or for tokens that grow without bound), else distances.
+
+    Tokens of the line that grow are compared by their distance relative to the root mean square length.
+    """
+    if frames.n < 2:
+        raise ValueError("a histogram of pairs needs at least two tokens")
+    if frames.d > 1 and (frames.spherical or frames.growing):
+        label, values = "pairwise cosine", np.stack([_cosines(x) for x in frames.x])
+        edges = np.linspace(-1, 1, bins + 1)
+    else:
+        x = relative(frames) if frames.growing else frames.x
+        label = "pairwise distance" + (" / r.m.s. length" if frames.growing else "")
+        values = np.stack([_distances(each) for each in x])
+        edges = np.linspace(0, values.max() if values.max() > 0 else 1.0, bins + 1)
+    first, second = np.triu_indices(frames.n, 1)
+    mass = frames.weights[first] * frames.weights[second]
+    mass = mass / mass.sum() if mass.sum() > 0 else np.full(len(mass), 1 / len(mass))
+    shares = np.stack([np.histogram(row, edges, weights=mass)[0] for row in values])
+    return PairHistogram(label, edges, shares, values @ mass)
+
+
+def _cosines(x: np.ndarray) -> np.ndarray:
+    largest = np.abs(x).max()
+    x = x / (largest if largest > 0 else 1)
+    lengths = np.linalg.norm(x, axis=1, keepdims=True)
+    theta = x / np.where(lengths > 0, lengths, 1)
+    return np.clip((theta @ theta.T)[np.triu_indices(len(x), 1)], -1, 1)
+
+
+def _distances(x: np.ndarray) -> np.ndarray:
+    from scipy.spatial.distance import pdist
+
+    return pdist(x)
+
+
+def cosine_panel(
+    traj: Trajectory, ax: Axes, frames: int = MOST_FRAMES, colorbar_axes: Axes | None = None, letter: str = ""
+) -> Axes:
+    """How the cosines between tokens are spread, over time: a heat map with a logarithmic colour scale.
+
+    White is exactly no pair; the line is the mean. In R^d, distances take the place of cosines unless the
+    tokens grow without bound. Of more than 1024 tokens a random sample (always the same one) is taken.
+
+    Args:
+        traj: a run of tokens.
+        ax: plain matplotlib axes.
+        frames: at most so many of the saved states.
+        colorbar_axes: where the colour bar goes; beside the panel by default.
+        letter: a bold letter before the title.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.plotting.cosine_panel(traj, tkf.plotting.Sheet().add_subplot())
+    """
+    shown = read_frames(traj, frames).sample(MOST_PAIRED)
+    if shown.n < 2:
+        ax.text(0.5, 0.5, "one token: no pairs", ha="center", va="center", transform=ax.transAxes)
+        ax.set(xticks=(), yticks=())
+        if colorbar_axes is not None:
+            colorbar_axes.set_axis_off()
+        return ax
+    histogram = pair_histogram(shown)
+    shares = np.ma.masked_equal(histogram.shares, 0)
+    norm = LogNorm(FAINTEST, 1)
+    colours = colormaps[DENSITY].with_extremes(under=colormaps[DENSITY](0.0), bad="white")
+    times = time_edges(shown.times)
+    mesh = ax.pcolormesh(times, histogram.edges, shares.T, norm=norm, cmap=colours, rasterized=True, zorder=0)
+    ax.plot(shown.times, histogram.mean, color=INK, lw=1.0, zorder=3)
+    ax.set(ylabel=histogram.label, ylim=(histogram.edges[0], histogram.edges[-1]))
+    draw_time_axis(traj, ax, shown.times if len(shown.times) > 1 else times)
+    draw_events(traj, ax)
+    place = {"cax": colorbar_axes} if colorbar_axes is not None else {"ax": ax, "fraction": 0.05, "pad": 0.02}
+    bar = ax.figure.colorbar(mesh, extend="min", **place)
+    bar.set_label("share of pairs")
+    ax.set_title(lettered(letter, _title(histogram, shown)))
+    return ax
+
+
+def _title(histogram: PairHistogram, shown: Frames) -> str:
+    what = "Cosines of pairs" if "cosine" in histogram.label else "Distances of pairs"
+    return f"{what}; line: mean" + (f" ({shown.share})" if shown.share else "")
+
+
+def time_edges(times: np.ndarray) -> np.ndarray:
+    """Edges of cells around times: half-way between them, ending at the first and the last time."""
+    if len(times) == 1:
+        return times[0] + np.array([-0.5, 0.5])
+    edges = np.concatenate([times[:1], (times[1:] + times[:-1]) / 2, times[-1:]])
+    if is_logarithmic(times) and times[0] == 0:
+        edges[0] = edges[1] / 2
+    return edges

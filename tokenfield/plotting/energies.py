@@ -1,0 +1,106 @@
+"""Energy and order over time."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from matplotlib.axes import Axes
+
+from ..observables import effective_rank, energy, order_parameter
+from ..observables.interaction import normalized_energy_of
+from ..results import Trajectory
+from .frames import MOST_PAIRED, Frames, read_frames
+from .record import sharpness
+from .style import PALETTE, lettered
+from .time_axis import draw_events, draw_time_axis
+
+MOST_POINTS = 201
+
+_normalized_energy = jax.jit(normalized_energy_of)  # compiled once for all frames
+
+
+class Curve(NamedTuple):
+    """A number over time, for a panel."""
+
+    label: str
+    values: np.ndarray
+    colour: str
+
+
+class Curves(NamedTuple):
+    """What the panel shows."""
+
+    title: str
+    axis: str
+    lines: tuple[Curve, ...]
+
+
+def energy_panel(traj: Trajectory, ax: Axes, frames: int = MOST_POINTS, letter: str = "") -> Axes:
+    """Normalized energy `∬ e^{beta(<x,y>-1)} dmu dmu` and order parameter `|∫ x dmu|` over time, events dashed.
+
+    The energy of directions is shown under norms with a radius, the centred energy `½|∫ x dmu|^2` at beta = 0. A
+    model without an energy has its order parameter and the effective rank, as a share of the largest possible
+    one, instead; tokens on the line have their standard deviation.
+
+    Args:
+        traj: a run of tokens.
+        ax: plain matplotlib axes.
+        frames: at most so many of the saved states.
+        letter: a bold letter before the title.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.plotting.energy_panel(traj, tkf.plotting.Sheet().add_subplot())
+    """
+    shown = read_frames(traj, frames)
+    curves = curves_of(shown, sharpness(traj))
+    marker = "o" if len(shown.times) < 3 else None
+    for curve in curves.lines:
+        ax.plot(shown.times, curve.values, color=curve.colour, label=curve.label, marker=marker, ms=4)
+    _value_axis(ax, curves, shown)
+    draw_time_axis(traj, ax, shown.times)
+    draw_events(traj, ax, [curve.values[-1] / ax.get_ylim()[1] for curve in curves.lines])
+    ax.set_title(lettered(letter, curves.title))
+    if len(curves.lines) > 1:
+        ax.legend(loc="best")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def curves_of(shown: Frames, beta: float | None) -> Curves:
+    """The numbers that say most about a run: energy and order, order and rank, or the spread on the line."""
+    every = range(len(shown.times))
+    if shown.d == 1:
+        values = np.array([_deviation(x[:, 0], shown.weights) for x in shown.x])
+        return Curves("Spread", "standard deviation", (Curve("standard deviation", values, PALETTE[0]),))
+    order = Curve("order parameter", np.array([order_parameter(shown.state(k)) for k in every]), PALETTE[1])
+    if beta is None:
+        largest = min(shown.n, shown.d)
+        rank = np.array([effective_rank(shown.state(k)) for k in every]) / largest
+        return Curves("Order and rank", "order, rank", (order, Curve(f"effective rank / {largest}", rank, PALETTE[2])))
+    paired = shown.sample(MOST_PAIRED) if beta > 0 else shown
+    title = rf"Energy, $\beta$ = {beta:g}" + (f" ({paired.share})" if paired.share else "")
+    if beta > 0:
+        values = np.array([float(_normalized_energy(x, paired.weights, beta)) for x in paired.x])
+        return Curves(title, "energy, order", (Curve("normalized energy", values, PALETTE[0]), order))
+    values = np.array([energy(shown.state(k), 0.0) for k in every])
+    return Curves(title, "energy, order", (Curve("centred energy", values, PALETTE[0]), order))
+
+
+def _deviation(x: np.ndarray, weights: np.ndarray) -> float:
+    """Standard deviation, safe from overflow."""
+    difference = x - weights @ x
+    size = np.abs(difference).max()
+    return float(size * np.sqrt(weights @ (difference / size) ** 2)) if size > 0 else 0.0
+
+
+def _value_axis(ax: Axes, curves: Curves, shown: Frames) -> None:
+    values = np.stack([curve.values for curve in curves.lines])
+    ax.set_ylabel(curves.axis)
+    if shown.d == 1 and values.min() > 0 and values.max() > 100 * values.min():
+        ax.set_yscale("log")
+    else:
+        top = 1.15 * values.max() if values.max() > 0 else 1.0
+        ax.set_ylim(0, top if shown.d == 1 else min(1.03, top))
+    ax.grid(axis="y", lw=0.4, color="#e3e3e3")
+    ax.set_axisbelow(True)

@@ -1,0 +1,107 @@
+"""What tokens are drawn on: the circle, the sphere, a box of R^3, plain axes."""
+
+from itertools import product
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.patches import Circle
+
+from .projection import View
+from .style import GREY, INK, PALE
+
+
+def draw_scenery(ax: Axes, view: View) -> None:
+    """The background of a view, its axes and their limits."""
+    if view.kind == "sphere":
+        _sphere(ax, view)
+    elif view.kind == "space":
+        _box(ax, view)
+    elif view.kind == "line":
+        ax.set(xlabel=view.axes[0], ylabel="token, in order of the start", ylim=(0, view.points.shape[1] + 1))
+    else:
+        _plane(ax, view)
+
+
+def _plane(ax: Axes, view: View) -> None:
+    ax.set(xlabel=view.axes[0], ylabel=view.axes[1])
+    ax.set_aspect("equal", adjustable="datalim" if view.kind == "plane" else "box")
+    unit = view.kind == "circle" or (view.kind == "pca" and np.linalg.norm(view.x, axis=-1).max() < 1 + 1e-6)
+    if not unit:
+        return
+    style = "-" if view.kind == "circle" else (0, (1, 2))
+    ax.add_patch(Circle((0, 0), 1, fill=False, lw=0.8, ls=style, color=GREY, zorder=0))
+    ax.set(xlim=(-1.12, 1.12), ylim=(-1.12, 1.12), xticks=(-1, 0, 1), yticks=(-1, 0, 1))
+
+
+def _sphere(ax: Axes, view: View) -> None:
+    """A shaded disc with parallels and meridians: those in front stronger than those behind."""
+    shade = np.linspace(-1, 1, 160)
+    height = 1 - shade[None] ** 2 - shade[:, None] ** 2
+    light = np.sqrt(np.maximum(height, 0)) * 0.62 - 0.3 * shade[None] + 0.38 * shade[:, None]
+    image = ax.imshow(light, cmap="Greys_r", vmin=-4.2, vmax=0.85, extent=(-1, 1, -1, 1), origin="lower", zorder=0)
+    disc = Circle((0, 0), 1, transform=ax.transData, fill=False, lw=0.8, color=GREY, zorder=1)
+    ax.add_patch(disc)
+    image.set_clip_path(disc)
+    turn = np.linspace(0, 2 * np.pi, 181)
+    lines = [_parallel(turn, latitude) for latitude in np.radians([-60, -30, 0, 30, 60])]
+    lines += [_meridian(turn, longitude) for longitude in np.radians(np.arange(0, 180, 30))]
+    for line in lines:
+        turned = line @ view.basis.T
+        for sign, alpha in ((-1, 0.25), (1, 0.8)):
+            shown = np.where((sign * turned[:, 2:] > 0), turned[:, :2], np.nan)
+            ax.plot(*shown.T, color="#b5b5b5", lw=0.5, alpha=alpha, zorder=1)
+    ax.set(xlim=(-1.06, 1.06), ylim=(-1.06, 1.06))
+    ax.set_aspect("equal")
+    ax.axis("off")
+
+
+def _parallel(turn: np.ndarray, latitude: float) -> np.ndarray:
+    around = np.cos(latitude)
+    return np.stack([around * np.cos(turn), around * np.sin(turn), np.full_like(turn, np.sin(latitude))], 1)
+
+
+def _meridian(turn: np.ndarray, longitude: float) -> np.ndarray:
+    return np.stack([np.cos(turn) * np.cos(longitude), np.cos(turn) * np.sin(longitude), np.sin(turn)], 1)
+
+
+def _box(ax: Axes, view: View) -> None:
+    """The edges of the smallest box around all tokens, with the range of each coordinate on one edge."""
+    low, high = view.x.min(axis=(0, 1)), view.x.max(axis=(0, 1))
+    high = np.where(high > low, high, low + 1)
+    corners = np.array(list(product(*zip(low, high, strict=True))))
+    page = corners @ view.basis.T
+    pairs = [(i, j) for i in range(8) for j in range(i) if (corners[i] != corners[j]).sum() == 1]
+    hidden = int(np.argmin(page[:, 2]))
+    behind = [pair for pair in pairs if hidden in pair]
+    front = [pair for pair in pairs if hidden not in pair]
+    for edges, style in ((behind, (0, (2, 2))), (front, "-")):
+        ax.add_collection(LineCollection([page[list(e), :2] for e in edges], colors=PALE, lw=0.8, ls=style, zorder=0))
+    centre = page[:, :2].mean(0)
+    for axis, name in enumerate(view.axes):
+        edge = max(
+            (e for e in front if corners[e[0]][axis] != corners[e[1]][axis]), key=lambda e: _outside(page, e, axis)
+        )
+        _label_edge(ax, page[list(edge), :2], corners[list(edge), axis], name, centre)
+    span = np.ptp(page[:, :2], axis=0).max()
+    ax.set(xlim=centre[0] + 0.62 * span * np.array([-1, 1]), ylim=centre[1] + 0.62 * span * np.array([-1, 1]))
+    ax.set_aspect("equal")
+    ax.axis("off")
+
+
+def _outside(page: np.ndarray, edge: tuple[int, int], axis: int) -> float:
+    """How far an edge is to the bottom (horizontal coordinates) or to the left (the third) of the page."""
+    middle = page[list(edge), :2].mean(0)
+    return float(-middle[0] if axis == 2 else -middle[1])
+
+
+def _label_edge(ax: Axes, ends: np.ndarray, values: np.ndarray, name: str, centre: np.ndarray) -> None:
+    """The coordinate and its range, along the edge and outside the box."""
+    first, last = ends[np.argsort(ends[:, 0], kind="stable")]
+    slope = np.degrees(np.arctan2(*(last - first)[::-1]))
+    slope = 90.0 if abs(slope) > 89 else float(slope)
+    away = ends.mean(0) - centre
+    offset = tuple(10 * away / max(float(np.linalg.norm(away)), 1e-300))
+    words = f"{values.min():.2g} ≤ {name} ≤ {values.max():.2g}".replace("-", "−")
+    options = {"ha": "center", "va": "center", "fontsize": 8, "color": INK, "rotation": slope}
+    ax.annotate(words, tuple(ends.mean(0)), xytext=offset, textcoords="offset points", **options)

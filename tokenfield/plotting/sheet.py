@@ -1,0 +1,47 @@
+"""One figure for a run."""
+
+from ..results import Trajectory
+from .cosines import cosine_panel
+from .energies import energy_panel
+from .frames import MOST_FRAMES
+from .style import WIDTH, Sheet, styled
+from .token_paths import tokens_panel
+
+
+@styled
+def overview(
+    traj: Trajectory,
+    frames: int = MOST_FRAMES,
+    tol: float = 1e-3,
+    title: str | None = None,
+    width: float = WIDTH,
+    height: float = 4.0,
+) -> Sheet:
+    """The tokens, their energy and the cosines between them, over time, on one sheet.
+
+    Args:
+        traj: a run of tokens.
+        frames: draw at most so many of the saved states.
+        tol: tolerance of the final clusters, which give the colours; see `tokenfield.clusters`.
+        title: a heading, none by default.
+        width, height: in inches; the default fits two columns of a journal.
+
+    Returns:
+        A matplotlib figure that notebooks show; `savefig` writes it with its own style.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.plotting.overview(traj).savefig("run.pdf")
+    """
+    sheet = Sheet(width, height)
+    left, right = sheet.subfigures(1, 2, width_ratios=(1, 1.12))
+    grid = right.add_gridspec(2, 2, width_ratios=(1, 0.04))
+    tokens = left.add_subplot()
+    energies, cosines = right.add_subplot(grid[0, 0]), right.add_subplot(grid[1, 0])
+    tokens_panel(traj, tokens, frames, tol, letter="a")
+    tokens.set_anchor("N")
+    energy_panel(traj, energies, letter="b").set_xlabel("")
+    cosine_panel(traj, cosines, frames, colorbar_axes=right.add_subplot(grid[1, 1]), letter="c")
+    if title:
+        sheet.suptitle(title, x=0.01, ha="left", fontsize=10)
+    return sheet

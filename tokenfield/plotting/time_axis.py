@@ -1,0 +1,46 @@
+"""Time axes: label and unit, logarithmic where times are, events as dashed lines."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from ..results import Event, Trajectory
+from .record import time_label
+from .style import INK
+
+
+def draw_time_axis(traj: Trajectory, ax: Axes, times: np.ndarray, label: bool = True) -> None:
+    """Limits, scale and label of a horizontal time axis."""
+    if label:
+        ax.set_xlabel(time_label(traj))
+    if is_logarithmic(times):
+        ax.set_xscale("log", nonpositive="mask")
+        ax.set_xlim(times[times > 0][0], times[-1])
+    elif times[-1] > times[0]:
+        ax.set_xlim(times[0], times[-1])
+
+
+def is_logarithmic(times: np.ndarray) -> bool:
+    """True when the saved times crowd towards 0, as those of a logarithmic grid do."""
+    positive = times[times > 0]
+    return len(positive) >= 8 and bool(positive[-1] > 20 * np.median(positive))
+
+
+def draw_events(traj: Trajectory, ax: Axes, busy: Sequence[float] = ()) -> None:
+    """A dashed vertical line at each event, with its name away from the `busy` heights (0 bottom, 1 top)."""
+    height = max((0.25, 0.5, 0.75), key=lambda place: min((abs(place - other) for other in busy), default=0))
+    for event in traj.events:
+        ax.axvline(event.time, color=INK, lw=0.9, ls=(0, (3, 2)), zorder=4, clip_on=False)
+        left, right = ax.get_xlim()
+        late = event.time > (left + right) / 2
+        options = {"rotation": 90, "ha": "right" if late else "left", "va": "center", "fontsize": 7.5}
+        box = {"boxstyle": "square,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.85}
+        place, shift = (event.time, height), (-3 if late else 3, 0)
+        blend = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+        ax.annotate(event_name(event), place, shift, bbox=box, zorder=5, **blend, **options)
+
+
+def event_name(event: Event) -> str:
+    """An event in words."""
+    return event.kind.replace("_", " ")

@@ -1,0 +1,139 @@
+"""The tokens and their paths."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
+
+from ..observables import Clusters
+from ..results import Trajectory
+from .frames import MOST_FRAMES, MOST_SHOWN, Frames, final_clusters, read_frames
+from .projection import View, symbol, view_of
+from .scenery import draw_scenery
+from .style import INK, cluster_heading, cluster_marks, coloured, lettered, token_colours
+from .time_axis import draw_time_axis
+
+MOST_PATHS = 256
+MOST_STARTS = 1000
+ARC = np.radians(6)  # longer steps on the sphere are drawn as arcs
+
+
+def tokens_panel(
+    traj: Trajectory, ax: Axes, frames: int = MOST_FRAMES, tol: float = 1e-3, legend: bool = True, letter: str = ""
+) -> Axes:
+    """Tokens in their space: faint circles where they start, paths, strong marks where they end.
+
+    Colours are final clusters; a cluster's mark has an area that grows with its mass. On the circle, in the plane
+    and on the sphere (seen from the side of the final mean; tokens behind are paler) this is the space itself; in
+    more dimensions it is the plane of the two principal axes of the tokens pooled over time, and the title says
+    so. Tokens of the line are drawn against time. Of more than 256 tokens some paths are left out, of more than
+    1000 the starts, and of more than 4096 a random sample (always the same one) is taken.
+
+    Args:
+        traj: a run of tokens.
+        ax: plain matplotlib axes.
+        frames: draw paths through at most so many saved states.
+        tol: tolerance of the clusters, see `tokenfield.clusters`.
+        legend: name the sizes of the clusters below the panel.
+        letter: a bold letter before the title.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.plotting.tokens_panel(traj, tkf.plotting.Sheet().add_subplot())
+    """
+    shown = read_frames(traj, frames).sample(MOST_SHOWN)
+    groups, _ = final_clusters(shown, tol)
+    colours, view = token_colours(groups), view_of(shown)
+    if shown.d == 1:
+        _against_time(traj, ax, shown, view, colours)
+    else:
+        draw_scenery(ax, view)
+        _paths(ax, view_of(arcs(shown)), colours)
+        _starts(ax, view, colours)
+        _ends(ax, view, groups, colours)
+    ax.set_title(lettered(letter, view.title + (f"\n({shown.share})" if shown.share else "")))
+    if legend:
+        _legend(ax, groups, shown.weights)
+    return ax
+
+
+def arcs(frames: Frames) -> Frames:
+    """On the sphere, steps of more than 6° cut into pieces of a great circle, so that paths stay on it."""
+    if not frames.spherical or frames.d > 3 or len(frames.times) < 2:
+        return frames
+    chords = np.linalg.norm(np.diff(frames.x, axis=0), axis=-1).max()
+    pieces = int(np.clip(np.ceil(2 * np.arcsin(min(chords / 2, 1)) / ARC), 1, 20))
+    part = np.arange(pieces)[:, None, None] / pieces
+    between = [(1 - part) * x + part * y for x, y in zip(frames.x[:-1], frames.x[1:], strict=True)]
+    x = np.concatenate([*between, frames.x[-1:]])
+    lengths = np.linalg.norm(x, axis=-1, keepdims=True)
+    times = np.interp(np.arange(len(x)) / pieces, np.arange(len(frames.times)), frames.times)
+    return frames._replace(times=times, x=x / np.where(lengths > 0, lengths, 1))
+
+
+def _against_time(traj: Trajectory, ax: Axes, shown: Frames, view: View, colours: np.ndarray) -> None:
+    chosen = _some(shown.n)
+    lines = np.stack(np.broadcast_arrays(shown.times[:, None], view.x[..., 0]), -1)[:, chosen].swapaxes(0, 1)
+    alpha = _path_alpha(len(chosen))
+    ax.add_collection(LineCollection(list(lines), colors=colours[chosen], alpha=alpha, lw=0.9, rasterized=True))
+    ax.scatter(np.full(shown.n, shown.times[-1]), view.x[-1, :, 0], s=14, c=colours, zorder=3, clip_on=False, lw=0)
+    ax.set(ylabel=f"${symbol(shown)}$")
+    ax.autoscale_view()
+    draw_time_axis(traj, ax, shown.times)
+
+
+def _some(n: int) -> np.ndarray:
+    return np.arange(n) if n <= MOST_PATHS else np.linspace(0, n - 1, MOST_PATHS).round().astype(int)
+
+
+def _path_alpha(count: int) -> float:
+    return float(np.clip(8 / np.sqrt(count + 1), 0.3, 0.75))
+
+
+def _paths(ax: Axes, view: View, colours: np.ndarray) -> None:
+    """Paths in pieces, those behind the sphere paler."""
+    chosen = _some(view.points.shape[1])
+    points, depth = view.points[:, chosen], view.depth[:, chosen]
+    behind = ((depth[1:] + depth[:-1] < 0) & (view.kind == "sphere")).T
+    pieces = np.stack([points[:-1], points[1:]], 2).swapaxes(0, 1)
+    for hidden, strength, order in ((True, 0.3, 1.5), (False, 1.0, 2)):
+        keep = behind == hidden
+        shades = np.repeat(colours[chosen], keep.sum(1), axis=0)
+        shades[:, 3] = strength * _path_alpha(len(chosen))
+        lines = LineCollection(list(pieces[keep]), colors=shades, lw=0.8, rasterized=True, zorder=order)
+        ax.add_collection(lines)
+    ax.autoscale_view()
+
+
+def _starts(ax: Axes, view: View, colours: np.ndarray) -> None:
+    if view.points.shape[1] > MOST_STARTS:
+        return
+    alpha = np.where(_hidden(view, 0), 0.15, 0.45)
+    edges = np.concatenate([colours[:, :3], alpha[:, None]], 1)
+    ax.scatter(*view.points[0].T, s=12, facecolors="none", edgecolors=edges, lw=0.7, zorder=2)
+
+
+def _ends(ax: Axes, view: View, groups: Clusters, colours: np.ndarray) -> None:
+    """Every token as a dot, every cluster worth a colour as a disc whose area grows with its mass."""
+    hidden = _hidden(view, -1)
+    fill = np.concatenate([colours[:, :3], np.where(hidden, 0.35, 1.0)[:, None]], 1)
+    order = np.argsort(view.depth[-1], kind="stable")
+    size = 14 if len(order) <= 500 else 6
+    ax.scatter(*view.points[-1, order].T, s=size, c=fill[order], lw=0, zorder=3)
+    marks = np.array([int(np.argmax(groups.labels == k)) for k in range(coloured(groups))], int)
+    area = 18 + 160 * groups.masses[groups.labels[marks]]
+    edges = np.where(hidden[marks, None], to_rgba(INK, 0.3), to_rgba(INK))
+    ax.scatter(*view.points[-1, marks].T, s=area, c=fill[marks], edgecolors=edges, lw=0.7, zorder=4)
+
+
+def _hidden(view: View, frame: int) -> np.ndarray:
+    return (view.depth[frame] < 0) & (view.kind == "sphere")
+
+
+def _legend(ax: Axes, groups: Clusters, weights: np.ndarray) -> None:
+    """Sizes of clusters below the panel, row by row."""
+    handles = cluster_marks(groups, weights)
+    columns = min(len(handles), 5)
+    handles = [handles[k] for start in range(columns) for k in range(start, len(handles), columns)]
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.01 if not ax.axison else -0.17), "ncols": columns}
+    ax.legend(handles=handles, title=cluster_heading(groups), title_fontsize=8, borderaxespad=0, **place)
