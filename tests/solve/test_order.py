@@ -26,12 +26,12 @@ def test_fitted_slope_is_the_claimed_order_on_the_sphere(method):
 
 @pytest.mark.parametrize("method", STEPPERS)
 def test_fitted_slope_is_the_claimed_order_in_space(method):
-    """One token under softmax attention is linear: x = e^{tV} x_0."""
-    V = np.array([[0.3, -1.2], [0.8, -0.5]])
-    model, start = tkf.Transformer(tkf.Softmax(1.0, V=V)), tkf.Tokens([[1.0, 0.5]])
-    steps = np.array([4, 6, 9] if STEPPERS[method].order > 5 else [16, 32, 64])
-    exact = expm(3 * V) @ np.array([1.0, 0.5])
-    runs = [tkf.simulate(model, start, 3.0, method=method, dt=3 / k, save_at=2).final.x[0] for k in steps]
+    """One token under softmax attention with V = (1+t) M is linear: x = e^{(t+t²/2) M} x_0."""
+    M = np.array([[0.3, -1.2], [0.8, -0.5]])
+    model, start = tkf.Transformer(tkf.Softmax(1.0, V=lambda t: (1 + t) * M)), tkf.Tokens([[1.0, 0.5]])
+    steps = np.array([5, 8, 12] if STEPPERS[method].order > 5 else [32, 64, 128])
+    exact = expm(4.0 * M) @ np.array([1.0, 0.5])
+    runs = [tkf.simulate(model, start, 2.0, method=method, dt=2 / k, save_at=2).final.x[0] for k in steps]
     slope = -np.polyfit(np.log(steps), np.log([np.abs(x - exact).max() for x in runs]), 1)[0]
     assert abs(slope - STEPPERS[method].order) < 0.5
 

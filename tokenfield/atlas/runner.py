@@ -113,15 +113,20 @@ def _print(results: Sequence[Result]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("claim", "check", "predicted", "measured", "tolerance", "verdict", title="atlas")
+    colours = {"holds": "green", "corrected": "yellow", "fails": "red", "error": "red"}
+    table = Table("claim", "verdict", "checks", "seconds", title="atlas")
     for result in results:
-        if result.evidence is None:
-            table.add_row(result.claim.id, result.error.strip().splitlines()[-1], "", "", "", "[red]error[/]")
-            continue
-        for check in result.evidence.checks:
-            verdict = "[green]holds[/]" if check.holds else "[red]fails[/]"
-            if check.printed:
-                verdict = "[red]holds as printed?[/]" if check.holds else "[yellow]fails as printed[/]"
-            table.add_row(result.claim.id, check.what, check.predicted, check.measured, check.tolerance, verdict)
-        table.add_section()
-    Console().print(table)
+        checks = result.evidence.checks if result.evidence else ()
+        hold = sum(check.holds for check in checks)
+        wrong = sum(check.printed and not check.holds for check in checks)
+        counts = f"{hold} hold" + (f", {wrong} fail as printed" if wrong else "")
+        verdict = f"[{colours[result.verdict]}]{result.verdict}[/]"
+        table.add_row(result.claim.id, verdict, counts if checks else "none", f"{result.seconds:.1f}")
+    console = Console()
+    console.print(table)
+    for result in results:
+        if result.error:
+            print(f"{result.claim.id}: {result.error.strip().splitlines()[-1]}")
+        for check in result.evidence.checks if result.evidence else ():
+            if check.holds == check.printed:
+                print(f"{result.claim.id}: {check.what}: predicted {check.predicted}, measured {check.measured}")

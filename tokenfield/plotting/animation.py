@@ -8,7 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
 from PIL import Image
+from scipy.spatial import cKDTree
 
 from .._check import count, positive
 from ..results import Trajectory
@@ -16,12 +18,11 @@ from .frames import final_clusters, read_frames
 from .projection import View, view_of
 from .record import time_text
 from .scenery import draw_scenery
-from .style import INK, Sheet, styled, token_colours
+from .style import INK, LOOSE, PALETTE, Sheet, styled, token_colours
 
 MOST_MOVING = 1000
 PIXELS = 480
 TAIL = 6  # frames that a token's tail goes back
-COLOURS = 96
 
 
 @styled
@@ -45,6 +46,8 @@ def animate(
 
     Example:
         >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), tkf.PostLN())
+        >>> traj = tkf.simulate(model, tkf.uniform_sphere(16, 3, seed=0), t1=2.0, save_at=5)
         >>> tkf.plotting.animate(traj, "run.gif", fps=20)
     """
     target = Path(path)
@@ -55,25 +58,41 @@ def animate(
     colours = token_colours(final_clusters(shown, tol)[0])
     title = view_of(shown).title + (f" ({shown.share})" if shown.share else "")
     times = [time_text(traj, time) for time in shown.times]
-    images = list(_images(view_of(shown), colours, title, times))
-    palette = _common_palette(images)
-    images = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
+    palette = _palette()
+    nearest = _nearest(palette)
+    images = [_indexed(frame, palette, nearest) for frame in _images(view_of(shown), colours, title, times)]
     durations = [pause] * (len(images) - 1) + [max(pause, 1500.0)]  # rest at the end
     target.parent.mkdir(parents=True, exist_ok=True)
-    images[0].save(target, save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=False)
+    images[0].save(target, save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=True)
     return target
 
 
-def _common_palette(images: list[Image.Image]) -> Image.Image:
-    """One palette for all frames, so that colours do not flicker and frames differ only where tokens moved."""
-    some = [images[k] for k in np.unique(np.linspace(0, len(images) - 1, 6).astype(int))]
-    strip = Image.new("RGB", (PIXELS, PIXELS * len(some)))
-    for k, image in enumerate(some):
-        strip.paste(image, (0, k * PIXELS))
-    return strip.quantize(COLOURS)
+def _palette() -> np.ndarray:
+    """(k, 3) greys, and every colour of tokens in steps from white; one palette for all frames cannot flicker."""
+    ramp = lambda colour, steps: 1 + steps[:, None] * (np.array(to_rgb(colour)) - 1)  # noqa: E731
+    greys = np.linspace(0, 1, 48) ** 2  # fine steps near white, for the shade of the sphere
+    colours = np.concatenate(
+        [ramp(INK, greys), *(ramp(colour, np.linspace(0.15, 1, 8)) for colour in (*PALETTE, LOOSE))]
+    )
+    return (255 * colours).round().astype(np.uint8)
 
 
-def _images(view: View, colours: np.ndarray, title: str, times: list[str]) -> Iterator[Image.Image]:
+def _nearest(palette: np.ndarray) -> np.ndarray:
+    """(64, 64, 64) the nearest entry of the palette to each colour, in six bits a channel; white stays white."""
+    level = np.linspace(0, 255, 64)
+    cube = np.stack(np.meshgrid(level, level, level, indexing="ij"), -1).reshape(-1, 3)
+    _, index = cKDTree(palette.astype(float)).query(cube)
+    return index.reshape(64, 64, 64).astype(np.uint8)
+
+
+def _indexed(frame: np.ndarray, palette: np.ndarray, nearest: np.ndarray) -> Image.Image:
+    red, green, blue = np.moveaxis((frame.astype(int) * 63 + 127) // 255, -1, 0)
+    image = Image.fromarray(nearest[red, green, blue])
+    image.putpalette(palette.tobytes())
+    return image
+
+
+def _images(view: View, colours: np.ndarray, title: str, times: list[str]) -> Iterator[np.ndarray]:
     """The frames: the scenery is drawn once, the tokens and their tails over it each time."""
     sheet = Sheet(4.0, 4.0, dpi=PIXELS / 4.0)
     canvas = FigureCanvasAgg(sheet)
@@ -84,7 +103,7 @@ def _images(view: View, colours: np.ndarray, title: str, times: list[str]) -> It
     size = 26 if view.points.shape[1] <= 300 else 10
     tails = ax.add_collection(LineCollection([], lw=1.0, zorder=2, animated=True))
     dots = ax.scatter([], [], s=size, linewidths=0, zorder=3, animated=True)
-    clock = ax.text(0.02, 0.02, "", transform=ax.transAxes, color=INK, animated=True, fontsize=9)
+    clock = ax.text(1.0, 1.02, "", transform=ax.transAxes, ha="right", animated=True)
     canvas.draw()
     sheet.set_layout_engine("none")
     background = canvas.copy_from_bbox(sheet.bbox)
@@ -94,7 +113,7 @@ def _images(view: View, colours: np.ndarray, title: str, times: list[str]) -> It
         clock.set_text(time)
         for artist in (tails, dots, clock):
             ax.draw_artist(artist)
-        yield Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy())
+        yield np.asarray(canvas.buffer_rgba())[..., :3]
 
 
 def _limits(ax: Axes, view: View) -> None:

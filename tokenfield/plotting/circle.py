@@ -26,6 +26,8 @@ def space_time(traj: Trajectory, tol: float = 1e-3, width: float = 5.0, height: 
 
     Example:
         >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), tkf.PostLN())
+        >>> traj = tkf.simulate(model, tkf.uniform_sphere(16, 2, seed=0), t1=2.0, save_at=5)
         >>> tkf.plotting.space_time(traj).savefig("circle.pdf")
     """
     shown = read_frames(traj, most=len(traj.times)).sample(MOST_LINES)

@@ -9,7 +9,7 @@ from matplotlib.colors import LogNorm
 
 from ..results import Trajectory
 from .frames import MOST_FRAMES, MOST_PAIRED, Frames, read_frames, relative
-from .style import DENSITY, INK, lettered
+from .style import DENSITY, INK, write_title
 from .time_axis import draw_events, draw_time_axis, is_logarithmic
 
 BINS = 64
@@ -85,6 +85,8 @@ def cosine_panel(
 
     Example:
         >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), tkf.PostLN())
+        >>> traj = tkf.simulate(model, tkf.uniform_sphere(16, 3, seed=0), t1=2.0, save_at=5)
         >>> tkf.plotting.cosine_panel(traj, tkf.plotting.Sheet().add_subplot())
     """
     shown = read_frames(traj, frames).sample(MOST_PAIRED)
@@ -107,7 +109,7 @@ def cosine_panel(
     place = {"cax": colorbar_axes} if colorbar_axes is not None else {"ax": ax, "fraction": 0.05, "pad": 0.02}
     bar = ax.figure.colorbar(mesh, extend="min", **place)
     bar.set_label("share of pairs")
-    ax.set_title(lettered(letter, _title(histogram, shown)))
+    write_title(ax, _title(histogram, shown), letter)
     return ax
 
 

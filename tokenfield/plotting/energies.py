@@ -6,12 +6,12 @@ import jax
 import numpy as np
 from matplotlib.axes import Axes
 
-from ..observables import effective_rank, energy, order_parameter
+from ..observables import energy, order_parameter
 from ..observables.interaction import normalized_energy_of
 from ..results import Trajectory
 from .frames import MOST_PAIRED, Frames, read_frames
 from .record import sharpness
-from .style import PALETTE, lettered
+from .style import PALETTE, write_title
 from .time_axis import draw_events, draw_time_axis
 
 MOST_POINTS = 201
@@ -50,6 +50,8 @@ def energy_panel(traj: Trajectory, ax: Axes, frames: int = MOST_POINTS, letter: 
 
     Example:
         >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), tkf.PostLN())
+        >>> traj = tkf.simulate(model, tkf.uniform_sphere(16, 3, seed=0), t1=2.0, save_at=5)
         >>> tkf.plotting.energy_panel(traj, tkf.plotting.Sheet().add_subplot())
     """
     shown = read_frames(traj, frames)
@@ -60,7 +62,7 @@ def energy_panel(traj: Trajectory, ax: Axes, frames: int = MOST_POINTS, letter: 
     _value_axis(ax, curves, shown)
     draw_time_axis(traj, ax, shown.times)
     draw_events(traj, ax, [curve.values[-1] / ax.get_ylim()[1] for curve in curves.lines])
-    ax.set_title(lettered(letter, curves.title))
+    write_title(ax, curves.title, letter)
     if len(curves.lines) > 1:
         ax.legend(loc="best")
     ax.spines[["top", "right"]].set_visible(False)
@@ -76,7 +78,7 @@ def curves_of(shown: Frames, beta: float | None) -> Curves:
     order = Curve("order parameter", np.array([order_parameter(shown.state(k)) for k in every]), PALETTE[1])
     if beta is None:
         largest = min(shown.n, shown.d)
-        rank = np.array([effective_rank(shown.state(k)) for k in every]) / largest
+        rank = np.array([shown.rank(k) for k in every]) / largest
         return Curves("Order and rank", "order, rank", (order, Curve(f"effective rank / {largest}", rank, PALETTE[2])))
     paired = shown.sample(MOST_PAIRED) if beta > 0 else shown
     title = rf"Energy, $\beta$ = {beta:g}" + (f" ({paired.share})" if paired.share else "")

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..observables import Clusters, clusters
+from ..observables import Clusters, clusters, effective_rank
 from ..results import Trajectory
 from ..states import Tokens
 from .record import norms, spherical
@@ -22,6 +22,7 @@ class Frames(NamedTuple):
     Attributes:
         times: (f,) times.
         x: (f, n, d) directions x/|x| if `spherical`, the tokens themselves otherwise.
+        tokens: (f, n, d) the tokens themselves in any case.
         weights: (n,) weights.
         spherical: True when the norm moves directions on the unit sphere, or all tokens have length 1.
         symbol: the name of a token: "x", "z" for rescaled coordinates, "θ" for directions of longer tokens.
@@ -30,6 +31,7 @@ class Frames(NamedTuple):
 
     times: np.ndarray
     x: np.ndarray
+    tokens: np.ndarray
     weights: np.ndarray
     spherical: bool
     symbol: str
@@ -48,20 +50,26 @@ class Frames(NamedTuple):
     @property
     def growing(self) -> bool:
         """True when the tokens outgrow their start, so that only relative positions can be seen."""
-        sizes = np.abs(self.x).max(axis=(1, 2))
-        return not self.spherical and bool(sizes.max() > GROWTH * sizes[0])
+        return not self.spherical and bool(np.abs(self.x[-1]).max() > GROWTH * np.abs(self.x[0]).max())
 
     def state(self, k: int) -> Tokens:
-        """Frame k as tokens; sizes near the end of the double range are divided out."""
-        size = np.abs(self.x[k]).max()
-        return Tokens(self.x[k] / size if size > HUGE else self.x[k], self.weights)
+        """Frame k of x; sizes near the end of the double range are divided out, as no observable here needs them."""
+        return _tame(self.x[k], self.weights)
+
+    def rank(self, k: int) -> float:
+        """Effective rank of the tokens of frame k."""
+        return effective_rank(_tame(self.tokens[k], self.weights))
 
     def sample(self, most: int, seed: int = 0) -> "Frames":
         """At most `most` of the tokens, chosen at random once and for all frames."""
         if self.n <= most:
             return self
         chosen = np.sort(np.random.default_rng(seed).choice(self.n, most, replace=False))
-        return self._replace(x=self.x[:, chosen], weights=self.weights[chosen] / self.weights[chosen].sum())
+        return self._replace(
+            x=self.x[:, chosen],
+            tokens=self.tokens[:, chosen],
+            weights=self.weights[chosen] / self.weights[chosen].sum(),
+        )
 
     @property
     def share(self) -> str:
@@ -77,13 +85,18 @@ def read_frames(traj: Trajectory, most: int = MOST_FRAMES) -> Frames:
     finite = np.isfinite(x).all(axis=(1, 2))
     count = len(finite) if finite.all() else int(np.argmin(finite))
     chosen = np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
-    x, symbol = x[chosen], "z" if norms(traj) == {"Rescaled"} else "x"
-    lengths = np.linalg.norm(x / _scale(x), axis=-1, keepdims=True) * _scale(x)
+    tokens, symbol = x[chosen], "z" if norms(traj) == {"Rescaled"} else "x"
+    x, lengths = tokens, np.linalg.norm(tokens / _scale(tokens), axis=-1, keepdims=True) * _scale(tokens)
     unit = bool((np.abs(lengths - 1) <= 1e-9).all())
     if spherical(traj) and not unit:
-        x, symbol = x / np.where(lengths > 0, lengths, 1), "θ"
+        x, symbol = tokens / np.where(lengths > 0, lengths, 1), "θ"
     is_sphere = unit or spherical(traj)
-    return Frames(traj.times[chosen], x, traj.dataset["weights"].values, is_sphere, symbol, x.shape[1])
+    return Frames(traj.times[chosen], x, tokens, traj.dataset["weights"].values, is_sphere, symbol, x.shape[1])
+
+
+def _tame(x: np.ndarray, weights: np.ndarray) -> Tokens:
+    size = np.abs(x).max()
+    return Tokens(x / size if size > HUGE else x, weights)
 
 
 def _scale(x: np.ndarray) -> np.ndarray:

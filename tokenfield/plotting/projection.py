@@ -61,7 +61,7 @@ def symbol(frames: Frames) -> str:
 
 def title_of(frames: Frames) -> str:
     """What is drawn, in words."""
-    space = f"$R^{{{frames.d}}}$" if frames.d > 1 else "$R$"
+    space = rf"$\mathbb{{R}}^{{{frames.d}}}$" if frames.d > 1 else r"$\mathbb{R}$"
     if frames.spherical:
         what = "Directions" if frames.symbol == "θ" else "Tokens"
         return what + {2: " on the circle", 3: " on the sphere"}.get(frames.d, f" on the sphere of {space}")
@@ -100,7 +100,7 @@ def viewing_basis(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
     views = [
         oblique_basis(azimuth, elevation) for elevation in (20, 35, 0, -20, -35) for azimuth in range(-60, 300, 15)
     ]
-    in_front = [weights @ np.tanh(4 * (x[-1] @ view[2])) for view in views]
+    in_front = [weights @ np.tanh(2 * (x[-1] @ view[2])) for view in views]
     return views[int(np.argmax(np.round(in_front, 2)))]
 
 
@@ -110,3 +110,12 @@ def oblique_basis(azimuth: float, elevation: float) -> np.ndarray:
     towards = np.array([np.cos(e) * np.cos(a), np.cos(e) * np.sin(a), np.sin(e)])
     right = np.array([-np.sin(a), np.cos(a), 0.0])
     return np.stack([right, np.cross(towards, right), towards])
+
+
+def graticule(points: int = 181) -> list[np.ndarray]:
+    """Parallels and meridians of the unit sphere every 30°, each as (points, 3)."""
+    turn = np.linspace(0, 2 * np.pi, points)
+    circle, height = np.stack([np.cos(turn), np.sin(turn)], 1), np.ones((points, 1))
+    parallels = [np.hstack([np.cos(a) * circle, np.sin(a) * height]) for a in np.radians([-60, -30, 0, 30, 60])]
+    around = [np.array([np.cos(a), np.sin(a)]) for a in np.radians(np.arange(0, 180, 30))]
+    return parallels + [np.hstack([circle[:, :1] * direction, circle[:, 1:]]) for direction in around]

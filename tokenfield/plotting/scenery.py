@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Circle
 
-from .projection import View
+from .projection import View, graticule
 from .style import GREY, INK, PALE
 
 
@@ -43,10 +43,7 @@ def _sphere(ax: Axes, view: View) -> None:
     disc = Circle((0, 0), 1, transform=ax.transData, fill=False, lw=0.8, color=GREY, zorder=1)
     ax.add_patch(disc)
     image.set_clip_path(disc)
-    turn = np.linspace(0, 2 * np.pi, 181)
-    lines = [_parallel(turn, latitude) for latitude in np.radians([-60, -30, 0, 30, 60])]
-    lines += [_meridian(turn, longitude) for longitude in np.radians(np.arange(0, 180, 30))]
-    for line in lines:
+    for line in graticule():
         turned = line @ view.basis.T
         for sign, alpha in ((-1, 0.25), (1, 0.8)):
             shown = np.where((sign * turned[:, 2:] > 0), turned[:, :2], np.nan)
@@ -54,15 +51,6 @@ def _sphere(ax: Axes, view: View) -> None:
     ax.set(xlim=(-1.06, 1.06), ylim=(-1.06, 1.06))
     ax.set_aspect("equal")
     ax.axis("off")
-
-
-def _parallel(turn: np.ndarray, latitude: float) -> np.ndarray:
-    around = np.cos(latitude)
-    return np.stack([around * np.cos(turn), around * np.sin(turn), np.full_like(turn, np.sin(latitude))], 1)
-
-
-def _meridian(turn: np.ndarray, longitude: float) -> np.ndarray:
-    return np.stack([np.cos(turn) * np.cos(longitude), np.cos(turn) * np.sin(longitude), np.sin(turn)], 1)
 
 
 def _box(ax: Axes, view: View) -> None:

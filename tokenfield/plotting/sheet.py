@@ -31,6 +31,8 @@ def overview(
 
     Example:
         >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), tkf.PostLN())
+        >>> traj = tkf.simulate(model, tkf.uniform_sphere(16, 3, seed=0), t1=2.0, save_at=5)
         >>> tkf.plotting.overview(traj).savefig("run.pdf")
     """
     sheet = Sheet(width, height)
@@ -38,7 +40,7 @@ def overview(
     grid = right.add_gridspec(2, 2, width_ratios=(1, 0.04))
     tokens = left.add_subplot()
     energies, cosines = right.add_subplot(grid[0, 0]), right.add_subplot(grid[1, 0])
-    tokens_panel(traj, tokens, frames, tol, letter="a")
+    tokens_panel(traj, tokens, frames, tol, legend="figure", letter="a")
     tokens.set_anchor("N")
     energy_panel(traj, energies, letter="b").set_xlabel("")
     cosine_panel(traj, cosines, frames, colorbar_axes=right.add_subplot(grid[1, 1]), letter="c")

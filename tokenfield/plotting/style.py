@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -19,6 +20,7 @@ T = TypeVar("T")
 # Okabe and Ito's palette, in an order that keeps neighbours apart; yellow is left out, as it fades on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195")
 GREY = "#9a9a9a"
+LOOSE = "#707070"
 INK = "#222222"
 PALE = "#d9d9d9"
 DENSITY = "YlGnBu"
@@ -90,9 +92,10 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
     return wrapped
 
 
-def lettered(letter: str, title: str) -> str:
-    """A title with a bold letter before it."""
-    return rf"$\mathbf{{{letter}}}$  " + title.replace("\n", "\n     ") if letter else title
+def write_title(ax: Axes, title: str, letter: str = "") -> None:
+    """A title at the left of a panel, with a bold letter before it."""
+    text = rf"$\mathbf{{{letter}}}$  " + title.replace("\n", "\n     ") if letter else title
+    ax.set_title(text, loc="left")
 
 
 def coloured(groups: Clusters) -> int:
@@ -104,7 +107,7 @@ def coloured(groups: Clusters) -> int:
 def token_colours(groups: Clusters) -> np.ndarray:
     """(n, 4) colours of tokens by their cluster; grey for those in none of the coloured ones."""
     count = coloured(groups)
-    return to_rgba_array([*PALETTE[:count], *[GREY] * (groups.count - count)])[groups.labels]
+    return to_rgba_array([*PALETTE[:count], *[LOOSE] * (groups.count - count)])[groups.labels]
 
 
 def cluster_names(groups: Clusters, weights: np.ndarray) -> list[tuple[str, str]]:
@@ -114,7 +117,8 @@ def cluster_names(groups: Clusters, weights: np.ndarray) -> list[tuple[str, str]
     mass = lambda k: "" if equal else f" (mass {groups.masses[k]:.2g})"  # noqa: E731
     names = [(PALETTE[k], f"{groups.sizes[k]}{mass(k)}") for k in range(count)]
     rest = int(groups.sizes[count:].sum())
-    return [*names, (GREY, f"{rest} others" if names else f"{rest} tokens")] if rest else names
+    word = ("other" if names else "token") + "s" * (rest != 1)
+    return [*names, (LOOSE, f"{rest} {word}")] if rest else names
 
 
 def cluster_marks(groups: Clusters, weights: np.ndarray) -> list[Line2D]:

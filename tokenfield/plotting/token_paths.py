@@ -10,7 +10,7 @@ from ..results import Trajectory
 from .frames import MOST_FRAMES, MOST_SHOWN, Frames, final_clusters, read_frames
 from .projection import View, symbol, view_of
 from .scenery import draw_scenery
-from .style import INK, cluster_heading, cluster_marks, coloured, lettered, token_colours
+from .style import INK, cluster_heading, cluster_marks, coloured, token_colours, write_title
 from .time_axis import draw_time_axis
 
 MOST_PATHS = 256
@@ -19,7 +19,12 @@ ARC = np.radians(6)  # longer steps on the sphere are drawn as arcs
 
 
 def tokens_panel(
-    traj: Trajectory, ax: Axes, frames: int = MOST_FRAMES, tol: float = 1e-3, legend: bool = True, letter: str = ""
+    traj: Trajectory,
+    ax: Axes,
+    frames: int = MOST_FRAMES,
+    tol: float = 1e-3,
+    legend: str | None = "panel",
+    letter: str = "",
 ) -> Axes:
     """Tokens in their space: faint circles where they start, paths, strong marks where they end.
 
@@ -34,11 +39,13 @@ def tokens_panel(
         ax: plain matplotlib axes.
         frames: draw paths through at most so many saved states.
         tol: tolerance of the clusters, see `tokenfield.clusters`.
-        legend: name the sizes of the clusters below the panel.
+        legend: name the sizes of the clusters below the "panel", at the foot of its "figure", or not at all (None).
         letter: a bold letter before the title.
 
     Example:
         >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), tkf.PostLN())
+        >>> traj = tkf.simulate(model, tkf.uniform_sphere(16, 3, seed=0), t1=2.0, save_at=5)
         >>> tkf.plotting.tokens_panel(traj, tkf.plotting.Sheet().add_subplot())
     """
     shown = read_frames(traj, frames).sample(MOST_SHOWN)
@@ -51,24 +58,24 @@ def tokens_panel(
         _paths(ax, view_of(arcs(shown)), colours)
         _starts(ax, view, colours)
         _ends(ax, view, groups, colours)
-    ax.set_title(lettered(letter, view.title + (f"\n({shown.share})" if shown.share else "")))
+    write_title(ax, view.title + (f"\n({shown.share})" if shown.share else ""), letter)
     if legend:
-        _legend(ax, groups, shown.weights)
+        _legend(ax, groups, shown.weights, outside=legend == "figure")
     return ax
 
 
 def arcs(frames: Frames) -> Frames:
-    """On the sphere, steps of more than 6° cut into pieces of a great circle, so that paths stay on it."""
-    if not frames.spherical or frames.d > 3 or len(frames.times) < 2:
+    """On the circle and the sphere, steps of more than 6° cut into arcs of great circles, so that paths stay on it."""
+    if not frames.spherical or frames.d > 3:
         return frames
-    chords = np.linalg.norm(np.diff(frames.x, axis=0), axis=-1).max()
-    pieces = int(np.clip(np.ceil(2 * np.arcsin(min(chords / 2, 1)) / ARC), 1, 20))
-    part = np.arange(pieces)[:, None, None] / pieces
-    between = [(1 - part) * x + part * y for x, y in zip(frames.x[:-1], frames.x[1:], strict=True)]
-    x = np.concatenate([*between, frames.x[-1:]])
+    chords = np.linalg.norm(np.diff(frames.x, axis=0), axis=-1).max(axis=1)
+    pieces = np.ceil(2 * np.arcsin(np.minimum(chords / 2, 1)) / ARC).astype(int).clip(1)
+    steps = [np.arange(count)[:, None, None] / count for count in pieces]
+    x = np.concatenate(
+        [*(a + part * (b - a) for a, b, part in zip(frames.x[:-1], frames.x[1:], steps, strict=True)), frames.x[-1:]]
+    )
     lengths = np.linalg.norm(x, axis=-1, keepdims=True)
-    times = np.interp(np.arange(len(x)) / pieces, np.arange(len(frames.times)), frames.times)
-    return frames._replace(times=times, x=x / np.where(lengths > 0, lengths, 1))
+    return frames._replace(x=x / np.where(lengths > 0, lengths, 1))
 
 
 def _against_time(traj: Trajectory, ax: Axes, shown: Frames, view: View, colours: np.ndarray) -> None:
@@ -96,8 +103,9 @@ def _paths(ax: Axes, view: View, colours: np.ndarray) -> None:
     points, depth = view.points[:, chosen], view.depth[:, chosen]
     behind = ((depth[1:] + depth[:-1] < 0) & (view.kind == "sphere")).T
     pieces = np.stack([points[:-1], points[1:]], 2).swapaxes(0, 1)
+    moving = np.abs(np.diff(pieces, axis=2)).max(axis=(2, 3)) > 1e-4 * np.ptp(points)
     for hidden, strength, order in ((True, 0.3, 1.5), (False, 1.0, 2)):
-        keep = behind == hidden
+        keep = moving & (behind == hidden)
         shades = np.repeat(colours[chosen], keep.sum(1), axis=0)
         shades[:, 3] = strength * _path_alpha(len(chosen))
         lines = LineCollection(list(pieces[keep]), colors=shades, lw=0.8, rasterized=True, zorder=order)
@@ -130,10 +138,14 @@ def _hidden(view: View, frame: int) -> np.ndarray:
     return (view.depth[frame] < 0) & (view.kind == "sphere")
 
 
-def _legend(ax: Axes, groups: Clusters, weights: np.ndarray) -> None:
-    """Sizes of clusters below the panel, row by row."""
+def _legend(ax: Axes, groups: Clusters, weights: np.ndarray, outside: bool) -> None:
+    """Sizes of clusters, row by row, below the panel or at the foot of its figure."""
     handles = cluster_marks(groups, weights)
     columns = min(len(handles), 5)
     handles = [handles[k] for start in range(columns) for k in range(start, len(handles), columns)]
-    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.01 if not ax.axison else -0.17), "ncols": columns}
-    ax.legend(handles=handles, title=cluster_heading(groups), title_fontsize=8, borderaxespad=0, **place)
+    options = {"handles": handles, "ncols": columns, "title": cluster_heading(groups), "title_fontsize": 8}
+    if outside:
+        ax.figure.legend(loc="outside lower center", **options)
+    else:
+        place = (0.5, -0.17 if ax.axison else -0.01)
+        ax.legend(loc="upper center", bbox_to_anchor=place, borderaxespad=0, **options)

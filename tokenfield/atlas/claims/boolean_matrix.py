@@ -57,8 +57,8 @@ def draw(P: np.ndarray):
 
     figure = Figure(figsize=(6, 2.4), layout="constrained")
     panels = figure.subplots(1, 4, sharey=True)
-    for axes, index in zip(panels, (0, 1, 2, 8), strict=True):
-        image = axes.imshow(P[index], cmap="cividis", vmin=0, vmax=1, extent=(0.5, N + 0.5, N + 0.5, 0.5))
+    for axes, index in zip(panels, (0, 2, 4, 8), strict=True):
+        image = axes.imshow(P[index], cmap="Blues", vmin=0, vmax=1, extent=(0.5, N + 0.5, N + 0.5, 0.5))
         axes.set(title=f"$t = {TIMES[index]:g}$", xlabel="key $j$", xticks=range(1, N + 1), yticks=range(1, N + 1))
     panels[0].set_ylabel("query $i$")
     figure.colorbar(image, ax=panels, label="$P_{ij}$", shrink=0.7)
@@ -69,13 +69,10 @@ CLAIM = Claim(
     id="boolean_matrix",
     section="Clustering in R^d",
     title="On the line the attention matrix becomes Boolean",
-    statement=(
-        "Let d = 1, V > 0, A > 0 and the tokens be distinct. As t → ∞ each row of the attention matrix tends to the unit "
-        "vector of the first token or to that of the last (in the order of the line), with at most one exceptional row."
-    ),
-    source=(
-        "B. Geshkovski, C. Letrouit, Y. Polyanskiy, P. Rigollet, The emergence of clusters in self-attention dynamics, "
-        "NeurIPS 2023, section 2"
-    ),
+    statement="Let d = 1, V > 0, A > 0 and the tokens be distinct. As t → ∞ each row of the attention matrix tends to "
+    "the unit vector of the first token or to that of the last, in the order of the line, with at most one "
+    "exceptional row.",
+    source="Geshkovski, Letrouit, Polyanskiy, Rigollet, The emergence of clusters in self-attention dynamics, NeurIPS "
+    "2023, section 2",
     measure=measure,
 )

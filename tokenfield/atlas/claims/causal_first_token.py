@@ -6,14 +6,14 @@ import tokenfield as tkf
 
 from ..claim import Claim, Evidence, at_most, close
 
-N, D, T1 = 8, 3, 80.0
+N, D, T1 = 8, 3, 160.0
 COLOURS = {1: "#0072B2", 3: "#009E73", 7: "#D55E00"}
 
 
 def run(beta: float, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Times and tokens of the causal SA flow."""
     model = tkf.Transformer(tkf.Softmax(beta=beta, causal=True), norm=tkf.PostLN())
-    trajectory = tkf.simulate(model, tkf.Tokens(x), T1, rtol=1e-11, atol=1e-13, progress=False)
+    trajectory = tkf.simulate(model, tkf.Tokens(x), T1, save_at=201, rtol=1e-11, atol=1e-13, progress=False)
     return trajectory.times, trajectory.dataset["x"].values
 
 

@@ -66,6 +66,8 @@ def draw(rates):
     beta = np.linspace(-1.55, 1.1, 200)
     ax.axvspan(-0.16, 1.1, color="0.92", lw=0)
     ax.axhline(0, color="0.5", lw=0.8)
+    ax.axvline(-2 / 3, color="0.5", lw=0.8, ls=":")
+    ax.annotate("β = −2/3", (-2 / 3, -1.3), xytext=(5, 0), textcoords="offset points", color="0.3")
     for flow, (_, colour) in FLOWS.items():
         ax.plot(beta, [triangle_rate(flow, b) for b in beta], color=colour, label=flow)
         ax.plot(list(rates[flow]), list(rates[flow].values()), "o", ms=5, color=colour)

@@ -41,18 +41,14 @@ def measure(quick: bool) -> Evidence:
         at_most("A > 0 not a multiple of I: largest entry of 2 t A C − I, t = 10⁴", 0.002, max(general)),
         at_most("largest |x_i| at t = 10⁴, against (n d/2t)^{1/2}", np.sqrt(N * D / (2 * TIMES[-1])), max(lengths)),
     )
-    caption = (
-        "Root-mean-square distance of 24 tokens of R^3 to their mean, three starts; dashed: (3 / 2t)^{1/2}, "
-        "the same for every start."
-    )
-    return Evidence(checks, draw(spreads[:3]), caption)
+    return Evidence(checks, draw(spreads[:3]), "24 tokens in R^3, V = −I, A = I: one decay from three random starts.")
 
 
 def draw(spreads):
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 3.5), layout="constrained")
-    axes = figure.add_subplot(xlabel="time $t$", ylabel="spread", xscale="log", yscale="log")
+    axes = figure.add_subplot(xlabel="time $t$", ylabel="root-mean-square spread", xscale="log", yscale="log")
     for seed, (spread, colour) in enumerate(zip(spreads, ("#0072B2", "#009E73", "#CC79A7"), strict=False)):
         axes.plot(TIMES[1:], spread[1:], color=colour, label=f"start {seed + 1}")
     axes.plot(TIMES[20:], np.sqrt(D / (2 * TIMES[20:])), "--", color="#D55E00", lw=2, label=r"$\sqrt{d/(2t)}$")
@@ -64,15 +60,10 @@ CLAIM = Claim(
     id="collapse_to_zero",
     section="Clustering in R^d",
     title="Repulsive values: all tokens tend to 0",
-    statement=(
-        "With V = −I and A = I the tokens x themselves, not rescaled, all tend to 0, but slowly: their spread decays "
-        "like t^{−1/2}. Near 0 attention is affine, Γ(x) ≈ −(m + C A x) with mean m and covariance C, so C′ = −2CAC and "
-        "C ~ A^{−1}/(2t) for any A > 0: the constant does not depend on the start, and for A = I the root-mean-square "
-        "spread is (d/2t)^{1/2}."
-    ),
-    source=(
-        "B. Geshkovski, C. Letrouit, Y. Polyanskiy, P. Rigollet, The emergence of clusters in self-attention dynamics, "
-        "NeurIPS 2023 (the limit 0); the rate and its constant are derived here"
-    ),
+    statement="With V = −I and A = I the tokens x themselves, not rescaled, tend to 0, slowly: their spread decays "
+    "like t^{−1/2}. Near 0 attention is affine, Γ(x) ≈ −(m + CAx) with mean m and covariance C, so C′ = −2CAC and C ~ "
+    "A^{−1}/2t for every A > 0, whatever the start; for A = I the root-mean-square spread is (d/2t)^{1/2}.",
+    source="Geshkovski, Letrouit, Polyanskiy, Rigollet, The emergence of clusters in self-attention dynamics, NeurIPS "
+    "2023 (the limit); the rate and its constant are derived here",
     measure=measure,
 )

@@ -61,7 +61,7 @@ def draw(curves):
         anchor = np.flatnonzero(width > 1e-5)[-1]
         above = clock > clock[anchor] - 10
         axes[flow].plot(clock[above], width[anchor] * np.exp(clock[anchor] - clock[above]), color=colour, lw=1)
-        axes[flow].plot(clock, width, ".", ms=3.5, color=colour, label=f"β = {beta:g}")
+        axes[flow].plot(clock[::3], width[::3], "o", ms=3.5, color=colour, label=f"β = {beta:g}")
     for flow, ax in axes.items():
         ax.set(yscale="log", xlim=(0, 22), ylim=(1e-7, 3), title=flow)
         ax.set_xlabel("time t" if flow == "SA" else r"rescaled time $e^{\beta}\,t$")

@@ -65,7 +65,7 @@ def draw(curves):
         ax.plot(times[shown], theta[shown], color=BLUE, lw=0.8)
         ax.plot(times[shown][::7], lift[shown][::7], "o", ms=2.2, color=ORANGE)
         ax.set(xlabel="time t", title=f"β = {beta:g}", xlim=(0, 4))
-    figure.axes[0].set_yticks([-np.pi, 0, np.pi], ["-π", "0", "π"])
+    figure.axes[0].set_yticks([-np.pi, 0, np.pi], ["−π", "0", "π"])
     figure.axes[0].set_ylabel("angle")
     return figure
 

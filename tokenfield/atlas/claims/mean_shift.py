@@ -71,7 +71,7 @@ def draw(pairs):
         ax.plot(ends, beta * ends, color=colour, lw=1)
         ax.plot(sa, shift, "o", ms=3.5, color=colour, label=f"β = {beta:g}")
     ax.plot(ends, ends, "--", color="0.4", lw=1, label="equality")
-    ax.set(xlabel="velocity component under SA", ylabel="under blurring mean shift", xlim=ends, ylim=(-2.5, 2.5))
+    ax.set(xlabel="velocity component under SA", ylabel="the same under mean shift", xlim=ends, ylim=(-2.5, 2.5))
     ax.legend(frameon=False)
     return figure
 

@@ -1,0 +1,51 @@
+"""What the documentation shows is run: README, examples, and the example of every public name."""
+
+import doctest
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tokenfield as tkf
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_readme_example_prints_what_it_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[1]
+    exec(code, {})
+    sizes, energy = capsys.readouterr().out.strip().splitlines()
+    assert f"# {sizes}" in code
+    assert f"# {float(energy):.3f}" in code
+    assert (tmp_path / "clusters.png").stat().st_size > 10_000
+    assert tkf.load(tmp_path / "run.zarr").times[-1] == 40.0
+
+
+def public_callables():
+    skipped = {"NoClosedEquation", "SolverError", "Event"}
+    return [name for name in tkf.__all__ if name not in skipped]
+
+
+@pytest.mark.parametrize("name", public_callables())
+def test_every_public_name_has_an_example_that_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if name == "load":
+        model = tkf.Transformer(tkf.Softmax(), tkf.PostLN())
+        tkf.simulate(model, tkf.uniform_sphere(4, 3), 0.1, save_at=2).save("run.zarr")
+    text = getattr(tkf, name).__doc__
+    assert text, f"{name} has no docstring"
+    examples = doctest.DocTestParser().get_examples(text)
+    assert 2 <= len(examples) <= 4, f"the docstring of {name} needs an example of two to four lines"
+    scope = {}
+    for example in examples:
+        exec(compile(example.source, name, "exec"), scope)
+
+
+def test_names_of_the_package_are_complete():
+    assert {"Softmax", "PostLN", "Tokens", "simulate", "layers", "clusters", "load"} <= set(dir(tkf))
+    with pytest.raises(AttributeError, match="no attribute 'Softmx'"):
+        tkf.Softmx  # noqa: B018
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", tkf.__version__)
+    assert np.asarray(tkf.uniform_sphere(2, 2).x).dtype == np.float64

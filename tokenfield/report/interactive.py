@@ -1,0 +1,90 @@
+"""Tokens that can be turned around and moved in time, drawn by plotly inside the page."""
+
+from typing import Any
+
+import numpy as np
+from matplotlib.colors import to_hex
+
+from ..plotting.frames import Frames, final_clusters, read_frames
+from ..plotting.projection import graticule, principal_axes, view_of
+from ..plotting.style import GREY, PALE, token_colours
+from ..results import Trajectory
+from .controls import layout_of
+
+MOST_TOKENS = 500
+MOST_FRAMES = 40
+
+
+def interactive(traj: Trajectory, tol: float = 1e-3) -> tuple[str, str]:
+    """A scatter plot with a slider for time, as HTML with plotly.js inside, and a caption in plain text.
+
+    Tokens of R^3 are shown in space, others in the plane, more than three dimensions by their three leading
+    principal components. At most 40 frames and 500 tokens (a random sample, always the same one).
+    """
+    from plotly.graph_objects import Figure, Frame
+
+    shown = read_frames(traj, MOST_FRAMES).sample(MOST_TOKENS)
+    colours = [to_hex(rgba) for rgba in token_colours(final_clusters(shown, tol)[0])]
+    points, axes, caption = positions(shown)
+    figure = Figure(
+        data=[_scatter(points[0], colours), *_scenery(shown)],
+        frames=[Frame(data=[_scatter(each)], traces=[0], name=str(k)) for k, each in enumerate(points)],
+        layout=layout_of(
+            points, axes, [f"{time:.4g}" for time in shown.times], hidden=shown.spherical and shown.d == 3
+        ),
+    )
+    options = {"displayModeBar": False, "responsive": True}
+    html = figure.to_html(full_html=False, include_plotlyjs=True, config=options, div_id="tokens", auto_play=False)
+    return html, caption + (f" {shown.share} are shown." if shown.share else "")
+
+
+def positions(shown: Frames) -> tuple[np.ndarray, tuple[str, ...], str]:
+    """(f, n, 2 or 3) coordinates in single precision, names of the axes, what is shown."""
+    view = view_of(shown)
+    letter = shown.symbol
+    if shown.d > 3:
+        axes, explained = principal_axes(view.x, shown.weights, 3)
+        names = tuple(f"PC {k + 1} ({100 * share:.0f} %)" for k, share in enumerate(explained))
+        caption = f"The three leading principal components, {100 * explained.sum():.0f} % of the variance over time."
+        return (view.x @ axes.T).astype(np.float32), names, caption
+    if shown.d == 1:
+        return view.points.astype(np.float32), (letter, "token, in order of the start"), "Tokens on the line."
+    relative = " divided by their root mean square length" if shown.growing else ""
+    what = "Directions of tokens" if letter == "θ" else "Rescaled tokens" if letter == "z" else "Tokens"
+    names = tuple(f"{letter}<sub>{k + 1}</sub>" for k in range(shown.d))
+    turn = " Drag to turn, scroll to zoom." if shown.d == 3 else ""
+    return view.x.astype(np.float32), names, f"{what}{relative}.{turn}"
+
+
+def _scatter(points: np.ndarray, colours: list[str] | None = None) -> Any:
+    """Tokens at one time; a frame gives positions only."""
+    from plotly.graph_objects import Scatter, Scatter3d
+
+    space = points.shape[1] == 3
+    options = dict(zip("xyz", points.T, strict=False))
+    if colours is not None:
+        marker = {"size": 4 if space else 8, "color": colours, "opacity": 0.9, "line": {"width": 0}}
+        names = [f"token {k}" for k in range(len(points))]
+        options |= {"mode": "markers", "marker": marker, "text": names, "hoverinfo": "text"}
+    return (Scatter3d if space else Scatter)(**options)
+
+
+def _scenery(shown: Frames) -> list[Any]:
+    """The unit sphere or circle, where tokens live on it."""
+    from plotly.graph_objects import Scatter, Scatter3d, Surface
+
+    if not shown.spherical or shown.d > 3:
+        return []
+    looks = {"mode": "lines", "line": {"color": GREY, "width": 1}, "hoverinfo": "skip"}
+    turn = np.linspace(0, 2 * np.pi, 121, dtype=np.float32)
+    if shown.d == 2:
+        return [Scatter(x=np.cos(turn), y=np.sin(turn), **looks)]
+    gap = np.full((1, 3), np.nan)
+    lines = np.concatenate([part for line in graticule(points=61) for part in (line, gap)]).astype(np.float32)
+    height = np.linspace(0, np.pi, 31, dtype=np.float32)
+    x, y = np.outer(np.cos(turn[::4]), np.sin(height)), np.outer(np.sin(turn[::4]), np.sin(height))
+    z = np.broadcast_to(np.cos(height), x.shape)
+    flat = {"ambient": 1.0, "diffuse": 0.0, "specular": 0.0}
+    plain = {"colorscale": [[0, PALE], [1, PALE]], "showscale": False, "opacity": 0.3, "hoverinfo": "skip"}
+    ball = Surface(x=0.98 * x, y=0.98 * y, z=0.98 * z, lighting=flat, **plain)
+    return [ball, Scatter3d(**dict(zip("xyz", lines.T, strict=True)), opacity=0.5, **looks)]

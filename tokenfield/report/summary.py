@@ -1,0 +1,76 @@
+"""The final numbers of a run, as plain data."""
+
+from typing import Any
+
+from ..observables import energy, mean_cosine, normalized_energy, order_parameter
+from ..plotting.frames import Frames, final_clusters, read_frames
+from ..plotting.record import sharpness
+from ..results import Trajectory
+
+MOST_PAIRED = 16384  # energy and clusters of more tokens are those of a random sample
+
+
+def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
+    """What a run came to: clusters, energy, order, rank, events, steps; ready for `json.dumps`.
+
+    Numbers are those of the last state (after a numerical overflow, of the last finite one, at `state_time`).
+    Under a norm that moves directions, clusters and energy are those of the directions; beta of the energy is the
+    model's, times the square of its gain. Where a number does not exist it is None.
+
+    Args:
+        traj: a run of tokens.
+        tol: tolerance of the clusters.
+
+    Returns:
+        A dictionary with these keys:
+
+        - `n`, `d`: number and dimension of the tokens.
+        - `clusters`, `cluster_count`, `loose`: sizes, largest first; how many; tokens in components that have not
+          collapsed, each of which counts as a cluster of one. `cluster_metric`: "cosine", "distance", or "relative
+          distance" (to the root mean square length, for tokens that grow without bound).
+        - `energy`, `energy_kind`: "normalized", "centred" (at beta = 0) or None where the model has no energy.
+        - `order_parameter`, `mean_cosine`, `effective_rank`.
+        - `sampled`: of how many tokens energy and clusters were taken, None for all (up to 16384).
+        - `time`, `state_time`, `time_unit`, `log_time_unit`, `events`, `steps`, `rejected_steps`.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), tkf.PostLN())
+        >>> traj = tkf.simulate(model, tkf.uniform_sphere(16, 3, seed=0), t1=2.0, save_at=5)
+        >>> tkf.report.summary(traj)["clusters"]
+    """
+    frames = read_frames(traj, most=2)
+    paired = frames.sample(MOST_PAIRED)
+    groups, metric = final_clusters(paired, tol)
+    value, kind = final_energy(paired, sharpness(traj))
+    last = frames.state(-1)
+    return {
+        "n": frames.n,
+        "d": frames.d,
+        "clusters": groups.sizes.tolist(),
+        "cluster_count": groups.count,
+        "loose": int(groups.loose),
+        "cluster_metric": metric,
+        "energy": value,
+        "energy_kind": kind,
+        "order_parameter": order_parameter(last),
+        "mean_cosine": mean_cosine(last) if float(last.weights @ last.weights) < 1 else None,
+        "effective_rank": frames.rank(-1),
+        "sampled": paired.n if paired.share else None,
+        "time": float(traj.times[-1]),
+        "state_time": float(frames.times[-1]),
+        "time_unit": traj.time_unit,
+        "log_time_unit": traj.log_time_unit + 0.0,  # no minus zero
+        "events": [{"kind": event.kind, "time": float(event.time)} for event in traj.events],
+        "steps": int(traj.dataset.attrs["steps"]),
+        "rejected_steps": int(traj.dataset.attrs["rejected_steps"]),
+    }
+
+
+def final_energy(frames: Frames, beta: float | None) -> tuple[float | None, str | None]:
+    """Energy of the last frame and its kind."""
+    if beta is None:
+        return None, None
+    if beta == 0:
+        return energy(frames.state(-1), 0.0), "centred"
+    return normalized_energy(frames.state(-1), beta), "normalized"

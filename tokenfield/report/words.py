@@ -1,0 +1,108 @@
+"""What a result says of itself, in words and rows of tables."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..plotting.record import models
+from ..results import Trajectory
+from ..results.trajectory import checksum
+
+LARGEST_SHOWN = 64  # entries of a matrix written out
+LEFT_OUT = {"factor", "unit_exponent", "max_steps", "rtol", "atol", "method"}  # internal, or said under provenance
+INNER = {"model", "score", "value", "gain"}  # parts that only hold parameters: their names say nothing more
+PLAIN = {"Transformer", "Bilinear", "ValueMap", "Gain"}
+
+
+def headline(traj: Trajectory) -> str:
+    """The run in a line: how many tokens, which attention and norm, until when."""
+    n, d = traj.dataset.sizes["token"], traj.dataset.sizes["coordinate"]
+    parts = [f"{n} token{'s' * (n != 1)} in dimension {d}"]
+    kinds = models(traj)
+    if len(kinds) == 1:
+        beta = kinds[0]["attention"].get("score", {}).get("beta")
+        sharp = f" with β = {beta:g}" if isinstance(beta, (int, float)) else ""
+        parts.append(f"{kinds[0]['attention']['kind']}{sharp}, {kinds[0]['norm']['kind']}")
+    elif kinds:
+        parts.append(f"{len(kinds)} different layers")
+    return "; ".join([*parts, f"time {traj.times[0]:g} to {moment(traj, traj.times[-1])}"])
+
+
+def moment(traj: Trajectory, time: float) -> str:
+    """A time with its unit."""
+    return f"{time:.6g}" + ("" if traj.log_time_unit == 0 else f" × {traj.time_unit}")
+
+
+def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """The final numbers as rows of a table."""
+    energy = {"normalized": "normalized energy", "centred": "centred energy (β = 0)"}.get(
+        numbers["energy_kind"], "energy"
+    )
+    sample = f" (of a sample of {numbers['sampled']} tokens)" if numbers["sampled"] else ""
+    rows: list[tuple[str, object]] = [
+        ("time reached", moment(traj, numbers["time"])),
+        ("events", "; ".join(f"{e['kind'].replace('_', ' ')} at {moment(traj, e['time'])}" for e in numbers["events"])),
+        (f"clusters, by {numbers['cluster_metric']}{sample}", clusters_text(numbers)),
+        (energy + sample, numbers["energy"] if numbers["energy_kind"] else "none for this model"),
+        ("order parameter", numbers["order_parameter"]),
+        ("mean cosine", numbers["mean_cosine"]),
+        ("effective rank", numbers["effective_rank"]),
+        ("steps (rejected)", f"{numbers['steps']} ({numbers['rejected_steps']})"),
+    ]
+    if numbers["state_time"] != numbers["time"]:
+        rows.insert(1, ("last finite state", moment(traj, numbers["state_time"])))
+    return [(name, value if value != "" else "none") for name, value in rows]
+
+
+def clusters_text(numbers: Mapping[str, Any]) -> str:
+    """Sizes of clusters in words; single tokens are counted together."""
+    sizes = [size for size in numbers["clusters"] if size > 1]
+    single = len(numbers["clusters"]) - len(sizes)
+    listed = ", ".join(map(str, sizes[:20])) + (f" and {len(sizes) - 20} more" if len(sizes) > 20 else "")
+    words = [f"{len(sizes)} of size{'s' * (len(sizes) != 1)} {listed}"] if sizes else []
+    return "; ".join(words + ([f"{single} single token{'s' * (single != 1)}"] if single else []))
+
+
+def full_config(traj: Trajectory) -> dict[str, Any]:
+    """The configuration, with the start where it was recorded."""
+    start = traj.dataset.attrs.get("start")
+    return {**({"start": json.loads(start)} if start else {}), **traj.config}
+
+
+def config_rows(config: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, object]]:
+    """Nested plain data as rows `(path, value)`; the kind of a part stands at its path."""
+    if isinstance(config, Mapping):
+        if config.get("kind", "Bilinear") not in PLAIN:
+            yield " › ".join(path), config["kind"]
+        for name, value in config.items():
+            if name != "kind" and name not in LEFT_OUT and value not in (None, []):
+                yield from config_rows(value, path if name in INNER else (*path, name))
+    elif isinstance(config, list) and any(isinstance(item, Mapping) for item in config):
+        for index, item in enumerate(config):
+            yield from config_rows(item, (*path, str(index + 1)))
+    else:
+        yield " › ".join(path), matrix_text(config)
+
+
+def matrix_text(value: Any) -> object:
+    """A matrix by rows, or by its shape when it is large; other values as they are."""
+    if not (isinstance(value, list) and value and isinstance(value[0], list)):
+        return value
+    if len(value) * len(value[0]) > LARGEST_SHOWN:
+        return f"a {len(value)} × {len(value[0])} matrix"
+    return "[" + "; ".join(", ".join(f"{entry:.4g}" for entry in row) for row in value) + "]"
+
+
+def provenance_rows(traj: Trajectory) -> list[tuple[str, object]]:
+    """What it takes to get the same bits again."""
+    config, attributes = traj.config, traj.dataset.attrs
+    seed = attributes.get("seed", config.get("seed"))
+    return [
+        ("tokenfield", attributes.get("tokenfield_version")),
+        ("JAX, Diffrax", [attributes.get("jax_version"), attributes.get("diffrax_version")]),
+        ("threads", attributes.get("threads")),
+        ("seed", "none recorded" if seed is None else int(seed)),
+        ("tolerances (relative, absolute)", [config["rtol"], config["atol"]] if "rtol" in config else "none: layers"),
+        ("method", config.get("method", "layers")),
+        ("sha256 of the numbers", checksum(traj.dataset)),
+    ]
