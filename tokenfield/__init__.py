@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .observables import order_above as order_above
     from .observables import order_parameter as order_parameter
     from .observables import pairwise_cosines as pairwise_cosines
+    from .observables import renyi_centres as renyi_centres
     from .observables import wasserstein as wasserstein
     from .results import Event as Event
     from .results import Trajectory as Trajectory
@@ -66,7 +67,7 @@ _HOMES = {
     "solve": "simulate layers SolverError",
     "results": "Trajectory Event load",
     "observables": "energy normalized_energy order_parameter mean_cosine pairwise_cosines clusters effective_rank "
-    "wasserstein attention_matrix one_cluster at_most_clusters order_above energy_settled",
+    "wasserstein attention_matrix renyi_centres one_cluster at_most_clusters order_above energy_settled",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 _PACKAGES = ("theory", "plotting", "atlas")

@@ -25,6 +25,7 @@ def as_float(name: str, value: Any, ndim: int | tuple[int, ...] | None = None) -
         if not (jnp.issubdtype(array.dtype, jnp.integer) or array.dtype == bool):
             raise ValueError(f"{name} must be real, got dtype {array.dtype}")
         array = array.astype(jnp.float64)
+    array = array.astype(array.dtype)  # strips the weak type of Python numbers, which would compile everything anew
     allowed = (ndim,) if isinstance(ndim, int) else ndim
     if allowed is not None and array.ndim not in allowed:
         shapes = " or ".join({0: "a number", 1: "a vector", 2: "a matrix"}[k] for k in allowed)

@@ -41,11 +41,14 @@ class Claim(NamedTuple):
     measure: Callable[[bool], Evidence]
 
 
-def close(what: str, predicted: float, measured: float, *, rtol: float = 0.0, atol: float = 0.0) -> Check:
+def close(
+    what: str, predicted: float, measured: float, *, rtol: float = 0.0, atol: float = 0.0, printed: bool = False
+) -> Check:
     """`|measured - predicted| <= atol + rtol |predicted|`."""
     allowed = atol + rtol * abs(predicted)
     tolerance = f"± {allowed:.2g}" if not rtol else f"± {rtol:.1g} relative" if not atol else f"± {allowed:.2g}"
-    return Check(what, f"{predicted:.8g}", f"{measured:.8g}", tolerance, bool(abs(measured - predicted) <= allowed))
+    holds = bool(abs(measured - predicted) <= allowed)
+    return Check(what, f"{predicted:.8g}", f"{measured:.8g}", tolerance, holds, printed)
 
 
 def at_most(what: str, bound: float, measured: float, *, printed: bool = False) -> Check:

@@ -1,5 +1,6 @@
-"""The free flow of tokens in R^d."""
+"""Tokens as points of R^d, and their free flow."""
 
+import equinox as eqx
 from jaxtyping import Array, Float
 
 from ..states import Tokens
@@ -7,12 +8,11 @@ from ..transformer import Transformer
 from .base import AbstractFlow, largest_ratio
 
 
-class FreeFlow(AbstractFlow):
-    """`x' = Gamma_mu(x) (+ MLP(x))` in R^d (FORMULAS §2)."""
+class AbstractPointsFlow(AbstractFlow):
+    """A flow whose unknowns are the tokens' coordinates themselves."""
 
-    model: Transformer
-    weights: Float[Array, " n"]
-    positions: Float[Array, " n"]
+    weights: eqx.AbstractVar[Float[Array, " n"]]
+    positions: eqx.AbstractVar[Float[Array, " n"]]
 
     def pack(self, state):
         return state.x
@@ -20,14 +20,22 @@ class FreeFlow(AbstractFlow):
     def unpack(self, y):
         return Tokens(y, self.weights, self.positions)
 
-    def velocity(self, t, y):
-        return sum(sublayer(y) for sublayer in self.model.sublayers(t, self.weights, self.positions))
-
     def retract(self, y):
         return y
 
     def error_size(self, error, y0, y1, rtol, atol):
         return largest_ratio(error, y0, y1, rtol, atol)
+
+
+class FreeFlow(AbstractPointsFlow):
+    """`x' = Gamma_mu(x) (+ MLP(x))` in R^d (FORMULAS §2)."""
+
+    model: Transformer
+    weights: Float[Array, " n"]
+    positions: Float[Array, " n"]
+
+    def velocity(self, t, y):
+        return sum(sublayer(y) for sublayer in self.model.sublayers(t, self.weights, self.positions))
 
     @property
     def log_time_unit(self):

@@ -12,11 +12,12 @@ from ..attention import AbstractHead
 from ..states import Tokens
 from ..transformer import Transformer
 from .base import AbstractFlow, NoClosedEquation, largest_ratio
+from .free import AbstractPointsFlow
 
 LARGEST_FACTOR = 600.0  # scores are multiplied by at most e^600: beyond, attention is hardmax to the last bit
 
 
-class ConstantV(AbstractFlow):
+class ConstantV(AbstractPointsFlow):
     """`z_i' = sum_j P_ij V (z_j - z_i)`, P at `e^{tV} z`; scores there are `e^{2 mu t}` times those at
     `e^{t(V - mu I)} z`, which does not overflow when mu is the largest real part of an eigenvalue of V."""
 
@@ -26,21 +27,9 @@ class ConstantV(AbstractFlow):
     weights: Float[Array, " n"]
     positions: Float[Array, " n"]
 
-    def pack(self, state):
-        return state.x
-
-    def unpack(self, y):
-        return Tokens(y, self.weights, self.positions)
-
     def velocity(self, t, y):
         M = jax.scipy.linalg.expm(t * (self.V - self.mu * jnp.eye(self.V.shape[0])))
         return moved(self.head, t, y, M, self.mu * t, self.weights, self.positions) @ self.V.T
-
-    def retract(self, y):
-        return y
-
-    def error_size(self, error, y0, y1, rtol, atol):
-        return largest_ratio(error, y0, y1, rtol, atol)
 
     @property
     def log_time_unit(self):
@@ -87,7 +76,7 @@ class VaryingV(AbstractFlow):
         return -self.head.log_unit
 
 
-class Unbalanced(AbstractFlow):
+class Unbalanced(AbstractPointsFlow):
     """`z_i' = e^{-tV} Gamma(e^{tV} z_i) - V z_i`, for kernels whose rows do not sum to 1 and constant V."""
 
     model: Transformer
@@ -95,22 +84,10 @@ class Unbalanced(AbstractFlow):
     weights: Float[Array, " n"]
     positions: Float[Array, " n"]
 
-    def pack(self, state):
-        return state.x
-
-    def unpack(self, y):
-        return Tokens(y, self.weights, self.positions)
-
     def velocity(self, t, y):
         (attention,) = self.model.sublayers(t, self.weights, self.positions)
         forward, back = jax.scipy.linalg.expm(t * self.V), jax.scipy.linalg.expm(-t * self.V)
         return attention(y @ forward.T) @ back.T - y @ self.V.T
-
-    def retract(self, y):
-        return y
-
-    def error_size(self, error, y0, y1, rtol, atol):
-        return largest_ratio(error, y0, y1, rtol, atol)
 
     @property
     def log_time_unit(self):
@@ -137,6 +114,6 @@ def rescaled_flow(model: Transformer, state: Tokens) -> AbstractFlow:
         return VaryingV(head, state.weights, state.positions)
     V = head.value.matrix(jnp.zeros(()), d)
     if not head.stochastic:
-        return Unbalanced(model, V, state.weights, state.positions)
+        return Unbalanced(model=model, V=V, weights=state.weights, positions=state.positions)
     mu = jnp.asarray(np.linalg.eigvals(np.asarray(V)).real.max())
-    return ConstantV(head, V, mu, state.weights, state.positions)
+    return ConstantV(head=head, V=V, mu=mu, weights=state.weights, positions=state.positions)

@@ -34,7 +34,7 @@ def _flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> AbstractFlow
     if isinstance(rule, Rescaled):
         return rescaled_flow(model, state)
     if isinstance(rule, NoNorm):
-        return FreeFlow(model, state.weights, state.positions)
+        return FreeFlow(model=model, weights=state.weights, positions=state.positions)
     raise NoClosedEquation(f"no flow of tokens is known for the norm {type(rule).__name__}")
 
 

@@ -96,3 +96,19 @@ class Gain(eqx.Module):
     def check(self, d: int) -> None:
         if self.g is not None and self.g.ndim == 1 and self.g.shape[0] != d:
             raise ValueError(f"gain must have length {d} for tokens in R^{d}, got {self.g.shape[0]}")
+
+
+class AbstractGainNorm(AbstractSphereNorm):
+    """A rule whose sublayers read through the layer norm of R^d."""
+
+    gain: eqx.AbstractVar[Gain]
+
+    def reads(self, theta):
+        return self.gain(theta)
+
+    @property
+    def isotropic(self):
+        return self.gain.g is None
+
+    def check(self, d):
+        self.gain.check(d)

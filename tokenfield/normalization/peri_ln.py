@@ -2,10 +2,10 @@
 
 from typing import ClassVar
 
-from .base import AbstractSphereNorm, Gain, inverse, unit
+from .base import AbstractGainNorm, Gain, inverse, unit
 
 
-class PeriLN(AbstractSphereNorm):
+class PeriLN(AbstractGainNorm):
     """Peri-layer normalization, `x <- x + h N(A(N x))` (FORMULAS §7; Kim et al., arXiv 2502.02732).
 
     `theta' = P A / (r |A|)`, `r' = <theta, A> / |A|`. A token's length is its radius r. With a gain g, sublayers
@@ -31,13 +31,3 @@ class PeriLN(AbstractSphereNorm):
 
     def layer(self, t, x, sublayer, h):
         return x + h * unit(sublayer(self.reads(unit(x))))
-
-    def reads(self, theta):
-        return self.gain(theta)
-
-    @property
-    def isotropic(self):
-        return self.gain.g is None
-
-    def check(self, d):
-        self.gain.check(d)

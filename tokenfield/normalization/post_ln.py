@@ -4,10 +4,10 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from .base import AbstractSphereNorm, Gain, unit
+from .base import AbstractGainNorm, Gain, unit
 
 
-class PostLN(AbstractSphereNorm):
+class PostLN(AbstractGainNorm):
     """Post-layer normalization, `x <- N(x + h A(x))`: tokens on the unit sphere, `theta' = P A` (FORMULAS §2, §7).
 
     With a gain g the norm is `x -> g ⊙ (x/|x|) sqrt(d)`. If all entries of g are equal, tokens live on the sphere
@@ -34,18 +34,8 @@ class PostLN(AbstractSphereNorm):
     def layer(self, t, x, sublayer, h):
         return self.gain(unit(x + h * sublayer(x)))
 
-    @property
-    def isotropic(self):
-        return self.gain.g is None
-
     def radius(self, d):
         return jnp.linalg.norm(self.gain(jnp.ones((1, d)) / d**0.5)) if self.gain.uniform else None
-
-    def reads(self, theta):
-        return self.gain(theta)
-
-    def check(self, d):
-        self.gain.check(d)
 
     def segments(self):
         if not self.gain.uniform or (self.gain.g is not None and bool((self.gain.g < 0).any())):

@@ -2,10 +2,10 @@
 
 from typing import ClassVar
 
-from .base import AbstractSphereNorm, Gain, unit
+from .base import AbstractGainNorm, Gain, unit
 
 
-class PreLN(AbstractSphereNorm):
+class PreLN(AbstractGainNorm):
     """Pre-layer normalization, `x <- x + h A(N x)`: `theta' = P A / r`, `r' = <theta, A>` (FORMULAS §7).
 
     A token's length is its radius r. With a gain g, sublayers read `g ⊙ theta sqrt(d)`.
@@ -29,13 +29,3 @@ class PreLN(AbstractSphereNorm):
 
     def layer(self, t, x, sublayer, h):
         return x + h * sublayer(self.reads(unit(x)))
-
-    def reads(self, theta):
-        return self.gain(theta)
-
-    @property
-    def isotropic(self):
-        return self.gain.g is None
-
-    def check(self, d):
-        self.gain.check(d)

@@ -9,6 +9,7 @@ from .order import mean_cosine as mean_cosine
 from .order import order_parameter as order_parameter
 from .order import pairwise_cosines as pairwise_cosines
 from .rank import effective_rank as effective_rank
+from .renyi import renyi_centres as renyi_centres
 from .stopping import at_most_clusters as at_most_clusters
 from .stopping import energy_settled as energy_settled
 from .stopping import one_cluster as one_cluster

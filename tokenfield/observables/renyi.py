@@ -19,10 +19,9 @@ def renyi_centres(tokens: Tokens, delta: float, strong: bool = False) -> np.ndar
 
     Example:
         >>> import tokenfield as tkf
-        >>> from tokenfield.observables.renyi import renyi_centres
-        >>> renyi_centres(tkf.circle_tokens([0.0, 0.3, 0.5, 2.0]), delta=0.4)
+        >>> tkf.renyi_centres(tkf.circle_tokens([0.0, 0.3, 0.5, 2.0]), delta=0.4)
         array([0, 2, 3])
-        >>> renyi_centres(tkf.circle_tokens([0.0, 0.3, 0.5, 2.0]), delta=0.4, strong=True)
+        >>> tkf.renyi_centres(tkf.circle_tokens([0.0, 0.3, 0.5, 2.0]), delta=0.4, strong=True)
         array([0, 3])
     """
     delta = positive("delta", delta)

@@ -31,9 +31,10 @@ class AtMostClusters(AbstractStopRule):
         return AtMostClusters(self.k, self.tol, metric)
 
     def __call__(self, t, state, velocity):
-        points, reach = state.x, self.tol
+        # A hair within the tolerance, so that rounding cannot make `clusters` disagree about the state at the stop.
+        points, reach = state.x, self.tol * (1 - 1e-9)
         if self.metric == "cosine":
-            points, reach = unit(points), (2 * self.tol) ** 0.5
+            points, reach = unit(points), (2 * self.tol) ** 0.5 * (1 - 1e-9)
 
         # If the tokens have collapsed to k clusters, k balls around any k tokens of different clusters hold them all.
         def ball(_, carry):

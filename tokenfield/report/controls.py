@@ -7,13 +7,16 @@ import numpy as np
 GRID = {"showgrid": True, "gridcolor": "#e8e8e8", "zeroline": False}
 
 
-def layout_of(points: np.ndarray, axes: tuple[str, ...], times: list[str], hidden: bool) -> dict[str, Any]:
+def layout_of(
+    points: np.ndarray, axes: tuple[str, ...], times: list[str], towards: np.ndarray, hidden: bool
+) -> dict[str, Any]:
     """A plotly layout with room for all frames, equal scales, a slider over time, and axes unless `hidden`.
 
     Args:
         points: (f, n, 2 or 3) positions.
         axes: names of the axes.
         times: the label of each frame.
+        towards: (3,) direction in which the reader is, for positions in space.
         hidden: draw no axes.
     """
     low, high = points.min(axis=(0, 1)).astype(float), points.max(axis=(0, 1)).astype(float)
@@ -24,9 +27,9 @@ def layout_of(points: np.ndarray, axes: tuple[str, ...], times: list[str], hidde
     if len(axes) == 3:
         looks = {"showbackground": False, "visible": not hidden}
         scene: dict[str, Any] = {f"{letter}axis": axis | looks for letter, axis in zip("xyz", each, strict=True)}
-        camera = {"eye": {"x": 1.0, "y": -1.0, "z": 0.55} if hidden else {"x": 1.4, "y": -1.4, "z": 0.8}}
+        camera = {"eye": dict(zip("xyz", (1.5 if hidden else 2.1) * towards, strict=True))}
         scene |= {"aspectmode": "data", "camera": camera}
-        return common | {"height": 600, "margin": {"l": 0, "r": 24, "t": 0, "b": 80}, "scene": scene}
+        return common | {"height": 640, "margin": {"l": 0, "r": 24, "t": 0, "b": 120}, "scene": scene}
     equal = {} if axes[1].startswith("token") else {"scaleanchor": "x", "constrain": "domain"}
     margin = {"l": 60, "r": 10, "t": 10, "b": 50}
     return common | {

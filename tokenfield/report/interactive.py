@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.colors import to_hex
 
 from ..plotting.frames import Frames, final_clusters, read_frames
-from ..plotting.projection import graticule, principal_axes, view_of
+from ..plotting.projection import graticule, oblique_basis, principal_axes, view_of, viewing_basis
 from ..plotting.style import GREY, PALE, token_colours
 from ..results import Trajectory
 from .controls import layout_of
@@ -26,12 +26,12 @@ def interactive(traj: Trajectory, tol: float = 1e-3) -> tuple[str, str]:
     shown = read_frames(traj, MOST_FRAMES).sample(MOST_TOKENS)
     colours = [to_hex(rgba) for rgba in token_colours(final_clusters(shown, tol)[0])]
     points, axes, caption = positions(shown)
+    on_sphere = shown.spherical and shown.d == 3
+    towards = viewing_basis(shown.x, shown.weights)[2] if on_sphere else oblique_basis(-60, 22)[2]
     figure = Figure(
         data=[_scatter(points[0], colours), *_scenery(shown)],
         frames=[Frame(data=[_scatter(each)], traces=[0], name=str(k)) for k, each in enumerate(points)],
-        layout=layout_of(
-            points, axes, [f"{time:.4g}" for time in shown.times], hidden=shown.spherical and shown.d == 3
-        ),
+        layout=layout_of(points, axes, [f"{time:.4g}" for time in shown.times], towards, hidden=on_sphere),
     )
     options = {"displayModeBar": False, "responsive": True}
     html = figure.to_html(full_html=False, include_plotlyjs=True, config=options, div_id="tokens", auto_play=False)

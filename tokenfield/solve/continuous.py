@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._check import count, positive
-from ..flows import prepare, segments
+from ..flows import AbstractFlow, prepare, segments
 from ..results.datasets import to_dataset
 from ..results.describe import describe
 from ..results.provenance import provenance
@@ -130,11 +130,13 @@ def _confirm_blow_up(outcome: Outcome) -> None:
 
 
 def _trajectory(outcome: Outcome, lift: Callable, rule: AbstractStopRule | None, config: dict) -> Trajectory:
-    flow, times, saved = outcome.flow, outcome.times, outcome.saved
+    flow, times = outcome.flow, outcome.times
+    # Unpacked as whole buffers, whose shape does not depend on how the run went, and cut in NumPy.
+    states = jax.tree.map(lambda leaf: np.asarray(leaf)[: times.size], _unpack_all(flow, outcome.saved))
     if not times.size or times[-1] != outcome.t:  # the run ended between save times
         times = np.append(times, outcome.t)
-        saved = jax.tree.map(lambda buffer, leaf: jnp.concatenate([buffer, leaf[None]]), saved, outcome.y)
-    states = jax.vmap(flow.unpack)(saved)
+        join = lambda buffer, leaf: np.concatenate([buffer, np.asarray(leaf)[None]])  # noqa: E731
+        states = jax.tree.map(join, states, eqx.filter_jit(flow.unpack)(outcome.y))
     states = eqx.tree_at(lambda s: s.x, states, lift(states.x))
     events = []
     if outcome.status == loop.STOPPED and rule is not None:
@@ -150,3 +152,8 @@ def _trajectory(outcome: Outcome, lift: Callable, rule: AbstractStopRule | None,
         "rejected_steps": outcome.rejected,
     }
     return Trajectory(to_dataset(states, times).assign_attrs(attributes))
+
+
+@eqx.filter_jit
+def _unpack_all(flow: AbstractFlow, saved: Any) -> Any:
+    return jax.vmap(flow.unpack)(saved)

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Sequence
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -45,7 +44,7 @@ def layers(
     """
     step = positive("step", step)
     models = _stack(model, depth)
-    for each in models:
+    for each in {id(each): each for each in models}.values():
         check(state, each)
     check_start(state, models[0])
     x, t = state.x, jnp.zeros(())
@@ -53,7 +52,9 @@ def layers(
     for index, each in enumerate(models):
         x = _layer(each, t + index * step, x, state.weights, state.positions, jnp.asarray(step))
         saved.append(x)
-    stacked = jax.vmap(lambda x: Tokens(x, state.weights, state.positions))(jnp.stack(saved))
+    repeat = lambda a: np.broadcast_to(np.asarray(a), (len(saved), state.n))  # noqa: E731
+    everything = np.stack([np.asarray(x) for x in saved]), repeat(state.weights), repeat(state.positions)
+    stacked = eqx.tree_at(lambda s: (s.x, s.weights, s.positions), state, everything)
     times = step * np.arange(len(saved))
     different = any(each is not models[0] for each in models)
     config = {

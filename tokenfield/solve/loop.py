@@ -131,7 +131,7 @@ def advance(flow: AbstractFlow, stepper: Stepper, settings: Settings, stop, carr
             hit = keep & stop(t, y, flow)
             t, y = jax.lax.cond(hit, lambda: crossing(between, c.t, t, y), lambda: (t, y))
             status = jnp.where(hit, STOPPED, status)
-        status = jnp.where(failed, UNDERFLOW, status)
+        status = jnp.where(failed, UNDERFLOW, status).astype(int)
         saved, saved_count = save(c, keep, t, y, between)
         return Carry(
             t,

@@ -24,7 +24,7 @@ class SolverError(RuntimeError):
 
 
 class Outcome(NamedTuple):
-    """Saved times and unknowns, how the run ended, and what it took."""
+    """Saved times, a buffer whose first rows are the unknowns then, how the run ended, and what it took."""
 
     times: np.ndarray
     saved: Any
@@ -86,7 +86,7 @@ def run(plan: Plan, progress: bool | None, path: Path | None, every: float) -> O
                 atol=number(plan.atol),
                 dt=None if plan.dt is None else number(plan.dt),
             )
-            carry = loop.start(flow, plan.stepper, settings, jnp.asarray(t), y, saved, saved_count)
+            carry = loop.start(flow, plan.stepper, settings, jnp.asarray(t, float), y, saved, saved_count)
             carry = eqx.tree_at(lambda c: (c.steps, c.rejected), carry, (jnp.asarray(steps), jnp.asarray(rejected)))
             if resumed and k == first:
                 carry = checkpoint.restore(carry, resumed[1])
@@ -98,9 +98,7 @@ def run(plan: Plan, progress: bool | None, path: Path | None, every: float) -> O
             steps, rejected = int(carry.steps), int(carry.rejected)
             if int(carry.status) != loop.FINISHED:
                 break
-    kept = int(saved_count)
-    saved = jax.tree.map(lambda buffer: buffer[:kept], saved)
-    return Outcome(plan.save_at[:kept], saved, flow, t, y, int(carry.status), steps, rejected)
+    return Outcome(plan.save_at[: int(saved_count)], saved, flow, t, y, int(carry.status), steps, rejected)
 
 
 def _chunks(

@@ -30,7 +30,9 @@ class Tokens(eqx.Module):
         n, d = self.x.shape
         if n == 0 or d == 0:
             raise ValueError(f"x must hold at least one token of at least one coordinate, got shape {self.x.shape}")
-        self.weights = jnp.full(n, 1 / n) if weights is None else as_float("weights", weights, 1).astype(jnp.float64)
+        self.weights = (
+            jnp.full(n, 1 / n, float) if weights is None else as_float("weights", weights, 1).astype(jnp.float64)
+        )
         self.positions = jnp.arange(1, n + 1) / n if positions is None else as_float("positions", positions, 1)
         for name in ("weights", "positions"):
             if getattr(self, name).shape != (n,):

@@ -24,7 +24,7 @@ class Values(eqx.Module):
 
 
 def free(kernel, V0, V1, x) -> tuple[np.ndarray, np.ndarray]:
-    """x and Phi at TIMES, `x_i' = sum_j P_ij V x_j` and `Phi' = V Phi`, written out in NumPy and integrated by SciPy."""
+    """x and Phi at TIMES, `x_i' = sum_j P_ij V x_j` and `Phi' = V Phi`, in plain NumPy, integrated by SciPy."""
     from scipy.integrate import solve_ivp
 
     def field(t, y):

@@ -28,7 +28,7 @@ def flow(A, V, x, weights=None, t1=T) -> np.ndarray:
 
 
 def two_atoms(R: float, share: float, t1: float = 0.0) -> float:
-    """`(1-share) δ_a + share δ_{-a}` against `δ_a`, |a| = R, A = -I, V = I: `|ΔGamma(a)| / W_1`, or W_1's growth to t1."""
+    """`(1-share) δ_a + share δ_-a` against `δ_a`, |a| = R, A = -I, V = I: `|ΔGamma(a)| / W_1`, or the growth of W_1."""
     x, w = np.tile([R, 0.0], (N, 1)), np.full(N, (1 - share) / (N - 1))
     x[0], w[0] = -x[0], share
     still = jnp.zeros(()), jnp.asarray(x), jnp.asarray(w), jnp.ones(N)
@@ -46,9 +46,8 @@ def measure(quick: bool) -> Evidence:
         y = x + 10 ** rng.uniform(-4, -1) * (np.linalg.svd(V)[2][0] + 0.1 * rng.standard_normal((N, D)))
         clouds = (map(tkf.Tokens, flow(A, V, start)) for start in (x, y))
         distances = np.array(list(map(tkf.wasserstein, *clouds)))
-        R0 = np.linalg.norm(np.concatenate([x, y]), axis=1).max()
-        bound = exponent(np.linalg.norm(A, 2), np.linalg.norm(V, 2), R0, T * TIMES[1:])
-        used.append((np.log(distances[1:] / distances[0]) / bound).max())
+        sizes = np.linalg.norm(A, 2), np.linalg.norm(V, 2), np.linalg.norm([*x, *y], axis=1).max()
+        used.append((np.log(distances[1:] / distances[0]) / exponent(*sizes, T * TIMES[1:])).max())
     p1 = np.array([two_atoms(r, 1e-6 * np.exp(-2 * r**2)) for r in R])
     worst = 1 / np.maximum(np.expm1(2 * R**2), 1.001)  # the share at which W_2 does worst
     p2 = np.array([two_atoms(r, share) * share**0.5 for r, share in zip(R, worst, strict=True)])
@@ -68,7 +67,7 @@ def draw(x, p1, p2):
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 3.5), layout="constrained")
-    axes = figure.add_subplot(xlabel="$|A| R^2$", ylabel=r"$|\Gamma_\mu - \Gamma_\nu|(a) / W_p(\mu, \nu)$", yscale="log")
+    axes = figure.add_subplot(xlabel="$|A| R^2$", ylabel=r"$|\Gamma_\mu-\Gamma_\nu|(a) / W_p(\mu, \nu)$", yscale="log")
     axes.plot(x, gamma_bound(1, 1, np.sqrt(x)), "--", color="black", lw=1, label=r"bound, $(1+2|A|R^2)\,e^{2|A|R^2}$")
     axes.plot(x, p1, "o", color="#D55E00", ms=4, label="$p = 1$, a small share at $-a$")
     axes.plot(x, p2, "s", color="#0072B2", ms=4, label="$p = 2$, the worst share at $-a$")
