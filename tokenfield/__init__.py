@@ -70,7 +70,7 @@ _HOMES = {
     "wasserstein attention_matrix renyi_centres one_cluster at_most_clusters order_above energy_settled",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
-_PACKAGES = ("theory", "plotting", "atlas")
+_PACKAGES = ("plotting", "report", "atlas")
 
 __all__ = sorted(_HOME)
 

@@ -84,6 +84,14 @@ def test_pairwise_cosines_are_all_pairs():
     np.testing.assert_allclose(tkf.pairwise_cosines(state), expected, atol=1e-15)
 
 
+def test_directions_of_very_long_and_very_short_tokens():
+    state = tokens(unit=False, weighted=False)
+    for scale in (1e-170, 1e170):
+        scaled = tkf.Tokens(scale * state.x)
+        assert tkf.order_parameter(scaled) == pytest.approx(tkf.order_parameter(state), rel=1e-14)
+        assert tkf.mean_cosine(scaled) == pytest.approx(tkf.mean_cosine(state), rel=1e-12)
+
+
 def test_effective_rank_of_known_spectra():
     assert tkf.effective_rank(tkf.equiangular_tokens(0.0, 5)) == pytest.approx(5)
     assert tkf.effective_rank(tkf.Tokens([[1.0, 2.0], [-2.0, -4.0]])) == pytest.approx(1)

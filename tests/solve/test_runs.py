@@ -77,6 +77,23 @@ def test_blow_up_of_the_unnormalized_kernel():
     assert abs(traj.events[0].time - exact) < 1e-10
 
 
+@pytest.mark.parametrize("d", [1, 2])
+def test_exponential_growth_is_not_taken_for_a_blow_up(d):
+    """Free softmax tokens grow like e^t: right far beyond scores of 2^63, then an error that names the cure."""
+    model, start = tkf.Transformer(tkf.Softmax(1.0)), tkf.gaussian_tokens(5, d, seed=0)
+    traj = tkf.simulate(model, start, 100.0, save_at=[90.0, 100.0])
+    assert traj.events == []
+    growth = np.linalg.norm(traj.states[1].x, axis=1) / np.linalg.norm(traj.states[0].x, axis=1)
+    np.testing.assert_allclose(growth, np.exp(10.0), rtol=1e-4)
+    with pytest.raises(tkf.SolverError, match=r"norm=Rescaled\(\)"):
+        tkf.simulate(model, start, 1000.0, save_at=2)
+
+
+def test_one_token_in_a_larger_space():
+    traj = tkf.simulate(SA, tkf.Tokens([[0.0, 0.6, 0.8]]), 1.0, save_at=2)
+    np.testing.assert_allclose(traj.final.x, [[0.0, 0.6, 0.8]], atol=1e-15)
+
+
 def test_no_blow_up_is_reported_for_a_jump_of_the_field():
     """Hardmax changes its leader in the middle of the run."""
     start = tkf.Tokens([[1.0, 0.0], [0.0, 1.1], [0.6, 0.5]])

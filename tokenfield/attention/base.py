@@ -116,6 +116,10 @@ class AbstractPairwise(AbstractHead):
         if unit and not self.causal and self.score.isotropic:
             return pair_sums(self.phi, self.stochastic, self.score.sharpness(t, x), x, w, values)
         q, k, bias = self.score.factors(t, x)
+        if q.shape[1] == 1:
+            # A product of single numbers would be fused with the subtraction of the row's maximum and rounded
+            # differently from it, which is fatal for scores beyond 1e18. A product of pairs is not.
+            q, k = (jnp.pad(a, ((0, 0), (0, 1))) for a in (q, k))
 
         def rows(q, position):
             s = q @ k.T if bias is None else q @ k.T + bias

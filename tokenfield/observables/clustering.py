@@ -41,7 +41,7 @@ def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters
     Args:
         tol: two tokens touch when `cosine >= 1 - tol` ("cosine") or `|x_i - x_j| <= tol` ("distance").
         metric: "cosine" compares directions, "distance" points of R^d; "auto" takes the cosine when all tokens
-            have length 1.
+            have length 1 (under Pre-LN and Peri-LN, where lengths grow, ask for "cosine").
 
     Example:
         >>> import tokenfield as tkf

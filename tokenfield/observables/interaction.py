@@ -1,5 +1,8 @@
 """The interaction energy that the SA and USA flows increase."""
 
+from collections.abc import Callable
+
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -29,14 +32,12 @@ def energy(state: Tokens, model: Transformer | AbstractAttention | float, *, cen
         >>> tkf.energy(tkf.uniform_sphere(64, 3, seed=0), 4.0)
     """
     A, c = quadratic_form(model, state.d)
-    x, w = state.x, state.weights
-    q = c * x if A is None else x @ A.T
-    total = lambda f: float(w @ map_rows(lambda rows: f(rows @ x.T) @ w, state.n, state.n, q))  # noqa: E731
     if c == 0:
-        return 0.5 * float(jnp.sum((w @ x) ** 2))
+        return 0.5 * float(jnp.sum((state.weights @ state.x) ** 2))
+    q = c * state.x if A is None else state.x @ A.T
     if centred:
-        return 0.5 * total(lambda s: jnp.expm1(s) / c)
-    value = 0.5 * total(jnp.exp) / c
+        return 0.5 * float(_double_sum(jnp.expm1, q, state.x, state.weights)) / c
+    value = 0.5 * float(_double_sum(jnp.exp, q, state.x, state.weights)) / c
     if not np.isfinite(value):
         raise ValueError(f"energy overflows at beta = {c:g}: use normalized_energy")
     return value
@@ -57,6 +58,13 @@ def normalized_energy(state: Tokens, model: Transformer | AbstractAttention | fl
     return float(normalized_energy_of(state.x, state.weights, jnp.asarray(beta)))
 
 
+@eqx.filter_jit
+def _double_sum(f: Callable, q: Float[Array, "n d"], x: Float[Array, "n d"], w: Float[Array, " n"]) -> Float[Array, ""]:
+    """`sum_ij w_i w_j f(<q_i, x_j>)`."""
+    return w @ map_rows(lambda rows: f(rows @ x.T) @ w, x.shape[0], x.shape[0], q)
+
+
+@eqx.filter_jit
 def normalized_energy_of(x: Float[Array, "n d"], w: Float[Array, " n"], beta: Array) -> Float[Array, ""]:
     """As `normalized_energy`, on arrays, for use inside jit."""
     sums = map_rows(lambda rows: jnp.exp(beta * (rows @ x.T - 1)) @ w, x.shape[0], x.shape[0], x)

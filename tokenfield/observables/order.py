@@ -2,11 +2,17 @@
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from ..normalization.base import unit
 from ..states import Tokens
 
 MOST_TOKENS = 4096
+
+
+def directions(state: Tokens) -> Float[Array, "n d"]:
+    """`x_i/|x_i|`, also where the square of a length would overflow; 0 stays 0."""
+    return unit(state.x / jnp.maximum(jnp.abs(state.x).max(axis=1, keepdims=True), np.finfo(float).tiny))
 
 
 def order_parameter(state: Tokens) -> float:
@@ -16,7 +22,7 @@ def order_parameter(state: Tokens) -> float:
         >>> import tokenfield as tkf
         >>> tkf.order_parameter(tkf.uniform_sphere(64, 3, seed=0))
     """
-    return float(jnp.linalg.norm(state.weights @ unit(state.x)))
+    return float(jnp.linalg.norm(state.weights @ directions(state)))
 
 
 def mean_cosine(state: Tokens) -> float:
@@ -29,8 +35,8 @@ def mean_cosine(state: Tokens) -> float:
     w, self_weight = state.weights, float(state.weights @ state.weights)
     if self_weight >= 1:
         raise ValueError("mean_cosine needs at least two tokens of positive weight")
-    lengths = jnp.linalg.norm(unit(state.x), axis=1)
-    return float((jnp.sum((w @ unit(state.x)) ** 2) - (w * w) @ lengths**2) / (1 - self_weight))
+    theta = directions(state)
+    return float((jnp.sum((w @ theta) ** 2) - (w * w) @ (theta * theta).sum(axis=1)) / (1 - self_weight))
 
 
 def pairwise_cosines(state: Tokens) -> np.ndarray:
@@ -44,5 +50,5 @@ def pairwise_cosines(state: Tokens) -> np.ndarray:
         raise ValueError(
             f"pairwise_cosines holds all pairs and takes at most {MOST_TOKENS} tokens, got {state.n}: take a subset"
         )
-    theta = np.asarray(unit(state.x))
+    theta = np.asarray(directions(state))
     return np.clip((theta @ theta.T)[np.triu_indices(state.n, 1)], -1, 1)

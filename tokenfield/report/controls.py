@@ -27,7 +27,7 @@ def layout_of(
     if len(axes) == 3:
         looks = {"showbackground": False, "visible": not hidden}
         scene: dict[str, Any] = {f"{letter}axis": axis | looks for letter, axis in zip("xyz", each, strict=True)}
-        camera = {"eye": dict(zip("xyz", (1.5 if hidden else 2.1) * towards, strict=True))}
+        camera = {"eye": dict(zip("xyz", (1.5 if hidden else 2.4) * towards, strict=True))}
         scene |= {"aspectmode": "data", "camera": camera}
         return common | {"height": 640, "margin": {"l": 0, "r": 24, "t": 0, "b": 120}, "scene": scene}
     equal = {} if axes[1].startswith("token") else {"scaleanchor": "x", "constrain": "domain"}
@@ -43,7 +43,7 @@ def layout_of(
 def _slider(times: list[str]) -> dict[str, Any]:
     now = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
     steps = [{"label": time, "method": "animate", "args": [[str(k)], now]} for k, time in enumerate(times)]
-    return {"steps": steps, "currentvalue": {"prefix": "time "}, "pad": {"t": 50}, "x": 0.0, "len": 1.0}
+    return {"steps": steps, "currentvalue": {"prefix": "time "}, "pad": {"t": 50, "b": 30}, "x": 0.0, "len": 1.0}
 
 
 def _buttons() -> dict[str, Any]:

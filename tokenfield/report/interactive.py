@@ -7,11 +7,12 @@ from matplotlib.colors import to_hex
 
 from ..plotting.frames import Frames, final_clusters, read_frames
 from ..plotting.projection import graticule, oblique_basis, principal_axes, view_of, viewing_basis
-from ..plotting.style import GREY, PALE, token_colours
+from ..plotting.style import GREY, token_colours
 from ..results import Trajectory
 from .controls import layout_of
 
 MOST_TOKENS = 500
+BALL = "#f4f4f4"  # the sphere hides the tokens behind it: turn it to see them
 MOST_FRAMES = 40
 
 
@@ -63,7 +64,7 @@ def _scatter(points: np.ndarray, colours: list[str] | None = None) -> Any:
     space = points.shape[1] == 3
     options = dict(zip("xyz", points.T, strict=False))
     if colours is not None:
-        marker = {"size": 4 if space else 8, "color": colours, "opacity": 0.9, "line": {"width": 0}}
+        marker = {"size": 4 if space else 8, "color": colours, "opacity": 1.0, "line": {"width": 0}}
         names = [f"token {k}" for k in range(len(points))]
         options |= {"mode": "markers", "marker": marker, "text": names, "hoverinfo": "text"}
     return (Scatter3d if space else Scatter)(**options)
@@ -85,6 +86,6 @@ def _scenery(shown: Frames) -> list[Any]:
     x, y = np.outer(np.cos(turn[::4]), np.sin(height)), np.outer(np.sin(turn[::4]), np.sin(height))
     z = np.broadcast_to(np.cos(height), x.shape)
     flat = {"ambient": 1.0, "diffuse": 0.0, "specular": 0.0}
-    plain = {"colorscale": [[0, PALE], [1, PALE]], "showscale": False, "opacity": 0.3, "hoverinfo": "skip"}
-    ball = Surface(x=0.98 * x, y=0.98 * y, z=0.98 * z, lighting=flat, **plain)
+    plain = {"colorscale": [[0, BALL], [1, BALL]], "showscale": False, "hoverinfo": "skip"}
+    ball = Surface(x=0.985 * x, y=0.985 * y, z=0.985 * z, lighting=flat, **plain)
     return [ball, Scatter3d(**dict(zip("xyz", lines.T, strict=True)), opacity=0.5, **looks)]

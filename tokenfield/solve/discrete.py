@@ -66,7 +66,7 @@ def layers(
         **provenance(),
         "config": json.dumps(config),
         "events": "[]",
-        "log_time_unit": -float(models[0].attention.log_unit),
+        "log_time_unit": 0.0 - float(models[0].attention.log_unit),
         "steps": len(models),
         "rejected_steps": 0,
     }

@@ -16,8 +16,7 @@ BAD = {"unnormalized": tkf.Unnormalized, "linear": tkf.Linear, "ReLU": tkf.ReLU}
 
 def at_probe(kernel, A, V, x, w, probe):
     """`Gamma_mu(probe)`: the probe is one more token, of weight 0."""
-    points, weights = jnp.concatenate([x, probe[None]]), jnp.append(w, 0.0)
-    return kernel(A=A, V=V)(jnp.zeros(()), points, weights, jnp.ones(N + 1))[-1]
+    return kernel(A=A, V=V)(jnp.zeros(()), jnp.vstack([x, probe]), jnp.append(w, 0.0), jnp.ones(N + 1))[-1]
 
 
 def largest_at_tokens(kernel, A, V, x, w, probe):
@@ -58,7 +57,8 @@ def measure(quick: bool) -> Evidence:
     checks.append(at_most("softmax: largest |DΓ| / |V||A|R² of all measures and points", 1 + 1e-12, steepest))
     sharp = slope(A, V, np.outer(np.resize([2.0, -2.0], N), u), w, np.zeros(D)) / (2 * 12)
     checks.append(close("softmax, ½(δ_Ru + δ_−Ru): |DΓ(0)| / |V||A|R²", 1.0, np.linalg.norm(sharp, 2), rtol=1e-12))
-    return Evidence(tuple(checks), draw(a * R**2, shown), "Random measures. Solid: bound; dashed: one place.")
+    caption = "Random measures. Solid: the bound. Dashed: what tokens in one place reach, e^{|A|R²} and |A|R²."
+    return Evidence(tuple(checks), draw(a * R**2, shown), caption)
 
 
 def draw(x: np.ndarray, shown: dict[str, np.ndarray]):

@@ -61,7 +61,7 @@ def measure(quick: bool) -> Evidence:
         close("exp ∫|V| itself, V(t) = (.4 + .3 sin 3t) I, t = 1.5", exact, growth_bound(scalar)[-1], rtol=1e-6),
         close("all tokens in one place, that V(t): growth of the radius to t = 1.5", exact, together[-1], rtol=1e-8),
     ]
-    return Evidence(tuple(checks), draw(shown, bound), "Radius for one random A and V(t) = V_0 + sin(3t) V_1.")
+    return Evidence(tuple(checks), draw(shown, bound), "One random A and V(t) = V₀ + sin(3t)V₁; dashed: the bound.")
 
 
 def draw(shown: dict[str, np.ndarray], bound: np.ndarray):
