@@ -12,10 +12,8 @@ def main() -> None:
 
     table = []
     for source in (velocity.rows, whole_run.rows, whole_run.span_rows):
-        for case, times in source():
-            ours, *rivals = times
-            for rival in rivals:
-                ratio = times[rival] / times[ours]
+        for case, ratios in source():
+            for rival, ratio in ratios.items():
                 table.append({"case": case, "rival": rival, "ratio": ratio})
                 print(f"{case:52s} {rival:12s} {ratio:7.2f}×", flush=True)
     extra = memory.extra_megabytes()

@@ -7,6 +7,7 @@ import pytest
 from cases import BETA, CAUSAL, ISOTROPIC, KERNELS, D, gamma, tokens
 
 import tokenfield as tkf
+from tokenfield.attention.exponential import exp2
 
 
 @pytest.mark.parametrize("unit", [True, False])
@@ -100,11 +101,23 @@ def test_blocks_do_not_change_the_sum(name, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["softmax", "unnormalized", "linear", "relu", "sigmoid", "l2"])
-@pytest.mark.parametrize("n", [1, 63, 1500])
-def test_pair_sums_equal_row_sums(name, n):
-    attention, state = ISOTROPIC[name][0](), tokens(n=n)
+@pytest.mark.parametrize(("n", "d"), [(1, 3), (63, 3), (1500, 3), (1100, 300)])
+def test_pair_sums_equal_row_sums(name, n, d):
+    """Whole, by strips and by blocks; the tokens have weights, and n is no multiple of a block."""
+    attention, state = ISOTROPIC[name][0](), tokens(n=n, d=d)
     rows = gamma(attention, state, unit=False)
     np.testing.assert_allclose(gamma(attention, state, unit=True), rows, rtol=0, atol=1e-13 * np.abs(rows).max())
+
+
+def test_fast_exponential_is_right_to_rounding():
+    t = -np.concatenate([np.linspace(0, 3, 20_001), np.geomspace(1e-20, 1020, 20_001)])
+    np.testing.assert_allclose(exp2(jnp.asarray(t)), np.exp2(t), rtol=4e-16)
+    np.testing.assert_allclose(
+        exp2(jnp.asarray(t[t > -120], jnp.float32)), np.exp2(t[t > -120].astype("f4")), rtol=3e-7
+    )
+    assert float(exp2(jnp.asarray(-1e300))) <= 1e-307
+    slope = jax.grad(exp2)(-1.5)
+    np.testing.assert_allclose(slope, np.log(2) * 2**-1.5, rtol=1e-15)
 
 
 def test_functions_of_time_are_evaluated_at_time():

@@ -1,15 +1,30 @@
 """The pair sum of an isotropic kernel on the unit sphere, where the matrix of scores is symmetric.
 
-Each pair of blocks I < J of tokens is visited once: its block E of kernel values serves the rows of I (as E) and
-those of J (as E^T). This halves the exponentials and the score products, and memory is O(n * block).
+Every pair of blocks of tokens is visited once: its block E of kernel values serves the rows of one (as E) and those
+of the other (as E^T). This halves the exponentials and the score products, and the n x n matrix is never formed.
+Two orders of visiting are used, as measured: strips of blocks for narrow tokens, single blocks for wide ones.
+Products with E^T are kept transposed, as values^T E, which is the faster order in memory.
 """
 
+import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.lax import dynamic_slice_in_dim as cut
+from jax.lax import dynamic_update_slice as put
 from jaxtyping import Array, Float
+
+from .exponential import exp2
+
+Kernel = Callable[[Float[Array, "a d"], Float[Array, "b d"]], Float[Array, "a b"]]
+
+ONE_BLOCK = 1024  # up to so many tokens the matrix is small enough to be formed whole
+WIDE = 256  # tokens with more coordinates are multiplied block by block
+BLOCK = 512
+STRIP_ENTRIES = 1 << 23
 
 
 def pair_sums(
@@ -24,42 +39,84 @@ def pair_sums(
 
     Normalised kernels are exponentials: `b <x,y> <= |b|` bounds every score, so no maximum is searched for.
     """
-    shift = jnp.abs(b) if normalised else jnp.zeros_like(b)
-    kernel = lambda u, v: phi(b * jnp.einsum("ik,jk->ij", u, v) - shift)  # noqa: E731
-    weighted = w[:, None] * (_with_ones(values) if normalised else values)
-    sums = _symmetric_product(kernel, x, weighted)
-    return sums[:, :-1] / sums[:, -1:] if normalised else sums
+    cosines = lambda u, v: jnp.einsum("ik,jk->ij", u, v)  # noqa: E731
+    if not normalised:
+        return _symmetric_product(lambda u, v: phi(b * cosines(u, v)), Weighted(False), x, w, values)
+    c = b * b.dtype.type(math.log2(math.e))
+    kernel = lambda u, v: exp2(c * cosines(u, v) - jnp.abs(c))  # noqa: E731
+    sums = _symmetric_product(kernel, Weighted(True), x, w, values)
+    return sums[:, :-1] / sums[:, -1:]
 
 
-def _with_ones(values: Float[Array, "n m"]) -> Float[Array, "n m+1"]:
-    """A column of ones, so that the normaliser comes out of the same product."""
-    return jnp.concatenate([values, jnp.ones_like(values[:, :1])], axis=1)
+class Weighted(NamedTuple):
+    """Values times weights, with the weights themselves as a last column if the normaliser is wanted too."""
+
+    normaliser: bool
+
+    def columns(self, values: Float[Array, "a m"], w: Float[Array, " a"]) -> Float[Array, "a p"]:
+        ones = [jnp.ones_like(values[:, :1])] if self.normaliser else []
+        return jnp.concatenate([values, *ones], axis=1) * w[:, None]
+
+    def rows(self, values: Float[Array, "a m"], w: Float[Array, " a"]) -> Float[Array, "p a"]:
+        """The transpose of `columns`, written so that it is laid out in memory: a plain `.T` would not be."""
+        ones = [jnp.ones_like(w)[None, :]] if self.normaliser else []
+        return jnp.concatenate([values.T, *ones]) * w
 
 
-def block_size(n: int, d: int) -> int:
-    """Tokens in a block. Found by measurement: larger blocks multiply faster, smaller ones save more."""
-    return n if n <= 768 else 512 if n < 4096 or d > 256 else 1024
+def _symmetric_product(kernel: Kernel, weighted: Weighted, x: Array, w: Array, values: Array) -> Array:
+    """`K weighted(values)` for the symmetric matrix `K_ij = kernel(x_i, x_j)`."""
+    n, d = x.shape
+    if n <= ONE_BLOCK:
+        return kernel(x, x) @ weighted.columns(values, w)
+    return (_by_blocks if d > WIDE else _by_strips)(kernel, weighted, x, w, values)
 
 
-def _symmetric_product(kernel: Callable, x: Float[Array, "n d"], values: Float[Array, "n m"]) -> Float[Array, "n m"]:
-    """`K values` for the symmetric matrix `K_ij = kernel(x_i, x_j)`."""
-    n, m = values.shape
-    block = block_size(n, x.shape[1])
-    if n <= block:
-        return kernel(x, x) @ values
-    blocks = -(-n // block)
-    cut = lambda a: jnp.pad(a, ((0, blocks * block - n), (0, 0))).reshape(blocks, block, -1)  # noqa: E731
-    x, values = cut(x), cut(values)
-    transposed = values.transpose(0, 2, 1)
-    rows = jax.lax.map(lambda own: kernel(own[0], own[0]) @ own[1], (x, values))
+def _by_blocks(kernel: Kernel, weighted: Weighted, x: Array, w: Array, values: Array) -> Array:
+    """Pairs of blocks i < j, one after another."""
+    n, blocks = len(x), -(-len(x) // BLOCK)
+    split = lambda a: _pad(a, blocks * BLOCK).reshape(blocks, BLOCK, *a.shape[1:])  # noqa: E731
+    x, w, values = split(x), split(w), split(values)
+    rows = jax.lax.map(lambda own: kernel(own[0], own[0]) @ weighted.columns(own[2], own[1]), (x, w, values))
     left, right = map(jnp.asarray, np.triu_indices(blocks, 1))
 
-    # Products with E^T are kept transposed, as values^T E: that is the faster order in memory.
     def visit(k, sums):
         rows, columns = sums
         i, j = left[k], right[k]
         E = kernel(x[i], x[j])
-        return rows.at[i].add(E @ values[j]), columns.at[j].add(transposed[i] @ E)
+        row, column = E @ weighted.columns(values[j], w[j]), weighted.rows(values[i], w[i]) @ E
+        return rows.at[i].add(row), columns.at[j].add(column)
 
-    rows, columns = jax.lax.fori_loop(0, len(left), visit, (rows, jnp.zeros((blocks, m, block), x.dtype)))
-    return (rows + columns.transpose(0, 2, 1)).reshape(blocks * block, m)[:n]
+    rows, columns = jax.lax.fori_loop(0, len(left), visit, (rows, jnp.zeros_like(rows.transpose(0, 2, 1))))
+    return (rows + columns.transpose(0, 2, 1)).reshape(blocks * BLOCK, -1)[:n]
+
+
+def _by_strips(kernel: Kernel, weighted: Weighted, x: Array, w: Array, values: Array) -> Array:
+    """Each block with itself and with the strip of blocks that follow it, half-way round the cycle of all blocks."""
+    n = len(x)
+    blocks = max(3, math.ceil(n / 464), math.ceil(n * n / (2 * STRIP_ENTRIES))) | 1  # odd: half of the others follow
+    block = 16 * math.ceil(n / blocks / 16)
+    total, strip = blocks * block, blocks // 2 * block
+    around = lambda a: jnp.concatenate([_pad(a, total), _pad(a, total)[:strip]])  # noqa: E731
+    x, w, values = around(x), around(w), around(values)
+    width = values.shape[1] + weighted.normaliser
+
+    def visit(k, sums):
+        rows, columns = sums
+        at = k * block
+        mine = lambda a: cut(a, at, block)  # noqa: E731
+        next_ = lambda a: cut(a, at + block, strip)  # noqa: E731
+        E = kernel(mine(x), next_(x))
+        row = kernel(mine(x), mine(x)) @ weighted.columns(mine(values), mine(w))
+        row += E @ weighted.columns(next_(values), next_(w))
+        column = cut(columns, at + block, strip, axis=1) + weighted.rows(mine(values), mine(w)) @ E
+        return put(rows, row, (at, 0)), put(columns, column, (0, at + block))
+
+    zeros = lambda *shape: jnp.zeros(shape, x.dtype)  # noqa: E731
+    rows, columns = jax.lax.fori_loop(0, blocks, visit, (zeros(total, width), zeros(width, total + strip)))
+    columns = columns[:, :total].at[:, :strip].add(columns[:, total:])
+    return (rows + columns.T)[:n]
+
+
+def _pad(a: Array, n: int) -> Array:
+    """Zeros at the end: tokens of weight 0."""
+    return jnp.pad(a, ((0, n - len(a)),) + ((0, 0),) * (a.ndim - 1))

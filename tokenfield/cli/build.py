@@ -32,6 +32,18 @@ NORMS = {
 }
 
 
+STARTS = {
+    "sphere": ("n", "d", "seed"),
+    "gaussian": ("n", "d", "seed", "cov"),
+    "hemisphere": ("n", "d", "seed"),
+    "equiangular": ("n", "d", "rho"),
+    "clusters": ("n", "d", "k", "spread", "seed"),
+    "circle": ("angles",),
+    "file": ("file",),
+}
+"""The keys of `tokens` that each kind of start uses."""
+
+
 def _call(kind: str, factory: Any, options: dict[str, Any]) -> Any:
     """Call a constructor with the options that were given; one that it does not take is an error that says so."""
     import inspect

@@ -79,9 +79,12 @@ def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | No
             kept = checkpoint is not None and checkpoint.exists()
             hint = f"; kept in {checkpoint}: give the same command again to go on" if kept else ""
             raise KeyboardInterrupt("interrupted" + hint) from None
-    start = config.tokens.model_dump(exclude_none=True)
-    seeded = config.tokens.kind in ("sphere", "gaussian", "hemisphere", "clusters")
-    attributes: dict[str, Any] = {"start": json.dumps(start), **({"seed": config.tokens.seed} if seeded else {})}
+    used = {"kind", *build.STARTS[config.tokens.kind]}
+    start = config.tokens.model_dump(exclude_none=True, include=used)
+    attributes: dict[str, Any] = {
+        "start": json.dumps(start),
+        **({"seed": config.tokens.seed} if "seed" in used else {}),
+    }
     return tkf.Trajectory(traj.dataset.assign_attrs(attributes))
 
 

@@ -1,4 +1,7 @@
-"""The free flow in the variables `z = Phi^{-1} x`, `Phi' = V Phi` (for constant V, `Phi = e^{tV}`)."""
+"""The free flow in the variables `z = Phi^{-1} x`, `Phi' = V Phi` (for constant V, `Phi = e^{tV}`).
+
+From `x_i' = sum_j P_ij V x_j` follows `z_i' = Phi^{-1} V Phi (sum_j P_ij z_j - z_i)`, whatever the rows of P sum to.
+"""
 
 from typing import NamedTuple
 
@@ -18,7 +21,7 @@ LARGEST_FACTOR = 600.0  # scores are multiplied by at most e^600: beyond, attent
 
 
 class ConstantV(AbstractPointsFlow):
-    """`z_i' = sum_j P_ij V (z_j - z_i)`, P at `e^{tV} z`; scores there are `e^{2 mu t}` times those at
+    """`z_i' = V (sum_j P_ij z_j - z_i)`, P at `e^{tV} z`; scores there are `e^{2 mu t}` times those at
     `e^{t(V - mu I)} z`, which does not overflow when mu is the largest real part of an eigenvalue of V."""
 
     head: AbstractHead
@@ -45,7 +48,7 @@ class Moving(NamedTuple):
 
 
 class VaryingV(AbstractFlow):
-    """`z_i' = Phi^{-1} V Phi sum_j P_ij (z_j - z_i)` with V(t), Phi carried along as `e^c M`."""
+    """`z_i' = Phi^{-1} V Phi (sum_j P_ij z_j - z_i)` with V(t), Phi carried along as `e^c M`."""
 
     head: AbstractHead
     weights: Float[Array, " n"]
@@ -76,24 +79,6 @@ class VaryingV(AbstractFlow):
         return -self.head.log_unit
 
 
-class Unbalanced(AbstractPointsFlow):
-    """`z_i' = e^{-tV} Gamma(e^{tV} z_i) - V z_i`, for kernels whose rows do not sum to 1 and constant V."""
-
-    model: Transformer
-    V: Float[Array, "d d"]
-    weights: Float[Array, " n"]
-    positions: Float[Array, " n"]
-
-    def velocity(self, t, y):
-        (attention,) = self.model.sublayers(t, self.weights, self.positions)
-        forward, back = jax.scipy.linalg.expm(t * self.V), jax.scipy.linalg.expm(-t * self.V)
-        return attention(y @ forward.T) @ back.T - y @ self.V.T
-
-    @property
-    def log_time_unit(self):
-        return -self.model.attention.log_unit
-
-
 def moved(head, t, z, M, c, weights, positions) -> Float[Array, "n d"]:
     """`sum_j P_ij z_j - z_i`, P the attention matrix at the tokens `e^c M z`."""
     factor = jnp.exp(jnp.minimum(2 * c, LARGEST_FACTOR))
@@ -102,18 +87,14 @@ def moved(head, t, z, M, c, weights, positions) -> Float[Array, "n d"]:
 
 
 def rescaled_flow(model: Transformer, state: Tokens) -> AbstractFlow:
-    """The flow that fits the attention: constant or varying V, stochastic rows or not."""
+    """The flow that fits the attention: constant or varying V."""
     if model.mlp is not None:
         raise NoClosedEquation("Rescaled is a change of variables of pure attention: it takes no MLP")
     if not isinstance(model.attention, AbstractHead):
         raise NoClosedEquation("Rescaled needs a single head, whose V defines z = e^{-tV} x: use NoNorm()")
     head, d = model.attention, state.d
     if not head.value.autonomous:
-        if not head.stochastic:
-            raise NoClosedEquation("Rescaled with V(t) needs attention rows that sum to 1: use NoNorm()")
         return VaryingV(head, state.weights, state.positions)
     V = head.value.matrix(jnp.zeros(()), d)
-    if not head.stochastic:
-        return Unbalanced(model=model, V=V, weights=state.weights, positions=state.positions)
     mu = jnp.asarray(np.linalg.eigvals(np.asarray(V)).real.max())
     return ConstantV(head=head, V=V, mu=mu, weights=state.weights, positions=state.positions)

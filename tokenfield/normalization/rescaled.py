@@ -6,10 +6,9 @@ from .base import AbstractNorm
 class Rescaled(AbstractNorm):
     """The free flow seen in the variables `z = e^{-tV} x`, where clusters have limits (FORMULAS §2, §3).
 
-    `z_i' = sum_j P_ij V (z_j - z_i)` with the attention matrix P at `e^{tV} z`; when the rows of P do not sum to
-    1, `z_i' = e^{-tV} Gamma - V z_i`. With V(t), `z = Phi^{-1} x` where `Phi' = V Phi`. It is a change of
-    variables, not a norm; `x` itself is never formed, as it overflows. It needs one head. States of a
-    trajectory hold z.
+    `z_i' = V (sum_j P_ij z_j - z_i)` with the attention matrix P at `e^{tV} z`. With V(t), `z = Phi^{-1} x` where
+    `Phi' = V Phi`. It is a change of variables, not a norm; `x` itself is never formed, as it overflows. It needs
+    one head. States of a trajectory hold z.
 
     Example:
         >>> import tokenfield as tkf

@@ -49,7 +49,7 @@ class Settings(eqx.Module):
 
 TERM = diffrax.ODETerm(lambda t, y, args: args[0].velocity(jnp.minimum(t, args[1].t_last), y))
 # The loop scales errors itself (see `AbstractFlow.error_size`), so the controller compares their size with 1.
-CONTROLLER = diffrax.PIDController(rtol=0.0, atol=1.0, norm=jnp.abs)
+CONTROLLER = diffrax.PIDController(rtol=0.0, atol=1.0, norm=jnp.abs, pcoeff=0.3, icoeff=0.4)
 
 
 def first_step(flow: AbstractFlow, settings: Settings, t0, y0, order: int) -> Float[Array, ""]:

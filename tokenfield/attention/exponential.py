@@ -1,0 +1,49 @@
+"""A faster exponential for arguments that are never positive, as in a normalised kernel."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+
+def _coefficients(degree: int) -> np.ndarray:
+    """The polynomial for 2^r on |r| <= 1/2: its Chebyshev series, whose coefficients are Bessel functions I_k(ln2/2)."""
+    half = math.log(2) / 2
+    bessel = [
+        sum((half / 2) ** (2 * m + k) / (math.factorial(m) * math.factorial(m + k)) for m in range(20))
+        for k in range(degree + 1)
+    ]
+    series = np.polynomial.Chebyshev([bessel[0], *(2 * b for b in bessel[1:])])
+    return np.asarray(series.convert(kind=np.polynomial.Polynomial).coef, float) * 2.0 ** np.arange(degree + 1)
+
+
+# For each precision: the polynomial, the smallest exponent, an integer type as wide, the position of the exponent bits.
+_FORMATS = {
+    "float64": (_coefficients(11), -1022.0, jnp.int64, 52),
+    "float32": (_coefficients(6), -126.0, jnp.int32, 23),
+}
+
+
+@jax.custom_jvp
+def exp2(t: Array) -> Array:
+    """`2^t` to rounding for t <= 1, clipped below at the smallest normal number.
+
+    2^t = 2^k 2^r with k the nearest integer: a polynomial for 2^r, and k added to the exponent bits.
+    """
+    polynomial, smallest, integer, shift = _FORMATS[t.dtype.name]
+    number = t.dtype.type
+    t = jnp.maximum(t, number(smallest))
+    k = jax.lax.round(t, jax.lax.RoundingMethod.TO_NEAREST_EVEN)
+    r, value = t - k, jnp.full_like(t, polynomial[-1])
+    for coefficient in polynomial[-2::-1]:
+        value = value * r + number(coefficient)
+    bits = jax.lax.bitcast_convert_type(value, integer) + (k.astype(integer) << shift)
+    return jax.lax.bitcast_convert_type(bits, t.dtype)
+
+
+@exp2.defjvp
+def _(primals, tangents):
+    value = exp2(*primals)
+    return value, value * tangents[0] * value.dtype.type(math.log(2))
