@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import is_concrete, parameter
@@ -152,8 +153,8 @@ def check_pair(Q: Parameter, K: Parameter) -> None:
         raise ValueError(f"Q and K go together, got only {'K' if Q is None else 'Q'}")
     if Q is None or K is None or callable(Q) or callable(K):
         return
-    if jnp.shape(Q)[:1] != jnp.shape(K)[:1]:
-        raise ValueError(f"Q and K must have the same number of rows, got shapes {jnp.shape(Q)} and {jnp.shape(K)}")
+    if np.shape(Q)[:1] != np.shape(K)[:1]:
+        raise ValueError(f"Q and K must have the same number of rows, got shapes {np.shape(Q)} and {np.shape(K)}")
 
 
 class ValueMap(eqx.Module):

@@ -11,16 +11,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from typer import TyperException
 
     from .app import app
+    from .errors import Interrupted
 
     _keep_compiled_code()
     try:
         code = app(arguments, standalone_mode=False)
+        if code == 130:  # Ctrl-C outside a run
+            _fail("interrupted", 130)
         sys.exit(code if isinstance(code, int) else 0)
     except TyperException as error:
         message = getattr(error, "format_message", lambda: str(error))()
         _fail(f"{message} (see tokenfield --help)", 2)
-    except KeyboardInterrupt as interrupt:
-        _fail(str(interrupt) or "interrupted", 130)
+    except Interrupted as interrupt:
+        _fail(str(interrupt), 130)
     except BrokenPipeError:
         sys.exit(0)
     except (ValueError, OSError) as error:

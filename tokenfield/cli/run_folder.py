@@ -8,6 +8,7 @@ from typing import Any
 
 from . import build
 from .config import RunConfig, to_toml
+from .errors import Interrupted
 
 CHECKPOINT, DATASET, CONFIG = "checkpoint.npz", "trajectory.zarr", "config.toml"
 
@@ -58,7 +59,7 @@ def _open(folder: Path, config: RunConfig, overwrite: bool) -> None:
 def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | None) -> Any:
     import tokenfield as tkf
 
-    if config.depth is not None:
+    if config.t1 is None:
         traj = tkf.layers(model, state, config.depth, config.step)
     else:
         checkpoint = None if folder is None else folder / CHECKPOINT
@@ -66,7 +67,7 @@ def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | No
             traj = tkf.simulate(
                 model,
                 state,
-                config.t1 or 10.0,
+                config.t1,
                 save_at=config.save_at,
                 rtol=config.rtol,
                 atol=config.atol,
@@ -78,7 +79,7 @@ def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | No
         except KeyboardInterrupt:
             kept = checkpoint is not None and checkpoint.exists()
             hint = f"; kept in {checkpoint}: give the same command again to go on" if kept else ""
-            raise KeyboardInterrupt("interrupted" + hint) from None
+            raise Interrupted("interrupted" + hint) from None
     used = {"kind", *build.STARTS[config.tokens.kind]}
     start = config.tokens.model_dump(exclude_none=True, include=used)
     attributes: dict[str, Any] = {

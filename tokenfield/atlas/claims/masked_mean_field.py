@@ -11,7 +11,7 @@ D, T, COARSE = 3, 1.0, 8
 
 def final(x, A, weights=None, positions=None) -> np.ndarray:
     model, state = tkf.Transformer(tkf.Softmax(A=A, causal=True)), tkf.Tokens(x, weights, positions)
-    return np.asarray(tkf.simulate(model, state, T, save_at=2, rtol=1e-10, atol=1e-12, progress=False).final.x)
+    return np.asarray(tkf.simulate(model, state, T, save_at=2, rtol=1e-13, atol=1e-14, progress=False).final.x)
 
 
 def sampled(curve, A, n: int, grid: int) -> np.ndarray:
