@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..report.page import code, figure_png, heading, image, page, paragraph
+from ..report.page import code, heading, image, page, paragraph
 from ..results.provenance import provenance
 from .claim import Check
 
@@ -81,8 +81,8 @@ def _article(result: "Result") -> str:
         parts.append(code(result.error))
     else:
         parts.append(_checks(evidence.checks))
-        if evidence.figure is not None:
-            parts.append(image(figure_png(evidence.figure, 140), claim.title, evidence.caption))
+        if result.picture:
+            parts.append(image(result.picture, claim.title, evidence.caption))
     return "\n".join([*parts, "</article>"])
 
 

@@ -16,10 +16,11 @@ from .claim import Claim, Evidence
 
 
 class Result(NamedTuple):
-    """A claim that was run: its evidence, or the error that stopped it."""
+    """A claim that was run: its evidence and figure (as PNG), or the error that stopped it."""
 
     claim: Claim
     evidence: Evidence | None
+    picture: bytes
     error: str
     seconds: float
 
@@ -57,12 +58,16 @@ def choose(only: Sequence[str] | None) -> list[Claim]:
 
 def measure(claim: Claim, quick: bool) -> Result:
     """Run one claim; an exception becomes a result of its own, so that the other claims still run."""
+    from ..report.page import figure_png
+
     begun = time.monotonic()
+    evidence, picture, error = None, b"", ""
     try:
-        evidence, error = claim.measure(quick), ""
+        evidence = claim.measure(quick)
+        picture = figure_png(evidence.figure, 140) if evidence.figure is not None else b""
     except Exception:
-        evidence, error = None, traceback.format_exc(limit=-3)
-    return Result(claim, evidence, error, time.monotonic() - begun)
+        error = traceback.format_exc(limit=-3)
+    return Result(claim, evidence, picture, error, time.monotonic() - begun)
 
 
 def run(*, quick: bool, only: Sequence[str] | None, folder: Path, as_json: bool) -> int:
