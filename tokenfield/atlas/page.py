@@ -17,7 +17,9 @@ GOOD = ("holds", "corrected")
 STYLE = """<style>
 .badge { font-size: .8rem; font-weight: 600; border-radius: 1rem; padding: .1rem .7rem; white-space: nowrap; }
 .badge.good { background: #e3f3ec; } .badge.corrected { background: #fff3d6; color: #7a5200; }
-.badge.bad { background: #fbe5da; } .where { display: flex; justify-content: space-between; gap: 1rem; flex-wrap: wrap; }
+.badge.bad { background: #fbe5da; }
+.where { display: flex; justify-content: space-between; align-items: baseline; gap: 1rem; flex-wrap: wrap; }
+td:last-child { white-space: nowrap; padding-right: 0; }
 article { margin: 2.2rem 0; } tbody th { width: 42%; }
 </style>"""
 

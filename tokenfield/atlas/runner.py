@@ -14,6 +14,17 @@ from typing import NamedTuple
 from . import claims
 from .claim import Claim, Evidence
 
+SECTIONS = (
+    "Models",
+    "Well-posedness and stability",
+    "Clustering in R^d",
+    "Clustering on the sphere",
+    "Equiangular model",
+    "Metastability",
+    "Causal attention",
+    "Layers and flow",
+)
+
 
 class Result(NamedTuple):
     """A claim that was run: its evidence and figure (as PNG), or the error that stopped it."""
@@ -37,10 +48,11 @@ class Result(NamedTuple):
 
 
 def all_claims() -> list[Claim]:
-    """Every claim in `atlas/claims`, by section and name."""
+    """Every claim in `atlas/claims`, in the order of `SECTIONS`, then by name."""
     names = sorted(module.name for module in pkgutil.iter_modules(claims.__path__))
     found = [importlib.import_module(f"{claims.__name__}.{name}").CLAIM for name in names]
-    return sorted(found, key=lambda claim: (claim.section, claim.id))
+    place = lambda section: SECTIONS.index(section) if section in SECTIONS else len(SECTIONS)  # noqa: E731
+    return sorted(found, key=lambda claim: (place(claim.section), claim.section, claim.id))
 
 
 def choose(only: Sequence[str] | None) -> list[Claim]:

@@ -1,0 +1,61 @@
+"""The machinery of the atlas: choosing, verdicts, pages, and claims that fail or crash."""
+
+import json
+
+import pytest
+
+from tokenfield.atlas import runner
+from tokenfield.atlas.claim import Claim, Evidence, at_least, at_most, close, equal
+
+
+def claim(measure, id="made_up"):
+    return Claim(id, "Models", "A <title>", "Statement.", "Nowhere", measure)
+
+
+GOOD = Evidence((close("one", 1.0, 1.0 + 1e-9, rtol=1e-8),))
+CORRECTED = Evidence((at_most("bound", 1.0, 0.5), equal("as printed", 1, 2, printed=True)))
+BAD = Evidence((at_least("bound", 1.0, 0.5),))
+
+
+@pytest.mark.parametrize(("evidence", "verdict"), [(GOOD, "holds"), (CORRECTED, "corrected"), (BAD, "fails")])
+def test_verdicts(evidence, verdict):
+    assert runner.measure(claim(lambda quick: evidence), True).verdict == verdict
+
+
+def test_a_crash_is_a_result_and_the_others_still_run(tmp_path, monkeypatch, capsys):
+    def crash(quick):
+        raise RuntimeError("<boom>")
+
+    monkeypatch.setattr(runner, "all_claims", lambda: [claim(crash, "a"), claim(lambda quick: CORRECTED, "b")])
+    assert runner.run(quick=True, only=None, folder=tmp_path / "atlas", as_json=True) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert [entry["verdict"] for entry in data] == ["error", "corrected"]
+    assert "boom" in data[0]["error"]
+    assert data == json.loads((tmp_path / "atlas" / "atlas.json").read_text())
+    page = (tmp_path / "atlas" / "index.html").read_text()
+    assert "&lt;boom&gt;" in page
+    assert "fails as printed" in page
+    assert "A &lt;title&gt;" in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_exit_code_is_zero_when_all_is_as_expected(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(runner, "all_claims", lambda: [claim(lambda quick: GOOD), claim(lambda quick: CORRECTED, "b")])
+    assert runner.run(quick=True, only=["b"], folder=tmp_path, as_json=False) == 0
+    assert "1 hold, 1 fail as printed" in capsys.readouterr().out
+
+
+def test_tolerances_can_fail():
+    assert not close("x", 1.0, 1.1, rtol=0.05).holds
+    assert close("x", 1.0, 1.1, atol=0.2).holds
+    assert not close("x", 1.0, float("nan"), atol=1.0).holds
+    assert not at_most("x", 1.0, float("nan")).holds
+
+
+def test_every_claim_is_complete():
+    claims = runner.all_claims()
+    assert len({entry.id for entry in claims}) == len(claims) >= 20
+    for entry in claims:
+        assert entry.section in runner.SECTIONS
+        assert entry.statement.endswith(".")
+        assert entry.source
