@@ -15,12 +15,12 @@ def main() -> None:
         for case, ratios in source():
             for rival, ratio in ratios.items():
                 table.append({"case": case, "rival": rival, "ratio": ratio})
-                print(f"{case:52s} {rival:12s} {ratio:7.2f}×", flush=True)
+                print(f"{case:58s} {rival:12s} {ratio:7.2f}×", flush=True)
     extra = memory.extra_megabytes()
     table.append(
         {"case": "memory (20000, 3)", "rival": "dense matrix, 3200 MB", "ratio": 3200 / extra, "megabytes": extra}
     )
-    print(f"{'extra memory of a velocity, (20000, 3)':52s} {'':12s} {extra:7.0f} MB (dense: 3200 MB)")
+    print(f"{'extra memory of a velocity, (20000, 3)':58s} {'':12s} {extra:7.0f} MB (dense: 3200 MB)")
     Path(__file__).with_name("results.json").write_text(json.dumps(table, indent=1))
 
 
