@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .attention import Unnormalized as Unnormalized
     from .flows import NoClosedEquation as NoClosedEquation
     from .mlp import MLP as MLP
+    from .noise import EuclideanNoise as EuclideanNoise
     from .normalization import NGPT as NGPT
     from .normalization import MixLN as MixLN
     from .normalization import NoNorm as NoNorm
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from .observables import at_most_clusters as at_most_clusters
     from .observables import attention_matrix as attention_matrix
     from .observables import clusters as clusters
+    from .observables import cosine_above as cosine_above
     from .observables import effective_rank as effective_rank
     from .observables import energy as energy
     from .observables import energy_settled as energy_settled
@@ -42,12 +44,16 @@ if TYPE_CHECKING:
     from .observables import pairwise_cosines as pairwise_cosines
     from .observables import renyi_centres as renyi_centres
     from .observables import wasserstein as wasserstein
+    from .results import Ensemble as Ensemble
     from .results import Event as Event
     from .results import Trajectory as Trajectory
     from .results import load as load
     from .solve import SolverError as SolverError
     from .solve import layers as layers
     from .solve import simulate as simulate
+    from .solve import simulate_many as simulate_many
+    from .states import Equiangular as Equiangular
+    from .states import Gaussian as Gaussian
     from .states import Tokens as Tokens
     from .states import circle_tokens as circle_tokens
     from .states import equiangular_tokens as equiangular_tokens
@@ -62,15 +68,18 @@ _HOMES = {
     "normalization": "NoNorm Rescaled PostLN PreLN PeriLN MixLN NGPT SqrtScaling",
     "mlp": "MLP",
     "transformer": "Transformer",
-    "states": "Tokens uniform_sphere gaussian_tokens hemisphere equiangular_tokens separated_clusters circle_tokens",
+    "noise": "EuclideanNoise",
+    "states": "Tokens Gaussian Equiangular uniform_sphere gaussian_tokens hemisphere equiangular_tokens "
+    "separated_clusters circle_tokens",
     "flows": "NoClosedEquation",
-    "solve": "simulate layers SolverError",
-    "results": "Trajectory Event load",
+    "solve": "simulate simulate_many layers SolverError",
+    "results": "Trajectory Ensemble Event load",
     "observables": "energy normalized_energy order_parameter mean_cosine pairwise_cosines clusters effective_rank "
-    "wasserstein attention_matrix renyi_centres one_cluster at_most_clusters order_above energy_settled",
+    "wasserstein attention_matrix renyi_centres one_cluster at_most_clusters order_above cosine_above "
+    "energy_settled",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
-_PACKAGES = ("plotting", "report", "atlas")
+_PACKAGES = ("theory", "lipschitz", "plotting", "report", "atlas")
 
 __all__ = sorted(_HOME)
 

@@ -9,16 +9,18 @@ from jaxtyping import Array, Float
 
 from .attention import AbstractAttention
 from .mlp import MLP
+from .noise import AbstractNoise
 from .normalization import AbstractNorm, NoNorm
 
 
 class Transformer(eqx.Module):
-    """A Transformer: an attention, a normalization rule and, optionally, an MLP.
+    """A Transformer: an attention, a normalization rule and, optionally, an MLP and noise.
 
     Args:
         attention: any attention, e.g. `Softmax(beta=9.0)` or `MultiHead([...])`.
         norm: the normalization rule; none by default (the free flow in R^d).
         mlp: a token-wise MLP, added to the attention in the flow, a second sublayer in `layers`.
+        noise: a random force on every token, e.g. `EuclideanNoise(kappa=4.0)`.
         breakpoints: times at which A(t), V(t), … jump. The integrator stops and restarts there.
 
     Example:
@@ -29,6 +31,7 @@ class Transformer(eqx.Module):
     attention: AbstractAttention
     norm: AbstractNorm
     mlp: MLP | None
+    noise: AbstractNoise | None
     breakpoints: tuple[float, ...] = eqx.field(static=True)
 
     def __init__(
@@ -37,6 +40,7 @@ class Transformer(eqx.Module):
         norm: AbstractNorm | None = None,
         mlp: MLP | None = None,
         breakpoints: Sequence[float] = (),
+        noise: AbstractNoise | None = None,
     ):
         if not isinstance(attention, AbstractAttention):
             raise ValueError(f"attention must be an attention such as Softmax(beta=1.0), got {attention!r}")
@@ -45,17 +49,21 @@ class Transformer(eqx.Module):
             raise ValueError(f"norm must be a normalization rule such as PostLN(), got {norm!r}")
         if not (mlp is None or isinstance(mlp, MLP)):
             raise ValueError(f"mlp must be an MLP or None, got {mlp!r}")
+        if not (noise is None or isinstance(noise, AbstractNoise)):
+            raise ValueError(f"noise must be a noise such as EuclideanNoise(kappa=4.0) or None, got {noise!r}")
         if not all(math.isfinite(time) for time in breakpoints):
             raise ValueError(f"breakpoints must be finite times, got {tuple(breakpoints)}")
         self.attention = attention
         self.norm = norm
         self.mlp = mlp
+        self.noise = noise
         self.breakpoints = tuple(sorted(float(time) for time in breakpoints))
 
     @property
     def isotropic(self) -> bool:
         """True when the flow commutes with rotations (and so stays in the span of the tokens)."""
-        return self.attention.isotropic and self.mlp is None and getattr(self.norm, "isotropic", True)
+        plain = self.mlp is None and self.noise is None
+        return plain and self.attention.isotropic and getattr(self.norm, "isotropic", True)
 
     def sublayers(
         self, t: Float[Array, ""], w: Float[Array, " n"], positions: Float[Array, " n"], unit: bool = False

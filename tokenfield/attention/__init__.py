@@ -7,6 +7,7 @@ from .hardmax import Hardmax as Hardmax
 from .l2 import L2 as L2
 from .linear import Linear as Linear
 from .multi_head import MultiHead as MultiHead
+from .multi_head import heads_and_outputs as heads_and_outputs
 from .relu import ReLU as ReLU
 from .sigmoid import Sigmoid as Sigmoid
 from .sinkhorn import Sinkhorn as Sinkhorn

@@ -67,3 +67,9 @@ class MultiHead(AbstractAttention):
                 raise ValueError(
                     f"outputs[{index}] must have shape ({d}, {width}) to bring head {index} back to R^{d}, got {given}"
                 )
+
+
+def heads_and_outputs(attention: AbstractAttention) -> tuple[tuple[AbstractHead, ValueMap], ...]:
+    """`(head, W)` pairs of any attention; a single head has W = I."""
+    outputs = attention.outputs if isinstance(attention, MultiHead) else (ValueMap(),)
+    return tuple(zip(attention.heads, outputs, strict=True))

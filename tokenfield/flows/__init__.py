@@ -1,8 +1,11 @@
 """How a Transformer moves each kind of state. Importing this registers them all."""
 
+from . import equiangular as equiangular
+from . import gaussian as gaussian
 from . import tokens as tokens
 from .base import AbstractFlow as AbstractFlow
 from .base import NoClosedEquation as NoClosedEquation
 from .base import Segment as Segment
 from .base import prepare as prepare
 from .base import segments as segments
+from .base import states_that_close as states_that_close

@@ -1,7 +1,7 @@
 """What a solver sees of a model and a state: a flow. And the table of which states close under which models."""
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import singledispatch
 from typing import Any
 
@@ -67,14 +67,51 @@ def segments(state: Any, model: Any) -> tuple[Segment, ...]:
 
     Registered once for each kind of state, in the file of that state's flow.
     """
-    raise NoClosedEquation(f"no flow is known for a state of type {type(state).__name__}; known: {known_states()}")
+    raise NoClosedEquation(f"no flow is known for a state of type {type(state).__name__}; known: {_names(_OBSTACLES)}")
 
 
 @singledispatch
 def prepare(state: Any, model: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
-    """An equivalent, smaller problem, where there is one: `(state, model, lift)`; `lift` brings results back."""
-    return state, model, lambda saved: saved
+    """An equivalent, smaller problem, where there is one: `(state, model, lift)`; `lift` brings saved states back."""
+    return state, model, lambda states: states
 
 
-def known_states() -> str:
-    return ", ".join(sorted(kind.__name__ for kind in segments.registry if kind is not object))
+Obstacle = Callable[[Any], str | None]
+_OBSTACLES: dict[type, Obstacle] = {}
+
+
+def obstacle(kind: type) -> Callable[[Obstacle], Obstacle]:
+    """Registers, for a kind of state, the function that says why a model does not keep it (None: it does)."""
+
+    def register(function: Obstacle) -> Obstacle:
+        _OBSTACLES[kind] = function
+        return function
+
+    return register
+
+
+def states_that_close(model: Any) -> tuple[type, ...]:
+    """The kinds of state that have a closed equation under a model."""
+    return tuple(kind for kind, function in _OBSTACLES.items() if function(model) is None)
+
+
+def require_closed(state: Any, model: Any) -> None:
+    """Raise `NoClosedEquation` if the model does not keep this kind of state, saying which kinds it does keep."""
+    reason = _OBSTACLES[type(state)](model)
+    if reason is not None:
+        others = _names(states_that_close(model)) or "none"
+        raise NoClosedEquation(
+            f"{type(state).__name__} has no closed equation under this model: {reason}. States that this model keeps: "
+            f"{others}"
+        )
+
+
+def _names(kinds: Iterable[type]) -> str:
+    return ", ".join(sorted(kind.__name__ for kind in kinds))
+
+
+def rules_in_time(model: Any) -> list[tuple[float, Any]]:
+    """`(until, rule)`: the norm's smooth rules one after another, cut also at the model's breakpoints."""
+    rules = model.norm.segments() if hasattr(model.norm, "segments") else ((float("inf"), model.norm),)
+    ends = sorted({until for until, _ in rules} | {time for time in model.breakpoints if time > 0})
+    return [(end, next(rule for until, rule in rules if end <= until)) for end in ends]

@@ -1,5 +1,6 @@
 """How a Transformer moves tokens."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +8,16 @@ import numpy as np
 from ..normalization import AbstractNorm, AbstractSphereNorm, NoNorm, Rescaled
 from ..states import Tokens
 from ..transformer import Transformer
-from .base import AbstractFlow, NoClosedEquation, Segment, prepare, segments
+from .base import (
+    AbstractFlow,
+    NoClosedEquation,
+    Segment,
+    obstacle,
+    prepare,
+    require_closed,
+    rules_in_time,
+    segments,
+)
 from .free import FreeFlow
 from .rescaled import rescaled_flow
 from .span import coordinates
@@ -16,14 +26,17 @@ from .sphere import SphereFlow, check_lengths
 
 @segments.register(Tokens)
 def _(state: Tokens, model: Transformer) -> tuple[Segment, ...]:
+    require_closed(state, model)
     check(state, model)
     check_start(state, model)
-    rules: tuple[tuple[float, AbstractNorm], ...] = ((float("inf"), model.norm),)
-    if isinstance(model.norm, AbstractSphereNorm):
-        rules = model.norm.segments()
-    ends = sorted({until for until, _ in rules} | {time for time in model.breakpoints if time > 0})
-    rule_at = lambda end: next(rule for until, rule in rules if end <= until)  # noqa: E731
-    return tuple(Segment(end, _flow(state, model, rule_at(end))) for end in ends)
+    return tuple(Segment(end, _flow(state, model, rule)) for end, rule in rules_in_time(model))
+
+
+@obstacle(Tokens)
+def _(model: Transformer) -> str | None:
+    if model.noise is not None:
+        return f"{type(model.noise).__name__} makes tokens random, and their law is not a finite set of tokens"
+    return None
 
 
 def _flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> AbstractFlow:
@@ -41,12 +54,12 @@ def _flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> AbstractFlow
 @prepare.register(Tokens)
 def _(state: Tokens, model: Transformer):
     if not model.isotropic or state.d <= max(state.n, 2) or state.n < 2:
-        return state, model, lambda saved: saved
+        return state, model, lambda states: states
     check(state, model)
     if isinstance(model.norm, AbstractSphereNorm):
         model.norm.check(state.d)
     small, basis = coordinates(state)
-    return small, model, lambda x: np.asarray(x) @ basis
+    return small, model, lambda states: eqx.tree_at(lambda s: s.x, states, np.asarray(states.x) @ basis)
 
 
 def check(state: Tokens, model: Transformer) -> None:

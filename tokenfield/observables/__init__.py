@@ -1,5 +1,6 @@
 """Measured from a state."""
 
+from . import reduced as reduced
 from .clustering import Clusters as Clusters
 from .clustering import clusters as clusters
 from .interaction import energy as energy
@@ -11,6 +12,7 @@ from .order import pairwise_cosines as pairwise_cosines
 from .rank import effective_rank as effective_rank
 from .renyi import renyi_centres as renyi_centres
 from .stopping import at_most_clusters as at_most_clusters
+from .stopping import cosine_above as cosine_above
 from .stopping import energy_settled as energy_settled
 from .stopping import one_cluster as one_cluster
 from .stopping import order_above as order_above

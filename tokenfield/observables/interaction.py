@@ -1,6 +1,7 @@
 """The interaction energy that the SA and USA flows increase."""
 
 from collections.abc import Callable
+from functools import singledispatch
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -12,11 +13,15 @@ from ..attention.parameters import Bilinear
 from ..attention.softmax import Softmax
 from ..attention.sums import map_rows
 from ..attention.unnormalized import Unnormalized
-from ..states import Tokens
+from ..states import Equiangular, Tokens
+from ..states.tokens import only_tokens
 from ..transformer import Transformer
 
 
-def energy(state: Tokens, model: Transformer | AbstractAttention | float, *, centred: bool = False) -> float:
+@singledispatch
+def energy(
+    state: Tokens | Equiangular, model: Transformer | AbstractAttention | float, *, centred: bool = False
+) -> float:
     """`E_beta(mu) = (1/2beta) ∬ e^{beta<x,y>} dmu dmu`, which the SA and USA flows increase (FORMULAS §2).
 
     For a general symmetric A with `A = c V` it is `(1/2c) ∬ e^{<Ax,y>} dmu dmu`; other models have no energy.
@@ -31,6 +36,7 @@ def energy(state: Tokens, model: Transformer | AbstractAttention | float, *, cen
         >>> import tokenfield as tkf
         >>> tkf.energy(tkf.uniform_sphere(64, 3, seed=0), 4.0)
     """
+    state = only_tokens("energy", state)
     A, c = quadratic_form(model, state.d)
     if c == 0:
         return 0.5 * float(jnp.sum((state.weights @ state.x) ** 2))
@@ -43,7 +49,8 @@ def energy(state: Tokens, model: Transformer | AbstractAttention | float, *, cen
     return value
 
 
-def normalized_energy(state: Tokens, model: Transformer | AbstractAttention | float) -> float:
+@singledispatch
+def normalized_energy(state: Tokens | Equiangular, model: Transformer | AbstractAttention | float) -> float:
     """`Ebar = ∬ e^{beta(<x,y>-1)} dmu dmu` in (0, 1] for tokens on the unit sphere (FORMULAS §2).
 
     It does not overflow, is 1 for one cluster, and has plateaus at `sum_c mass_c^2` while clusters wait.
@@ -52,6 +59,7 @@ def normalized_energy(state: Tokens, model: Transformer | AbstractAttention | fl
         >>> import tokenfield as tkf
         >>> tkf.normalized_energy(tkf.uniform_sphere(64, 3, seed=0), 4.0)
     """
+    state = only_tokens("normalized_energy", state)
     A, beta = quadratic_form(model, state.d)
     if A is not None:
         raise ValueError("normalized_energy needs isotropic attention (A = beta I)")

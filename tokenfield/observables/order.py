@@ -1,11 +1,14 @@
 """How aligned the tokens are."""
 
+from functools import singledispatch
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from ..normalization.base import unit
-from ..states import Tokens
+from ..states import Equiangular, Tokens
+from ..states.tokens import only_tokens
 
 MOST_TOKENS = 4096
 
@@ -15,23 +18,27 @@ def directions(state: Tokens) -> Float[Array, "n d"]:
     return unit(state.x / jnp.maximum(jnp.abs(state.x).max(axis=1, keepdims=True), np.finfo(float).tiny))
 
 
-def order_parameter(state: Tokens) -> float:
+@singledispatch
+def order_parameter(state: Tokens | Equiangular) -> float:
     """`|∫ x/|x| dmu|`, the length of the mean direction: 1 for one cluster, 0 for balanced tokens (FORMULAS §10).
 
     Example:
         >>> import tokenfield as tkf
         >>> tkf.order_parameter(tkf.uniform_sphere(64, 3, seed=0))
     """
+    state = only_tokens("order_parameter", state)
     return float(jnp.linalg.norm(state.weights @ directions(state)))
 
 
-def mean_cosine(state: Tokens) -> float:
+@singledispatch
+def mean_cosine(state: Tokens | Equiangular) -> float:
     """The mean of `<x_i,x_j>/(|x_i||x_j|)` over pairs i ≠ j, weighted by `w_i w_j`.
 
     Example:
         >>> import tokenfield as tkf
         >>> tkf.mean_cosine(tkf.equiangular_tokens(rho=0.3, n=8))
     """
+    state = only_tokens("mean_cosine", state)
     w, self_weight = state.weights, float(state.weights @ state.weights)
     if self_weight >= 1:
         raise ValueError("mean_cosine needs at least two tokens of positive weight")

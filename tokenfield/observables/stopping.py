@@ -1,4 +1,4 @@
-"""Stop rules for tokens: one cluster, few clusters, aligned, settled."""
+"""Stop rules: one cluster, few clusters, aligned, settled."""
 
 import equinox as eqx
 import jax
@@ -10,6 +10,7 @@ from ..attention.sums import map_rows
 from ..normalization import AbstractSphereNorm
 from ..normalization.base import unit
 from ..solve.stop import AbstractStopRule
+from ..states import Equiangular, Tokens
 from .interaction import normalized_energy_of, quadratic_form
 
 
@@ -25,12 +26,15 @@ class AtMostClusters(AbstractStopRule):
         return "one_cluster" if self.k == 1 else f"at_most_{self.k}_clusters"
 
     def resolve(self, model, state):
+        needs(self, state, Tokens, Equiangular)
         if self.metric != "auto":
             return self
         metric = "cosine" if isinstance(model.norm, AbstractSphereNorm) else "distance"
         return AtMostClusters(self.k, self.tol, metric)
 
     def __call__(self, t, state, velocity):
+        if isinstance(state, Equiangular):
+            return (state.gap <= self.tol) | (self.k >= state.n)
         # A hair within the tolerance, so that rounding cannot make `clusters` disagree about the state at the stop.
         points, reach = state.x, self.tol * (1 - 1e-9)
         if self.metric == "cosine":
@@ -66,8 +70,33 @@ class OrderAbove(AbstractStopRule):
     def kind(self):
         return f"order_parameter_{float(self.r):g}"
 
+    def resolve(self, model, state):
+        return needs(self, state, Tokens, Equiangular)
+
     def __call__(self, t, state, velocity):
+        if isinstance(state, Equiangular):
+            return 1 - (state.n - 1) / state.n * state.gap >= self.r**2
         return jnp.linalg.norm(state.weights @ unit(state.x)) >= self.r
+
+
+class CosineAbove(AbstractStopRule):
+    """Holds when the mean cosine between different tokens is at least rho."""
+
+    rho: Array
+
+    @property
+    def kind(self):
+        return f"cosine_{float(self.rho):g}"
+
+    def resolve(self, model, state):
+        return needs(self, state, Tokens, Equiangular)
+
+    def __call__(self, t, state, velocity):
+        if isinstance(state, Equiangular):
+            return state.gap <= 1 - self.rho
+        theta, w = unit(state.x), state.weights
+        same = w * w @ (theta * theta).sum(-1)
+        return jnp.sum((w @ theta) ** 2) - same >= self.rho * (1 - w @ w)
 
 
 class EnergySettled(AbstractStopRule):
@@ -81,6 +110,7 @@ class EnergySettled(AbstractStopRule):
         return "energy_settled"
 
     def resolve(self, model, state):
+        needs(self, state, Tokens)
         if not isinstance(model.norm, AbstractSphereNorm):
             raise ValueError("energy_settled needs a norm that keeps directions on the sphere")
         if self.beta is not None:
@@ -94,6 +124,16 @@ class EnergySettled(AbstractStopRule):
         beta = jnp.asarray(self.beta)
         log_energy = lambda x: jnp.log(normalized_energy_of(unit(x), state.weights, beta))  # noqa: E731
         return jnp.abs(jax.jvp(log_energy, (state.x,), (velocity().x,))[1]) <= self.rate
+
+
+def needs(rule: AbstractStopRule, state: object, *kinds: type) -> AbstractStopRule:
+    """The rule, if it makes sense for a state; a ValueError otherwise."""
+    if isinstance(state, kinds):
+        return rule
+    names = " and ".join(kind.__name__ for kind in kinds)
+    raise ValueError(
+        f"stop_when: {rule.kind} is a rule for {names}, not for {type(state).__name__}: give a function of the state"
+    )
 
 
 def one_cluster(tol: float = 1e-3, metric: str = "auto") -> AtMostClusters:
@@ -128,6 +168,18 @@ def order_above(r: float) -> OrderAbove:
     if not 0 < float(r) <= 1:
         raise ValueError(f"r must lie in (0, 1], got {r!r}")
     return OrderAbove(as_float("r", r, 0))
+
+
+def cosine_above(rho: float) -> CosineAbove:
+    """Stop when the mean cosine between different tokens reaches rho; for `Equiangular`, its rho itself.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.cosine_above(0.999)
+    """
+    if not -1 <= float(rho) <= 1:
+        raise ValueError(f"rho must lie in [-1, 1], got {rho!r}")
+    return CosineAbove(as_float("rho", rho, 0))
 
 
 def energy_settled(rate: float = 1e-6, beta: float | None = None) -> EnergySettled:

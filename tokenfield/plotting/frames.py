@@ -80,7 +80,8 @@ class Frames(NamedTuple):
 def read_frames(traj: Trajectory, most: int = MOST_FRAMES) -> Frames:
     """At most `most` frames of a run, evenly chosen among its saved states up to the last finite one."""
     if traj.dataset.attrs["state"] != "Tokens":
-        raise TypeError(f"plots and reports are known for runs of Tokens, got a run of {traj.dataset.attrs['state']}")
+        kind = traj.dataset.attrs["state"]
+        raise TypeError(f"this picture is one of Tokens, got a run of {kind}: use traj.plot(), or sample it to tokens")
     x = traj.dataset["x"].values
     finite = np.isfinite(x).all(axis=(1, 2))
     count = len(finite) if finite.all() else int(np.argmin(finite))

@@ -3,7 +3,9 @@
 from ..results import Trajectory
 from .cosines import cosine_panel
 from .energies import energy_panel
+from .equiangular import equiangular_sheet
 from .frames import MOST_FRAMES
+from .gaussian import gaussian_sheet
 from .style import WIDTH, Sheet, styled
 from .token_paths import tokens_panel
 
@@ -17,10 +19,13 @@ def overview(
     width: float = WIDTH,
     height: float = 4.0,
 ) -> Sheet:
-    """The tokens, their energy and the cosines between them, over time, on one sheet.
+    """A run on one sheet: for tokens, where they are, their energy and the cosines between them, over time.
+
+    A run of a `Gaussian` shows its ellipses (or its mean) and the eigenvalues of its covariance, one of `Equiangular`
+    tokens the cosine and how it goes to 1.
 
     Args:
-        traj: a run of tokens.
+        traj: a run.
         frames: draw at most so many of the saved states.
         tol: tolerance of the final clusters, which give the colours; see `tokenfield.clusters`.
         title: a heading, none by default.
@@ -35,6 +40,9 @@ def overview(
         >>> traj = tkf.simulate(model, tkf.uniform_sphere(16, 3, seed=0), t1=2.0, save_at=5)
         >>> tkf.plotting.overview(traj).savefig("run.pdf")
     """
+    draw = {"Gaussian": gaussian_sheet, "Equiangular": equiangular_sheet}.get(traj.dataset.attrs["state"])
+    if draw is not None:
+        return draw(traj, title, width, height)
     sheet = Sheet(width, height)
     left, right = sheet.subfigures(1, 2, width_ratios=(1, 1.12))
     grid = right.add_gridspec(2, 2, width_ratios=(1, 0.04))

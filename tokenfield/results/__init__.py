@@ -1,6 +1,7 @@
 """Results of runs, labelled and with their provenance."""
 
 from .describe import describe as describe
+from .ensemble import Ensemble as Ensemble
 from .provenance import provenance as provenance
 from .trajectory import Event as Event
 from .trajectory import Trajectory as Trajectory

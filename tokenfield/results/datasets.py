@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..states import Tokens
+from ..states import Equiangular, Gaussian, Tokens
 
 if TYPE_CHECKING:
     import xarray
@@ -32,8 +32,37 @@ def _(states: Tokens, times: np.ndarray) -> "xarray.Dataset":
     )
 
 
+@to_dataset.register(Gaussian)
+def _(states: Gaussian, times: np.ndarray) -> "xarray.Dataset":
+    import xarray
+
+    return xarray.Dataset(
+        {
+            "mean": (("time", "coordinate"), np.asarray(states.mean)),
+            "cov": (("time", "coordinate", "coordinate_"), np.asarray(states.cov)),
+        },
+        coords={"time": ("time", np.asarray(times, float))},
+        attrs={"state": "Gaussian"},
+    )
+
+
+@to_dataset.register(Equiangular)
+def _(states: Equiangular, times: np.ndarray) -> "xarray.Dataset":
+    import xarray
+
+    values = {name: ("time", np.asarray(getattr(states, name))) for name in ("rho", "gap", "radius")}
+    attributes = {"state": "Equiangular", "n": states.n}
+    return xarray.Dataset(values, coords={"time": ("time", np.asarray(times, float))}, attrs=attributes)
+
+
 def state_at(dataset: "xarray.Dataset", index: int) -> Any:
     """The state at a time index of a dataset."""
-    if dataset.attrs["state"] == "Tokens":
-        return Tokens(dataset["x"].values[index], dataset["weights"].values, dataset["positions"].values)
+    part = lambda name: dataset[name].values[index]  # noqa: E731
+    match dataset.attrs["state"]:
+        case "Tokens":
+            return Tokens(part("x"), dataset["weights"].values, dataset["positions"].values)
+        case "Gaussian":
+            return Gaussian(part("mean"), part("cov"))
+        case "Equiangular":
+            return Equiangular(part("rho"), dataset.attrs["n"], part("radius"), gap=part("gap"))
     raise TypeError(f"no state is known for {dataset.attrs['state']!r}")

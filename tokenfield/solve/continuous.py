@@ -79,7 +79,7 @@ def simulate(
     if dt is None and not chosen.adaptive:
         raise ValueError(f"method {method!r} has no error control: give a fixed step dt")
     dt = None if dt is None else positive("dt", dt)
-    times = _save_times(save_at, t1)
+    times = save_times(save_at, t1)
     rule = as_rule(stop_when)
     rule = None if rule is None else rule.resolve(model, state)
 
@@ -91,7 +91,7 @@ def simulate(
     path = None if checkpoint is None else Path(checkpoint)
     outcome = run(plan, progress, path, checkpoint_every)
     if outcome.status == loop.UNDERFLOW:
-        _confirm_blow_up(outcome)
+        confirm_blow_up(outcome.flow, outcome.t, outcome.y)
         if dt is None and rtol + atol > BLOW_UP_RTOL:
             plan = plan._replace(rtol=BLOW_UP_RTOL, atol=min(atol, 1e-2 * BLOW_UP_RTOL))
             outcome = run(plan, progress, None, checkpoint_every)
@@ -108,7 +108,7 @@ def simulate(
     return _trajectory(outcome, lift, rule, config)
 
 
-def _save_times(save_at: int | ArrayLike | None, t1: float) -> np.ndarray:
+def save_times(save_at: int | ArrayLike | None, t1: float) -> np.ndarray:
     if save_at is None or isinstance(save_at, (int, np.integer)):
         return np.linspace(0, t1, count("save_at", 101 if save_at is None else save_at, 2))
     times = np.asarray(save_at, float)
@@ -119,15 +119,14 @@ def _save_times(save_at: int | ArrayLike | None, t1: float) -> np.ndarray:
     return times
 
 
-def _confirm_blow_up(outcome: Outcome) -> None:
+def confirm_blow_up(flow: AbstractFlow, t: float, y: Any) -> None:
     """Raise unless the smallest step failed because the velocity grows without bound."""
-    flow, y = outcome.flow, outcome.y
-    velocity = eqx.filter_jit(flow.velocity)(jnp.asarray(outcome.t), y)
-    smallest = jax.tree.map(lambda leaf: leaf * loop.SMALLEST_STEP * outcome.t, velocity)
+    velocity = eqx.filter_jit(flow.velocity)(jnp.asarray(t), y)
+    smallest = jax.tree.map(lambda leaf: leaf * loop.SMALLEST_STEP * t, velocity)
     change = float(flow.error_size(smallest, y, y, 1.0, 1e-300))
     if not change >= loop.SMALLEST_CHANGE:
         raise SolverError(
-            f"no step succeeds at t = {outcome.t:.6g}, where the velocity is not a number: either numbers leave the "
+            f"no step succeeds at t = {t:.6g}, where the velocity is not a number: either numbers leave the "
             "range of double precision (stop earlier, or follow z = e^(-tV) x with norm=Rescaled()), or an inner "
             "iteration such as Sinkhorn's did not converge (allow more max_iterations)"
         )
@@ -141,7 +140,7 @@ def _trajectory(outcome: Outcome, lift: Callable, rule: AbstractStopRule | None,
         times = np.append(times, outcome.t)
         join = lambda buffer, leaf: np.concatenate([buffer, np.asarray(leaf)[None]])  # noqa: E731
         states = jax.tree.map(join, states, eqx.filter_jit(flow.unpack)(outcome.y))
-    states = eqx.tree_at(lambda s: s.x, states, lift(states.x))
+    states = lift(states)
     events = []
     if outcome.status == loop.STOPPED and rule is not None:
         events.append({"kind": rule.kind, "time": outcome.t})

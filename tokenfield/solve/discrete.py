@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._check import count, positive
+from ..flows.base import require_closed
 from ..flows.tokens import check, check_start
 from ..results.datasets import to_dataset
 from ..results.describe import describe
@@ -43,8 +44,11 @@ def layers(
         >>> tkf.layers(model, tkf.uniform_sphere(64, 8, seed=0), depth=24).plot()
     """
     step = positive("step", step)
+    if not isinstance(state, Tokens):
+        raise ValueError(f"layers moves Tokens, got {type(state).__name__}: sample it to tokens first")
     models = _stack(model, depth)
     for each in {id(each): each for each in models}.values():
+        require_closed(state, each)
         check(state, each)
     check_start(state, models[0])
     x, t = state.x, jnp.zeros(())

@@ -68,8 +68,7 @@ def first_step(flow: AbstractFlow, settings: Settings, t0, y0, order: int) -> Fl
     return jnp.where(jnp.isfinite(h) & (h > 0), h, 1e-12)
 
 
-@eqx.filter_jit
-def start(flow: AbstractFlow, stepper: Stepper, settings: Settings, t0, y0, saved, saved_count) -> Carry:
+def start_(flow: AbstractFlow, stepper: Stepper, settings: Settings, t0, y0, saved, saved_count) -> Carry:
     """The carry at the beginning of a smooth segment."""
     y0 = flow.retract(y0)
     dt = first_step(flow, settings, t0, y0, stepper.order) if settings.dt is None else settings.dt
@@ -91,8 +90,7 @@ def choose(condition, yes, no):
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
-@eqx.filter_jit(compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
-def advance(flow: AbstractFlow, stepper: Stepper, settings: Settings, stop, carry: Carry, budget: Array) -> Carry:
+def advance_(flow: AbstractFlow, stepper: Stepper, settings: Settings, stop, carry: Carry, budget: Array) -> Carry:
     """Go on for at most `budget` trial steps. `stop(t, y, flow)` says when to end early (None: never)."""
     solver, args = stepper.solver, (flow, settings)
     last_step = carry.steps + carry.rejected + budget
@@ -181,3 +179,14 @@ def advance(flow: AbstractFlow, stepper: Stepper, settings: Settings, stop, carr
         return jax.lax.while_loop(lambda carry: due(carry[1]), write, (c.saved, c.saved_count))
 
     return jax.lax.while_loop(running, step, carry)
+
+
+start = eqx.filter_jit(start_)
+advance = eqx.filter_jit(advance_, compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
+# The same for many members side by side, each with its own steps: flow, unknowns and carry have a leading axis.
+each = eqx.if_array(0)
+start_many = eqx.filter_jit(eqx.filter_vmap(start_, in_axes=(each, None, None, None, each, each, each)))
+advance_many = eqx.filter_jit(
+    eqx.filter_vmap(advance_, in_axes=(each, None, None, None, each, None)),
+    compiler_options=WIDE_VECTORS,
+)  # type: ignore[call-overload]

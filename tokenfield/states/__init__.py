@@ -1,5 +1,7 @@
 """Representations of the measure, one a file."""
 
+from .equiangular import Equiangular as Equiangular
+from .gaussian import Gaussian as Gaussian
 from .samplers import circle_tokens as circle_tokens
 from .samplers import equiangular_tokens as equiangular_tokens
 from .samplers import gaussian_tokens as gaussian_tokens

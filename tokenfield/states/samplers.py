@@ -86,11 +86,15 @@ def equiangular_tokens(rho: float, n: int, d: int | None = None, radius: float =
         raise ValueError(f"rho must lie in [-1/(n-1), 1] = [{least:.6g}, 1] for n = {n}, got {rho!r}")
     if d < n:
         raise ValueError(f"d must be at least n = {n}, got {d}")
-    gram = np.full((n, n), float(rho)) + (1 - rho) * np.eye(n)
-    eigenvalues, vectors = np.linalg.eigh(gram)
     x = np.zeros((n, d))
-    x[:, :n] = (vectors * np.sqrt(np.maximum(eigenvalues, 0))) @ vectors.T
+    x[:, :n] = gram_root(rho, n)
     return Tokens(positive("radius", radius) * _unit(x))
+
+
+def gram_root(rho: float, n: int) -> np.ndarray:
+    """The symmetric root of the matrix with 1 on the diagonal and rho elsewhere: `a I + b 11^T`."""
+    a, on_mean = np.sqrt(1 - rho), np.sqrt(max(1 + (n - 1) * rho, 0.0))
+    return a * np.eye(n) + (on_mean - a) / n
 
 
 def separated_clusters(n: int, d: int, k: int, spread: float = 0.1, seed: int = 0) -> Tokens:

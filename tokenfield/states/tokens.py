@@ -64,3 +64,10 @@ class Tokens(eqx.Module):
     def normalized(self) -> "Tokens":
         """The same tokens with every length set to 1."""
         return Tokens(self.x / jnp.linalg.norm(self.x, axis=1, keepdims=True), self.weights, self.positions)
+
+
+def only_tokens(name: str, state: object) -> Tokens:
+    """The state, if it is made of tokens; otherwise a TypeError that names the function."""
+    if not isinstance(state, Tokens):
+        raise TypeError(f"{name} is not known for a state of type {type(state).__name__}")
+    return state

@@ -1,0 +1,75 @@
+"""Many runs at once are the runs one by one."""
+
+import numpy as np
+import pytest
+
+import tokenfield as tkf
+
+
+def test_members_are_the_single_runs():
+    model = tkf.Transformer(tkf.Softmax(4.0), tkf.MixLN(2.0))
+    starts = [tkf.Equiangular(rho, 16) for rho in (0.0, 0.4, 0.97)]
+    rule = tkf.cosine_above(0.98)
+    runs = tkf.simulate_many(model, starts, 6.0, save_at=7, stop_when=rule)
+    assert len(runs) == 3
+    for run, start in zip(runs, starts, strict=True):
+        single = tkf.simulate(model, start, 6.0, save_at=7, stop_when=rule)
+        assert np.array_equal(run.times, single.times) or np.allclose(run.times, single.times, rtol=1e-12)
+        assert np.allclose(run.dataset["rho"].values, single.dataset["rho"].values, rtol=0, atol=1e-11)
+        assert [event.kind for event in run.events] == [event.kind for event in single.events]
+    assert np.isnan(runs.dataset["rho"].values[2, -1])
+    assert runs.events[2][0].time == pytest.approx(runs.dataset["end_time"].values[2])
+
+
+def test_members_with_their_own_models_blow_up_at_their_own_times():
+    rng = np.random.default_rng(0)
+    A = [rng.standard_normal((2, 2)) for _ in range(6)]
+    cov = np.array([[0.7, 0.1], [0.1, 0.3]])
+    models = [tkf.Transformer(tkf.Softmax(A=a)) for a in A]
+    runs = tkf.simulate_many(models, [tkf.Gaussian(None, cov)] * 6, 3.0)
+    predicted = [tkf.theory.gaussian_blowup_time(a, None, cov) for a in A]
+    assert any(time < 3 for time in predicted)
+    assert any(time > 3 for time in predicted)
+    for events, a, time, run in zip(runs.events, A, predicted, runs, strict=True):
+        if time < 3:
+            assert events[0].kind == "blow_up"
+            assert events[0].time == pytest.approx(time, rel=1e-6)
+        else:
+            assert not events
+            exact = tkf.theory.gaussian_closed_form(a, None, cov, 3.0)
+            assert np.abs(np.asarray(run.final.cov) - exact).max() < 1e-4 * np.abs(exact).max()
+
+
+def test_tokens_in_many_dimensions_are_brought_back_from_their_span():
+    model = tkf.Transformer(tkf.Softmax(3.0), tkf.PostLN())
+    starts = [tkf.uniform_sphere(4, 9, seed=k) for k in range(2)]
+    runs = tkf.simulate_many(model, starts, 1.0, save_at=3)
+    for run, start in zip(runs, starts, strict=True):
+        single = tkf.simulate(model, start, 1.0, save_at=3)
+        assert np.abs(run.dataset["x"].values - single.dataset["x"].values).max() < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("model", "states", "words"),
+    [
+        (tkf.Transformer(tkf.Softmax()), [], "states must hold at least one"),
+        (
+            [tkf.Transformer(tkf.Softmax())],
+            [tkf.Gaussian(None, np.eye(2))] * 2,
+            "one Transformer or one for each of the 2",
+        ),
+        (
+            tkf.Transformer(tkf.Softmax()),
+            [tkf.Gaussian(None, np.eye(2)), tkf.Gaussian(None, np.eye(3))],
+            "of one kind and of equal shapes",
+        ),
+        (
+            [tkf.Transformer(tkf.Softmax(V=lambda t: t)), tkf.Transformer(tkf.Softmax(V=lambda t: 2 * t))],
+            [tkf.Gaussian(None, np.eye(2))] * 2,
+            "of one kind and of equal shapes",
+        ),
+    ],
+)
+def test_what_cannot_run_side_by_side(model, states, words):
+    with pytest.raises(ValueError, match=words):
+        tkf.simulate_many(model, states, 1.0)

@@ -1,0 +1,4 @@
+"""Kinds of noise, one a file."""
+
+from .base import AbstractNoise as AbstractNoise
+from .euclidean import EuclideanNoise as EuclideanNoise

@@ -1,0 +1,84 @@
+"""What many runs at once give back."""
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from .datasets import to_dataset
+from .trajectory import Event, Trajectory
+
+if TYPE_CHECKING:
+    import xarray
+
+
+class Ensemble:
+    """Many runs of one kind: a dataset with a first axis `member`, and a `Trajectory` for each member.
+
+    A member that ended early has NaN at later times; `end_time` says when it ended and `end_…` where.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> starts = [tkf.Equiangular(rho, n=8) for rho in (0.0, 0.5)]
+        >>> runs = tkf.simulate_many(tkf.Transformer(tkf.Softmax(beta=1.0), tkf.PostLN()), starts, t1=1.0)
+        >>> runs[1].final, runs.dataset["rho"]
+    """
+
+    def __init__(self, dataset: "xarray.Dataset"):
+        self.dataset = dataset
+
+    @property
+    def times(self) -> np.ndarray:
+        """The save times."""
+        return self.dataset["time"].values
+
+    @property
+    def events(self) -> list[list[Event]]:
+        """What happened to each member."""
+        return [[Event(**event) for event in events] for events in json.loads(self.dataset.attrs["events"])]
+
+    def __len__(self) -> int:
+        return self.dataset.sizes["member"]
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        return (self[k] for k in range(len(self)))
+
+    def __getitem__(self, k: int) -> Trajectory:
+        import xarray
+
+        member = self.dataset.isel(member=k)
+        ends = {str(name): member[name].values for name in member.data_vars if str(name).startswith("end_")}
+        kept = member.drop_vars(list(ends))
+        end = float(ends.pop("end_time"))
+        kept = kept.isel(time=kept["time"].values <= end)
+        if not kept.sizes["time"] or kept["time"].values[-1] != end:
+            last = xarray.Dataset(
+                {name[4:]: (("time", *kept[name[4:]].dims[1:]), value[None]) for name, value in ends.items()},
+                coords={"time": [end]},
+            )
+            kept = xarray.concat([kept, last], "time", data_vars="minimal", combine_attrs="override")
+        events = json.loads(self.dataset.attrs["events"])[k]
+        return Trajectory(kept.assign_attrs(events=json.dumps(events)))
+
+    def __repr__(self) -> str:
+        return f"Ensemble({len(self)} runs of {self.dataset.attrs['state']}; t to {self.times[-1]:.6g})"
+
+
+def stacked_dataset(
+    states: Any, times: np.ndarray, counts: np.ndarray, final: Any, ends: np.ndarray
+) -> "xarray.Dataset":
+    """States with leading axes (member, time), of which the first `counts` times are filled, as one dataset."""
+    first = to_dataset(jax.tree.map(lambda leaf: np.asarray(leaf)[0], states), times)
+    late = np.arange(len(times))[None, :] >= counts[:, None]
+    for name, variable in first.data_vars.items():
+        values = np.array(getattr(states, str(name)))
+        if "time" in variable.dims:
+            values[late] = np.nan
+            last = (("member", *variable.dims[1:]), np.asarray(getattr(final, str(name))))
+            first = first.assign({f"end_{name}": last})
+        else:
+            values = values[:, 0]
+        first = first.assign({str(name): (("member", *variable.dims), values)})
+    return first.assign(end_time=("member", ends))

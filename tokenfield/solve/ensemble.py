@@ -1,0 +1,199 @@
+"""`simulate_many`: many starts (and models) of one shape, side by side in one compiled program."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._check import count, positive
+from ..flows import AbstractFlow, Segment, prepare, segments
+from ..results.describe import describe
+from ..results.ensemble import Ensemble, stacked_dataset
+from ..results.provenance import provenance
+from ..transformer import Transformer
+from . import loop
+from .continuous import BLOW_UP_RTOL, confirm_blow_up, save_times
+from .progress import Progress
+from .run import SolverError
+from .steppers import Stepper, stepper
+from .stop import AbstractStopRule, OnFlow, as_rule
+
+CHUNK = 64
+
+
+def simulate_many(
+    model: Transformer | Sequence[Transformer],
+    states: Sequence[Any],
+    t1: float,
+    *,
+    save_at: int | ArrayLike | None = None,
+    rtol: float = 1e-6,
+    atol: float = 1e-9,
+    stop_when: AbstractStopRule | Callable | None = None,
+    method: str = "tsit5",
+    progress: bool | None = None,
+    max_steps: int = 1_000_000,
+) -> Ensemble:
+    """`simulate` for many states of one kind and size at once, each with its own steps, stop and blow-up.
+
+    Args:
+        model: one Transformer for all, or one for each state (equal but for the values of their arrays).
+        states: the starts, e.g. a list of `Gaussian` of one dimension.
+        t1, save_at, rtol, atol, stop_when, method, progress, max_steps: as for `simulate`.
+
+    Returns:
+        An `Ensemble`: `.dataset` has a first axis `member`; `ensemble[k]` is the `Trajectory` of member k.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> starts = [tkf.Equiangular(rho, n=32) for rho in (0.0, 0.3, 0.6)]
+        >>> tkf.simulate_many(tkf.Transformer(tkf.Softmax(beta=4.0), tkf.PostLN()), starts, t1=5.0)
+    """
+    states = list(states)
+    if not states:
+        raise ValueError("states must hold at least one state")
+    models = [model] * len(states) if isinstance(model, Transformer) else list(model)
+    if len(models) != len(states):
+        raise ValueError(
+            f"model must be one Transformer or one for each of the {len(states)} states, got {len(models)}"
+        )
+    t1 = positive("t1", t1)
+    rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
+    chosen, max_steps = stepper(method), count("max_steps", max_steps)
+    if not chosen.adaptive:
+        raise ValueError(f"method {method!r} has no error control: use simulate with a fixed step")
+    times = save_times(save_at, t1)
+    rule = as_rule(stop_when)
+    rule = None if rule is None else rule.resolve(models[0], states[0])
+
+    smalls, small_models, lifts = zip(*map(prepare, states, models), strict=True)
+    parts = [segments(small, each) for small, each in zip(smalls, small_models, strict=True)]
+    y0 = stack([part[0].flow.pack(small) for part, small in zip(parts, smalls, strict=True)])
+    flows = stack(parts)
+    carry = _run(flows, y0, t1, times, rtol, atol, chosen, rule, max_steps, progress)
+    for k in np.flatnonzero(np.asarray(carry.status) == loop.UNDERFLOW):
+        confirm_blow_up(parts[k][-1].flow, float(carry.t[k]), jax.tree.map(lambda leaf, k=k: leaf[k], carry.y))
+    if bool((carry.status == loop.UNDERFLOW).any()) and rtol + atol > BLOW_UP_RTOL:
+        tight = BLOW_UP_RTOL, min(atol, 1e-2 * BLOW_UP_RTOL)
+        carry = _run(flows, y0, t1, times, *tight, chosen, rule, max_steps, progress)
+
+    saved = jax.tree.map(np.asarray, _unpack_saved(flows[-1].flow, carry.saved))
+    final = jax.tree.map(np.asarray, _unpack(flows[-1].flow, carry.y))
+    member = lambda tree, k: jax.tree.map(lambda leaf: leaf[k], tree)  # noqa: E731
+    if any(small is not state for small, state in zip(smalls, states, strict=True)):
+        once = lambda state: jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)  # noqa: E731
+        final = stack([member(lift(once(member(final, k))), 0) for k, lift in enumerate(lifts)], np)
+        saved = stack([lift(member(saved, k)) for k, lift in enumerate(lifts)], np)
+    unit = eqx.filter_vmap(lambda flow: flow.log_time_unit)(flows[-1].flow)
+    if not np.allclose(unit, unit[0]):
+        raise ValueError("the models run in different units of time: give their attentions one log_unit")
+    kinds = {loop.STOPPED: rule.kind if rule else "", loop.UNDERFLOW: "blow_up"}
+    ends = [(kinds.get(int(status)), float(t)) for status, t in zip(carry.status, carry.t, strict=True)]
+    config = {
+        "model": describe(models[0]) if isinstance(model, Transformer) else [describe(each) for each in models],
+        "t1": t1,
+        "rtol": rtol,
+        "atol": atol,
+        "method": method,
+        "stop_when": describe(rule),
+        "max_steps": max_steps,
+    }
+    attributes = {
+        **provenance(),
+        "config": json.dumps(config),
+        "events": json.dumps([[] if kind is None else [{"kind": kind, "time": t}] for kind, t in ends]),
+        "log_time_unit": float(unit[0]) + 0.0,
+        "steps": int(carry.steps.sum()),
+        "rejected_steps": int(carry.rejected.sum()),
+    }
+    counts, reached = np.asarray(carry.saved_count), np.asarray(carry.t)
+    return Ensemble(stacked_dataset(saved, times, counts, final, reached).assign_attrs(attributes))
+
+
+def stack(trees: Sequence[Any], module: Any = jnp) -> Any:
+    """Trees of equal structure as one tree whose arrays have a leading axis."""
+    arrays, rests = zip(*(eqx.partition(tree, eqx.is_array_like) for tree in trees), strict=True)
+    shape = lambda tree: (jax.tree.structure(tree), [np.shape(leaf) for leaf in jax.tree.leaves(tree)])  # noqa: E731
+    same_rest = all(jax.tree.leaves(rest) == jax.tree.leaves(rests[0]) for rest in rests)
+    if not same_rest or any(shape(tree) != shape(arrays[0]) for tree in arrays):
+        raise ValueError("states (and models) must be of one kind and of equal shapes to run side by side")
+    return eqx.combine(jax.tree.map(lambda *leaves: module.stack(leaves), *arrays), rests[0])
+
+
+def _run(
+    flows: tuple[Segment, ...],
+    y: Any,
+    t1: float,
+    times: np.ndarray,
+    rtol: float,
+    atol: float,
+    chosen: Stepper,
+    rule: AbstractStopRule | None,
+    max_steps: int,
+    progress: bool | None,
+) -> loop.Carry:
+    """All segments, all members, in chunks of trial steps."""
+    number = lambda value: jnp.asarray(value, float)  # noqa: E731
+    stop = None if rule is None else OnFlow(rule)
+    saved = jax.tree.map(lambda leaf: jnp.zeros((len(leaf), len(times), *leaf.shape[1:]), leaf.dtype), y)
+    first = int(times[0] == 0)
+    if first:
+        saved = jax.tree.map(lambda buffer, leaf: buffer.at[:, 0].set(leaf), saved, y)
+    done: loop.Carry | None = None
+    with Progress(progress, "simulating", t1) as bar:
+        for k, segment in enumerate(flows):
+            end = min(segment.until, t1)
+            jumps = k + 1 < len(flows) and end == segment.until
+            settings = loop.Settings(
+                t1=number(end),
+                t_last=number(np.nextafter(end, -np.inf) if jumps else end),
+                save_at=number(times),
+                rtol=number(rtol),
+                atol=number(atol),
+                dt=None,
+            )
+            if done is None:
+                t0, saved_count = number(0.0), jnp.full(len(jax.tree.leaves(y)[0]), first)
+                carry = loop.start_many(segment.flow, chosen, settings, t0, y, saved, saved_count)
+            else:
+                t0 = number(flows[k - 1].until)
+                fresh = loop.start_many(segment.flow, chosen, settings, t0, done.y, done.saved, done.saved_count)
+                fresh = eqx.tree_at(lambda c: (c.steps, c.rejected), fresh, (done.steps, done.rejected))
+                going = done.status == loop.FINISHED
+                carry = _choose(going, fresh, done)
+            while bool((carry.status == loop.RUNNING).any()):
+                if int((carry.steps + carry.rejected).max()) >= max_steps:
+                    raise SolverError(f"max_steps = {max_steps} steps were not enough for a member: allow more of them")
+                before, begun = int((carry.steps + carry.rejected).sum()), time.monotonic()
+                carry = loop.advance_many(segment.flow, chosen, settings, stop, carry, jnp.asarray(CHUNK))
+                taken = int((carry.steps + carry.rejected).sum()) - before
+                bar.update(float(carry.t.mean()), taken / max(time.monotonic() - begun, 1e-9))
+            done = carry
+            if end >= t1:
+                break
+    assert done is not None
+    return done
+
+
+def _choose(condition, yes, no):
+    """Member by member."""
+    pick = lambda a, b: jnp.where(condition.reshape(-1, *(1,) * (a.ndim - 1)), a, b)  # noqa: E731
+    return jax.tree.map(pick, yes, no)
+
+
+@eqx.filter_jit
+@eqx.filter_vmap
+def _unpack(flow: AbstractFlow, y: Any) -> Any:
+    return flow.unpack(y)
+
+
+@eqx.filter_jit
+@eqx.filter_vmap
+def _unpack_saved(flow: AbstractFlow, saved: Any) -> Any:
+    return jax.vmap(flow.unpack)(saved)

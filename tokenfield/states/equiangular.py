@@ -1,0 +1,55 @@
+"""Tokens of one length with one angle between any two of them."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._check import as_float, count, is_concrete
+from .samplers import equiangular_tokens
+from .tokens import Tokens
+
+TOLERANCE = 1e-12
+
+
+class Equiangular(eqx.Module):
+    """n tokens of length `radius` with all pairwise cosines equal to rho, in any dimension >= n (FORMULAS §7).
+
+    Isotropic attention keeps such tokens equiangular, so two numbers stand for all of them. Tokens that are
+    independent and uniform in high dimension nearly are: rho = 0.
+
+    Args:
+        rho: the cosine, in [-1/(n-1), 1].
+        n: number of tokens, at least 2.
+        radius: length of every token; 1 on the unit sphere, the radius r of Pre-LN and Peri-LN.
+        gap: `1 - rho`, kept apart because it has digits that rho has lost when tokens have nearly met; set from
+            rho by default.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.Equiangular(rho=0.0, n=32)
+    """
+
+    rho: Float[Array, ""]
+    radius: Float[Array, ""]
+    gap: Float[Array, ""]
+    n: int = eqx.field(static=True)
+
+    def __init__(self, rho, n, radius=1.0, gap=None):
+        self.n = count("n", n, 2)
+        self.rho = as_float("rho", rho, 0).astype(jnp.float64)
+        self.radius = as_float("radius", radius, 0).astype(jnp.float64)
+        self.gap = 1 - self.rho if gap is None else as_float("gap", gap, 0).astype(jnp.float64)
+        if is_concrete(self.rho, self.radius, self.gap):
+            least = -1 / (self.n - 1)
+            if not least - TOLERANCE <= float(self.rho) <= 1:
+                raise ValueError(
+                    f"rho must lie in [-1/(n-1), 1] = [{least:.6g}, 1] for n = {self.n}, got {float(self.rho)!r}"
+                )
+            if not float(self.radius) > 0:
+                raise ValueError(f"radius must be > 0, got {float(self.radius)!r}")
+            if abs(float(self.gap) - (1 - float(self.rho))) > TOLERANCE:
+                raise ValueError(f"gap must be 1 - rho = {1 - float(self.rho)!r}, got {float(self.gap)!r}")
+
+    def tokens(self, d: int | None = None) -> Tokens:
+        """Tokens at these angles in R^d, d >= n (d = n by default)."""
+        return equiangular_tokens(float(self.rho), self.n, d, float(self.radius))

@@ -1,0 +1,30 @@
+"""Tokens at nearly equal angles, in few dimensions."""
+
+import numpy as np
+
+from .._check import count
+from .tokens import Tokens
+
+
+def nearly_equiangular(rho: float, n: int, d: int, seed: int = 0) -> Tokens:
+    """n unit tokens `sqrt(rho) u + sqrt(1-rho) xi_i`, u the first axis, xi_i uniform on the unit sphere across it.
+
+    Cosines are `rho + (1-rho) s`, s of mean 0 and variance 1/(d-1): equal angles but for fluctuations, in any
+    dimension (exactly equal ones need d >= n). The survey's long-context section has d of order log n.
+
+    Args:
+        rho: the mean cosine, in [0, 1].
+        n: number of tokens.
+        d: dimension, at least 2.
+        seed: of the xi_i.
+
+    Example:
+        >>> from tokenfield.states.nearly_equiangular import nearly_equiangular
+        >>> nearly_equiangular(rho=0.3, n=1000, d=64, seed=0)
+    """
+    n, d = count("n", n), count("d", d, 2)
+    if not 0 <= rho <= 1:
+        raise ValueError(f"rho must lie in [0, 1], got {rho!r}")
+    across = np.random.default_rng(seed).standard_normal((n, d - 1))
+    across /= np.linalg.norm(across, axis=1, keepdims=True)
+    return Tokens(np.concatenate([np.full((n, 1), np.sqrt(rho)), np.sqrt(1 - rho) * across], axis=1))

@@ -1,0 +1,175 @@
+"""Equiangular tokens: how fast one cosine goes to 1 under each normalization rule (FORMULAS §7)."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.integrate import solve_ivp
+
+from .._check import count, positive
+from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
+
+RTOL = 1e-12
+
+
+class TerminalLaw(NamedTuple):
+    """How `1 - rho` goes to 0: `text` says it, `kind` is "exponential" (`e^{-rate t}`), "power" (`t^{-rate}`) or
+    "stretched" (`e^{-rate sqrt(t)}`)."""
+
+    text: str
+    kind: str
+    rate: float
+
+
+def initial_velocity(
+    n: int,
+    beta: float,
+    norm: AbstractSphereNorm,
+    attention: str = "softmax",
+    rho0: float = 0.0,
+    radius: float = 1.0,
+) -> float:
+    """`rho'` at time 0 of n equiangular tokens at cosine rho0: `(2/s) c (1-rho)(1+(n-1) rho)` (FORMULAS §7).
+
+    From rho0 = 0 under Post-LN with softmax attention that is `2/(e^beta + n - 1)`.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.theory.initial_velocity(32, 1.0, tkf.PostLN())
+    """
+    n, rho0, radius = _check(n, rho0, radius, norm)
+    rate, _ = _rates(n, float(beta), norm.segments()[0][1], attention)(0.0, 1 - rho0, radius)
+    return rate * (1 - rho0)
+
+
+def time_to_cosine(
+    rho1: float,
+    n: int,
+    beta: float,
+    norm: AbstractSphereNorm,
+    rho0: float = 0.0,
+    attention: str = "softmax",
+    radius: float = 1.0,
+) -> float:
+    """The time at which n equiangular tokens that start at cosine rho0 reach cosine rho1 (FORMULAS §7).
+
+    With `lambda = -log(1 - rho)` for the independent variable, time and radius are integrated to a relative accuracy
+    of 1e-12: `dt/dlambda = s / (2 c (1 + (n-1) rho))`. Infinite for rho1 = 1, and from the balanced state
+    `rho0 = -1/(n-1)`, which does not move.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.theory.time_to_cosine(0.999, n=32, beta=1.0, norm=tkf.PostLN())  # 5.27028
+    """
+    n, rho0, radius = _check(n, rho0, radius, norm)
+    if not rho0 <= rho1 <= 1:
+        raise ValueError(f"rho1 must lie in [rho0, 1] = [{rho0:g}, 1], got {rho1!r}")
+    if rho1 == rho0:
+        return 0.0
+    if rho1 == 1 or 1 + (n - 1) * rho0 <= 1e-12:
+        return math.inf
+    place, end, t, r = -math.log1p(-rho0), -math.log1p(-rho1), 0.0, radius
+    for until, rule in norm.segments():
+        rates = _rates(n, float(beta), rule, attention)
+
+        def right(lam, y, rates=rates):
+            rate, growth = rates(y[0], math.exp(-lam), y[1])
+            return [1 / rate, growth / rate]
+
+        def reached(lam, y, until=until):
+            return y[0] - until
+
+        reached.terminal = True  # type: ignore[attr-defined]
+        events = None if math.isinf(until) else reached
+        found = solve_ivp(right, (place, end), [t, r], "DOP853", events=events, rtol=RTOL, atol=1e-14)
+        if not found.success:
+            raise ValueError(f"time_to_cosine: the integration failed: {found.message}")
+        place, (t, r) = found.t[-1], found.y[:, -1]
+        if found.status == 0:
+            return float(t)
+    return float(t)
+
+
+def terminal_law(n: int, beta: float, norm: AbstractSphereNorm, attention: str = "softmax") -> TerminalLaw:
+    """How `1 - rho` goes to 0 as t grows, under each rule (FORMULAS §7, last column).
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.theory.terminal_law(32, 1.0, tkf.PreLN())  # t^-2
+    """
+    count("n", n, 2)
+    speed = 1.0 if _kernel(attention) == "softmax" else _exp(float(beta))
+    match norm:
+        case PostLN():
+            return TerminalLaw(f"exp(-{2 * speed:.6g} t)", "exponential", 2 * speed)
+        case SqrtScaling():
+            return TerminalLaw(f"exp(-{4 * speed:.6g} sqrt(t))", "stretched", 4 * speed)
+        case NGPT():
+            if callable(norm.alpha):
+                return TerminalLaw("exp(-2 ∫ alpha dt)", "exponential", math.nan)
+            return TerminalLaw(f"exp(-{2 * float(norm.alpha):.6g} t)", "exponential", 2 * float(norm.alpha))
+        case PreLN() | PeriLN() | MixLN():
+            return TerminalLaw("t^-2", "power", 2.0)
+    raise ValueError(f"norm must be one of the rules of FORMULAS §7, got {norm!r}")
+
+
+def fit_terminal_law(times: ArrayLike, gap: ArrayLike, kind: str) -> float:
+    """The rate of a `TerminalLaw` of the given kind that fits `1 - rho` over time: minus the slope of `log(gap)`
+    against t, log t or sqrt(t), by least squares.
+
+    Example:
+        >>> import numpy as np, tokenfield as tkf
+        >>> t = np.linspace(1.0, 2.0)
+        >>> tkf.theory.fit_terminal_law(t, np.exp(-3 * t), "exponential")
+    """
+    t, gap = np.asarray(times, float), np.asarray(gap, float)
+    if t.ndim != 1 or t.shape != gap.shape or t.size < 2:
+        raise ValueError(f"times and gap must be vectors of one length >= 2, got {t.shape} and {gap.shape}")
+    if not (gap > 0).all():
+        raise ValueError("gap must be > 0 everywhere: leave out times after the tokens have met")
+    scales: dict[str, Any] = {"exponential": np.asarray, "power": np.log, "stretched": np.sqrt}
+    if kind not in scales:
+        raise ValueError(f"kind must be one of {', '.join(scales)}, got {kind!r}")
+    return float(-np.polyfit(scales[kind](t), np.log(gap), 1)[0])
+
+
+def _check(n: int, rho0: float, radius: float, norm: AbstractSphereNorm) -> tuple[int, float, float]:
+    n = count("n", n, 2)
+    if not isinstance(norm, AbstractSphereNorm):
+        raise ValueError(f"norm must be a rule that moves directions, such as PostLN(), got {norm!r}")
+    if not -1 / (n - 1) - 1e-12 <= rho0 <= 1:
+        raise ValueError(f"rho0 must lie in [-1/(n-1), 1] = [{-1 / (n - 1):.6g}, 1], got {rho0!r}")
+    return n, float(rho0), positive("radius", radius)
+
+
+def _kernel(attention: str) -> str:
+    name = str(attention).lower()
+    if name not in ("softmax", "unnormalized"):
+        raise ValueError(f'attention must be "softmax" or "unnormalized", got {attention!r}')
+    return name
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 709 else math.inf
+
+
+def _rates(n: int, beta: float, rule: AbstractSphereNorm, attention: str):
+    """`(t, u, r) -> (rate, growth)` with `u' = -rate u`, `u = 1 - rho`, `r' = growth`."""
+    normalised = _kernel(attention) == "softmax"
+
+    def rates(t: float, u: float, r: float) -> tuple[float, float]:
+        if normalised:
+            a, c = 1 / (1 + (n - 1) * _exp(-beta * u)), 1 / (_exp(beta * u) + n - 1)
+        else:
+            a, c = _exp(beta) / n, _exp(beta * (1 - u)) / n
+        rho = 1 - u
+        inner = a + (n - 1) * c * rho
+        length = math.sqrt(a * a + (n - 1) * c * (2 * a * rho + c * (1 + (n - 2) * rho)))
+        given: list[Any] = [t, r, inner, length]
+        speed, growth = float(rule.speed(*given)), float(rule.growth(*given))
+        if not math.isfinite(speed * c) or speed * c == 0:
+            raise ValueError(f"beta = {beta:g} is out of range here: e^beta leaves double precision")
+        return 2 * speed * c * (n - (n - 1) * u), growth
+
+    return rates
