@@ -65,9 +65,15 @@ def largest_ratio(
 def segments(state: Any, model: Any) -> tuple[Segment, ...]:
     """The smooth flows, one after another in time, by which `model` moves a state like `state`.
 
-    Registered once for each kind of state, in the file of that state's flow.
+    Registered once for each kind of state, in the file of that state's flow. Raises where the model does not keep
+    such states, or the state cannot start there (`admit`).
     """
     raise NoClosedEquation(f"no flow is known for a state of type {type(state).__name__}; known: {_names(_OBSTACLES)}")
+
+
+@singledispatch
+def admit(state: Any, model: Any) -> None:
+    """Raise a ValueError unless the values of a state are a start that the model allows."""
 
 
 @singledispatch

@@ -15,7 +15,7 @@ from ..attention import AbstractAttention, AbstractPairwise, Sinkhorn, heads_and
 from ..normalization import AbstractSphereNorm
 from ..states import Equiangular
 from ..transformer import Transformer
-from .base import AbstractFlow, Segment, largest_ratio, obstacle, require_closed, rules_in_time, segments
+from .base import AbstractFlow, Segment, admit, largest_ratio, obstacle, require_closed, rules_in_time, segments
 
 TOLERANCE = 1e-6
 
@@ -100,12 +100,17 @@ def coefficients(attention: AbstractAttention, t: Array, u: Array, n: int) -> tu
 @segments.register(Equiangular)
 def _(state: Equiangular, model: Transformer) -> tuple[Segment, ...]:
     require_closed(state, model)
+    admit(state, model)
+    return tuple(Segment(end, EquiangularFlow(model, rule, state.n)) for end, rule in rules_in_time(model))
+
+
+@admit.register(Equiangular)
+def _(state: Equiangular, model: Transformer) -> None:
     radius = model.norm.radius(2)  # type: ignore[attr-defined]
     if radius is not None and abs(float(state.radius) - float(radius)) > TOLERANCE:
         raise ValueError(
             f"{type(model.norm).__name__} keeps tokens on the unit sphere, got radius = {float(state.radius)!r}"
         )
-    return tuple(Segment(end, EquiangularFlow(model, rule, state.n)) for end, rule in rules_in_time(model))
 
 
 @obstacle(Equiangular)

@@ -12,6 +12,7 @@ from .base import (
     AbstractFlow,
     NoClosedEquation,
     Segment,
+    admit,
     obstacle,
     prepare,
     require_closed,
@@ -28,7 +29,7 @@ from .sphere import SphereFlow, check_lengths
 def _(state: Tokens, model: Transformer) -> tuple[Segment, ...]:
     require_closed(state, model)
     check(state, model)
-    check_start(state, model)
+    admit(state, model)
     return tuple(Segment(end, _flow(state, model, rule)) for end, rule in rules_in_time(model))
 
 
@@ -70,7 +71,8 @@ def check(state: Tokens, model: Transformer) -> None:
         raise ValueError(f"V must map R^{state.d} to itself, got an attention with values in R^{shape[1]}")
 
 
-def check_start(state: Tokens, model: Transformer) -> None:
-    """Raise a ValueError unless the tokens start where the norm keeps them."""
+@admit.register(Tokens)
+def _(state: Tokens, model: Transformer) -> None:
+    """Tokens must start where the norm keeps them."""
     if isinstance(model.norm, AbstractSphereNorm):
         check_lengths(state, model.norm)

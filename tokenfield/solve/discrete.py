@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._check import count, positive
-from ..flows.base import require_closed
-from ..flows.tokens import check, check_start
+from ..flows.base import admit, require_closed
+from ..flows.tokens import check
 from ..results.datasets import to_dataset
 from ..results.describe import describe
 from ..results.provenance import provenance
@@ -50,7 +50,7 @@ def layers(
     for each in {id(each): each for each in models}.values():
         require_closed(state, each)
         check(state, each)
-    check_start(state, models[0])
+    admit(state, models[0])
     x, t = state.x, jnp.zeros(())
     saved = [x]
     for index, each in enumerate(models):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._check import count, positive
-from ..flows import AbstractFlow, Segment, prepare, segments
+from ..flows import AbstractFlow, Segment, admit, prepare, segments
 from ..results.describe import describe
 from ..results.ensemble import Ensemble, stacked_dataset
 from ..results.provenance import provenance
@@ -73,12 +73,12 @@ def simulate_many(
     rule = None if rule is None else rule.resolve(models[0], states[0])
 
     smalls, small_models, lifts = zip(*map(prepare, states, models), strict=True)
-    parts = [segments(small, each) for small, each in zip(smalls, small_models, strict=True)]
-    y0 = stack([part[0].flow.pack(small) for part, small in zip(parts, smalls, strict=True)])
-    flows = stack(parts)
+    flows = _flows(smalls, small_models)
+    y0 = _pack(flows[0].flow, stack(smalls))
     carry = _run(flows, y0, t1, times, rtol, atol, chosen, rule, max_steps, progress)
     for k in np.flatnonzero(np.asarray(carry.status) == loop.UNDERFLOW):
-        confirm_blow_up(parts[k][-1].flow, float(carry.t[k]), jax.tree.map(lambda leaf, k=k: leaf[k], carry.y))
+        one = segments(smalls[k], small_models[k])[-1].flow
+        confirm_blow_up(one, float(carry.t[k]), jax.tree.map(lambda leaf, k=k: leaf[k], carry.y))
     if bool((carry.status == loop.UNDERFLOW).any()) and rtol + atol > BLOW_UP_RTOL:
         tight = BLOW_UP_RTOL, min(atol, 1e-2 * BLOW_UP_RTOL)
         carry = _run(flows, y0, t1, times, *tight, chosen, rule, max_steps, progress)
@@ -114,6 +114,19 @@ def simulate_many(
     }
     counts, reached = np.asarray(carry.saved_count), np.asarray(carry.t)
     return Ensemble(stacked_dataset(saved, times, counts, final, reached).assign_attrs(attributes))
+
+
+def _flows(states: Sequence[Any], models: Sequence[Transformer]) -> tuple[Segment, ...]:
+    """The flows of all members, with a leading axis. Where they do not depend on the state they are made once."""
+    first = segments(states[0], models[0])
+    if all(model is models[0] for model in models):
+        again = segments(states[-1], models[0])
+        if all(a is b for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(again), strict=False)):
+            for state in states:
+                admit(state, models[0])
+            repeat = lambda leaf: jnp.broadcast_to(leaf, (len(states), *jnp.shape(leaf)))  # noqa: E731
+            return jax.tree.map(lambda leaf: repeat(leaf) if eqx.is_array(leaf) else leaf, first)
+    return stack([first, *(segments(state, model) for state, model in zip(states[1:], models[1:], strict=True))])
 
 
 def stack(trees: Sequence[Any], module: Any = jnp) -> Any:
@@ -185,6 +198,12 @@ def _choose(condition, yes, no):
     """Member by member."""
     pick = lambda a, b: jnp.where(condition.reshape(-1, *(1,) * (a.ndim - 1)), a, b)  # noqa: E731
     return jax.tree.map(pick, yes, no)
+
+
+@eqx.filter_jit
+@eqx.filter_vmap
+def _pack(flow: AbstractFlow, state: Any) -> Any:
+    return flow.pack(state)
 
 
 @eqx.filter_jit
