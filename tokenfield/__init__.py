@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from .states import equiangular_tokens as equiangular_tokens
     from .states import gaussian_tokens as gaussian_tokens
     from .states import hemisphere as hemisphere
+    from .states import nearly_equiangular as nearly_equiangular
     from .states import separated_clusters as separated_clusters
     from .states import uniform_sphere as uniform_sphere
     from .transformer import Transformer as Transformer
@@ -70,7 +71,7 @@ _HOMES = {
     "transformer": "Transformer",
     "noise": "EuclideanNoise",
     "states": "Tokens Gaussian Equiangular uniform_sphere gaussian_tokens hemisphere equiangular_tokens "
-    "separated_clusters circle_tokens",
+    "nearly_equiangular separated_clusters circle_tokens",
     "flows": "NoClosedEquation",
     "solve": "simulate simulate_many layers SolverError",
     "results": "Trajectory Ensemble Event load",
@@ -79,7 +80,7 @@ _HOMES = {
     "energy_settled",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
-_PACKAGES = ("theory", "lipschitz", "plotting", "report", "atlas")
+_PACKAGES = ("theory", "lipschitz", "studies", "plotting", "report", "atlas")
 
 __all__ = sorted(_HOME)
 

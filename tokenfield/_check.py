@@ -58,6 +58,10 @@ def positive(name: str, value: Any, *, or_zero: bool = False) -> float:
 
 def count(name: str, value: Any, least: int = 1) -> int:
     """`value` as an integer of at least `least`."""
-    if isinstance(value, bool) or int(value) != value or value < least:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = least - 1
+    if isinstance(value, bool) or number != value or number < least:
         raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
-    return int(value)
+    return number

@@ -45,6 +45,19 @@ def test_exit_code_is_zero_when_all_is_as_expected(tmp_path, monkeypatch, capsys
     assert "1 hold, 1 fail as printed" in capsys.readouterr().out
 
 
+def test_two_jobs_give_what_one_gives(tmp_path, capsys):
+    only = ["boolean_matrix", "high_dimension_hemisphere"]
+    data = []
+    for jobs in (1, 2):
+        assert runner.run(quick=True, only=only, folder=tmp_path / str(jobs), as_json=True, jobs=jobs) == 0
+        data.append(json.loads(capsys.readouterr().out))
+        for entry in data[-1]:
+            entry.pop("seconds")
+    assert data[0] == data[1]
+    pages = [(tmp_path / str(jobs) / "index.html").read_text() for jobs in (1, 2)]
+    assert pages[0].count("<img") == pages[1].count("<img") >= 2
+
+
 def test_tolerances_can_fail():
     assert not close("x", 1.0, 1.1, rtol=0.05).holds
     assert close("x", 1.0, 1.1, atol=0.2).holds

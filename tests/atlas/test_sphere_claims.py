@@ -20,10 +20,21 @@ CLAIMS = (
     "renyi_centres",
     "layers_to_flow",
     "equiangular_times",
+    "normalization_laws",
+    "high_dimension_curve",
+    "random_weights",
+    "long_context",
     "published_circle",
     "fixed_step_delay",
 )
-PRINTED = {"high_dimension_hemisphere": 1, "energy_ascent": 1, "kuramoto": 1, "mean_shift": 3}
+PRINTED = {
+    "high_dimension_hemisphere": 1,
+    "energy_ascent": 1,
+    "kuramoto": 1,
+    "mean_shift": 3,
+    "random_weights": 2,
+    "long_context": 1,
+}
 
 
 @pytest.mark.parametrize("name", CLAIMS)

@@ -98,7 +98,7 @@ def test_initial_velocities_of_the_table():
     n, b, r = 7, 1.3, 2.5
     speed = lambda norm, **options: tkf.theory.initial_velocity(n, b, norm, **options)  # noqa: E731
     plain, squared = np.exp(b) + n - 1, np.sqrt(np.exp(2 * b) + n - 1)
-    assert speed(tkf.PostLN()) == pytest.approx(2 / plain, rel=1e-14)
+    assert speed("post") == speed(tkf.PostLN()) == pytest.approx(2 / plain, rel=1e-14)
     assert speed(tkf.PreLN(), radius=r) == pytest.approx(2 / (r * plain), rel=1e-14)
     assert speed(tkf.MixLN(2.0)) == pytest.approx(2 / plain, rel=1e-14)
     assert speed(tkf.PeriLN(), radius=r) == pytest.approx(2 / (r * squared), rel=1e-14)
@@ -191,7 +191,7 @@ def test_stop_rules_hold_for_tokens_and_angle_at_the_same_time(rule):
         (lambda: tkf.Equiangular(0.0, 3, 0.0), "radius must be > 0"),
         (lambda: tkf.Equiangular(0.0, 3, gap=0.5), "gap must be 1 - rho"),
         (lambda: tkf.theory.time_to_cosine(0.2, 5, 1.0, tkf.PostLN(), rho0=0.5), "rho1 must lie in"),
-        (lambda: tkf.theory.time_to_cosine(0.2, 5, 1.0, tkf.NoNorm()), "norm must be a rule"),
+        (lambda: tkf.theory.time_to_cosine(0.2, 5, 1.0, tkf.NoNorm()), "norm must be one of post, pre"),
         (lambda: tkf.theory.initial_velocity(5, 1.0, tkf.PostLN(), "relu"), "attention must be"),
         (lambda: tkf.theory.fit_terminal_law([1.0, 2.0], [1.0, 0.0], "power"), "gap must be > 0"),
         (lambda: tkf.cosine_above(2.0), "rho must lie in"),

@@ -7,10 +7,13 @@ import pkgutil
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
+from .._check import count
 from . import claims
 from .claim import Claim, Evidence
 
@@ -18,8 +21,10 @@ SECTIONS = (
     "Models",
     "Well-posedness and stability",
     "Clustering in R^d",
+    "Gaussian data",
     "Clustering on the sphere",
     "Equiangular model",
+    "Long context",
     "Metastability",
     "Causal attention",
     "Layers and flow",
@@ -82,23 +87,46 @@ def measure(claim: Claim, quick: bool) -> Result:
     return Result(claim, evidence, picture, error, time.monotonic() - begun)
 
 
-def run(*, quick: bool, only: Sequence[str] | None, folder: Path, as_json: bool) -> int:
+def measure_all(chosen: Sequence[Claim], quick: bool, jobs: int) -> Iterator[Result]:
+    """Results as they are ready. Several jobs are processes of their own, given claims by id."""
+    if jobs == 1 or len(chosen) == 1:
+        yield from (measure(claim, quick) for claim in chosen)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        waiting = {pool.submit(_measure_by_id, claim.id, quick): claim for claim in chosen}
+        try:
+            for done in as_completed(waiting):
+                yield Result(waiting[done], *done.result())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _measure_by_id(wanted: str, quick: bool) -> tuple[Evidence | None, bytes, str, float]:
+    """In another process: what can be sent back, which a figure cannot."""
+    _, evidence, picture, error, seconds = measure(choose([wanted])[0], quick)
+    return evidence and evidence._replace(figure=None), picture, error, seconds
+
+
+def run(*, quick: bool, only: Sequence[str] | None, folder: Path, as_json: bool, jobs: int = 1) -> int:
     """Run, print, write `index.html` and `atlas.json`; 0 when every claim came out as expected."""
     from .page import write_page
 
-    chosen = choose(only)
+    chosen, jobs = choose(only), count("jobs", jobs)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "atlas.json").touch()
     except OSError as error:
         raise ValueError(f"--out: cannot write to {folder}: {error.strerror}") from None
     results: list[Result] = []
-    for index, claim in enumerate(chosen):
+    place = {claim.id: index for index, claim in enumerate(chosen)}
+    for result in measure_all(chosen, quick, jobs):
+        results = sorted([*results, result], key=lambda each: place[each.claim.id])
         if not as_json:
-            print(f"[{index + 1:2d}/{len(chosen)}] {claim.id:32s} ", end="", flush=True, file=sys.stderr)
-        results.append(measure(claim, quick))
-        if not as_json:
-            print(f"{results[-1].verdict:10s} {results[-1].seconds:6.1f} s", file=sys.stderr)
+            done = (
+                f"[{len(results):2d}/{len(chosen)}] {result.claim.id:32s} {result.verdict:10s} {result.seconds:6.1f} s"
+            )
+            print(done, file=sys.stderr, flush=True)
         write_page(results, len(chosen), quick, folder / "index.html")
         (folder / "atlas.json").write_text(json.dumps(as_data(results), indent=1), encoding="utf-8")
     if as_json:

@@ -5,6 +5,8 @@ from typing import Annotated
 import typer
 
 from .atlas_command import atlas
+from .norms_command import norms
+from .predict_command import predict
 from .simulate_command import simulate
 
 app = typer.Typer(
@@ -15,7 +17,9 @@ app = typer.Typer(
     help="The dynamics of tokens in deep Transformers: simulate them, and check the theory.",
 )
 app.command()(simulate)
+app.command()(predict)
 app.command()(atlas)
+app.command()(norms)
 
 
 def _version(wanted: bool) -> None:

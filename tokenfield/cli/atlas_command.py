@@ -14,9 +14,15 @@ def atlas(
         list[str] | None, typer.Option(help="Only this claim (may be repeated).", show_default=False)
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for index.html and atlas.json.")] = Path("atlas"),
+    jobs: Annotated[
+        int | None, typer.Option(help="Claims measured at a time [the number of cores, at most 4].", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> int:
     """Check the claims of the literature by experiment; print a table and write a page."""
+    import os
+
     from ..atlas.runner import run
 
-    return run(quick=quick, only=only, folder=out, as_json=as_json)
+    jobs = min(len(os.sched_getaffinity(0)), 4) if jobs is None else jobs
+    return run(quick=quick, only=only, folder=out, as_json=as_json, jobs=jobs)

@@ -2,6 +2,7 @@
 
 from .equiangular import Equiangular as Equiangular
 from .gaussian import Gaussian as Gaussian
+from .near_equal import nearly_equiangular as nearly_equiangular
 from .samplers import circle_tokens as circle_tokens
 from .samplers import equiangular_tokens as equiangular_tokens
 from .samplers import gaussian_tokens as gaussian_tokens

@@ -1,16 +1,25 @@
 """What theory predicts, without simulating. Every function returns plain numbers or arrays and cites its formula."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .gaussian import gaussian_blowup_time as gaussian_blowup_time
+from typing import Any
 
 # Imported when first used.
 _HOMES = {
     "gaussian": "gaussian_closed_form gaussian_mean gaussian_blowup_time gaussian_limit gaussian_rank_bound "
     "gaussian_stationarity",
     "equiangular": "initial_velocity time_to_cosine terminal_law fit_terminal_law TerminalLaw",
+    "modes": "log_multiplier growth_rates first_clusters",
+    "pairs": "pair_merge_time pair_merge_time_asymptotic",
+    "noise": "critical_kappa beta_star transition",
+    "long_context": "layer_contraction residual_layer_contraction critical_gamma layer_contraction_limit "
+    "causal_contraction",
+    "long_context_depth": "iterated_contraction iterated_contraction_limit orthogonal_threshold",
+    "attention_scales": "SCALES attention_scale choose_gamma GammaChoice",
+    "nearly_equiangular": "nearly_equiangular_threshold nearly_equiangular_limit nearly_equiangular_contraction",
+    "layer_curves": "equiangular_layers LayerCurve",
+    "row_moments": "softmax_moments SoftmaxMoments",
+    "random_weights": "random_attention random_weight_layers random_weight_tail",
+    "prediction": "predict Prediction",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -9,6 +9,7 @@ from scipy.integrate import solve_ivp
 
 from .._check import count, positive
 from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
+from .names import kernel_name, norm_rule
 
 RTOL = 1e-12
 
@@ -25,20 +26,21 @@ class TerminalLaw(NamedTuple):
 def initial_velocity(
     n: int,
     beta: float,
-    norm: AbstractSphereNorm,
+    norm: str | AbstractSphereNorm,
     attention: str = "softmax",
     rho0: float = 0.0,
     radius: float = 1.0,
 ) -> float:
     """`rho'` at time 0 of n equiangular tokens at cosine rho0: `(2/s) c (1-rho)(1+(n-1) rho)` (FORMULAS §7).
 
-    From rho0 = 0 under Post-LN with softmax attention that is `2/(e^beta + n - 1)`.
+    From rho0 = 0 under Post-LN with softmax attention that is `2/(e^beta + n - 1)`. The norm is a rule or its name
+    ("post", "pre", "peri", "ngpt", "sqrt").
 
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.initial_velocity(32, 1.0, tkf.PostLN())
     """
-    n, rho0, radius = _check(n, rho0, radius, norm)
+    n, rho0, radius, norm = _check(n, rho0, radius, norm)
     rate, _ = _rates(n, float(beta), norm.segments()[0][1], attention)(0.0, 1 - rho0, radius)
     return rate * (1 - rho0)
 
@@ -47,7 +49,7 @@ def time_to_cosine(
     rho1: float,
     n: int,
     beta: float,
-    norm: AbstractSphereNorm,
+    norm: str | AbstractSphereNorm,
     rho0: float = 0.0,
     attention: str = "softmax",
     radius: float = 1.0,
@@ -62,7 +64,7 @@ def time_to_cosine(
         >>> import tokenfield as tkf
         >>> tkf.theory.time_to_cosine(0.999, n=32, beta=1.0, norm=tkf.PostLN())  # 5.27028
     """
-    n, rho0, radius = _check(n, rho0, radius, norm)
+    n, rho0, radius, norm = _check(n, rho0, radius, norm)
     if not rho0 <= rho1 <= 1:
         raise ValueError(f"rho1 must lie in [rho0, 1] = [{rho0:g}, 1], got {rho1!r}")
     if rho1 == rho0:
@@ -91,7 +93,7 @@ def time_to_cosine(
     return float(t)
 
 
-def terminal_law(n: int, beta: float, norm: AbstractSphereNorm, attention: str = "softmax") -> TerminalLaw:
+def terminal_law(n: int, beta: float, norm: str | AbstractSphereNorm, attention: str = "softmax") -> TerminalLaw:
     """How `1 - rho` goes to 0 as t grows, under each rule (FORMULAS §7, last column).
 
     Example:
@@ -99,7 +101,8 @@ def terminal_law(n: int, beta: float, norm: AbstractSphereNorm, attention: str =
         >>> tkf.theory.terminal_law(32, 1.0, tkf.PreLN())  # t^-2
     """
     count("n", n, 2)
-    speed = 1.0 if _kernel(attention) == "softmax" else _exp(float(beta))
+    norm = norm_rule(norm)
+    speed = 1.0 if kernel_name(attention) == "softmax" else _exp(float(beta))
     match norm:
         case PostLN():
             return TerminalLaw(f"exp(-{2 * speed:.6g} t)", "exponential", 2 * speed)
@@ -134,20 +137,13 @@ def fit_terminal_law(times: ArrayLike, gap: ArrayLike, kind: str) -> float:
     return float(-np.polyfit(scales[kind](t), np.log(gap), 1)[0])
 
 
-def _check(n: int, rho0: float, radius: float, norm: AbstractSphereNorm) -> tuple[int, float, float]:
-    n = count("n", n, 2)
-    if not isinstance(norm, AbstractSphereNorm):
-        raise ValueError(f"norm must be a rule that moves directions, such as PostLN(), got {norm!r}")
+def _check(
+    n: int, rho0: float, radius: float, norm: str | AbstractSphereNorm
+) -> tuple[int, float, float, AbstractSphereNorm]:
+    n, norm = count("n", n, 2), norm_rule(norm)
     if not -1 / (n - 1) - 1e-12 <= rho0 <= 1:
         raise ValueError(f"rho0 must lie in [-1/(n-1), 1] = [{-1 / (n - 1):.6g}, 1], got {rho0!r}")
-    return n, float(rho0), positive("radius", radius)
-
-
-def _kernel(attention: str) -> str:
-    name = str(attention).lower()
-    if name not in ("softmax", "unnormalized"):
-        raise ValueError(f'attention must be "softmax" or "unnormalized", got {attention!r}')
-    return name
+    return n, float(rho0), positive("radius", radius), norm
 
 
 def _exp(x: float) -> float:
@@ -156,7 +152,7 @@ def _exp(x: float) -> float:
 
 def _rates(n: int, beta: float, rule: AbstractSphereNorm, attention: str):
     """`(t, u, r) -> (rate, growth)` with `u' = -rate u`, `u = 1 - rho`, `r' = growth`."""
-    normalised = _kernel(attention) == "softmax"
+    normalised = kernel_name(attention) == "softmax"
 
     def rates(t: float, u: float, r: float) -> tuple[float, float]:
         if normalised:

@@ -19,7 +19,7 @@ def nearly_equiangular(rho: float, n: int, d: int, seed: int = 0) -> Tokens:
         seed: of the xi_i.
 
     Example:
-        >>> from tokenfield.states.nearly_equiangular import nearly_equiangular
+        >>> from tokenfield.states.near_equal import nearly_equiangular
         >>> nearly_equiangular(rho=0.3, n=1000, d=64, seed=0)
     """
     n, d = count("n", n), count("d", d, 2)

@@ -1,0 +1,115 @@
+"""`tokenfield norms`."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import xarray
+
+DATASET, FIGURE = "norms.zarr", "norms.png"
+FULL = {"d": 512, "n": 128, "depth": 64, "seeds": 24}
+QUICK = {"d": 128, "n": 32, "depth": 24, "seeds": 6}
+
+
+def norms(
+    d: Annotated[int | None, typer.Option(help="Dimension [512].", show_default=False)] = None,
+    n: Annotated[int | None, typer.Option(help="Number of tokens [128].", show_default=False)] = None,
+    depth: Annotated[int | None, typer.Option(help="Number of layers [64].", show_default=False)] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many seeds [24].", show_default=False)] = None,
+    beta: Annotated[float | None, typer.Option(help="Inverse temperature [sqrt(d)].", show_default=False)] = None,
+    rho: Annotated[float, typer.Option(help="Mean cosine of the start.")] = 0.0,
+    tau: Annotated[float | None, typer.Option(help="Post-LN layers of Mix-LN [a quarter].", show_default=False)] = None,
+    alpha: Annotated[float, typer.Option(help="Rate of nGPT.")] = 1.0,
+    rule: Annotated[
+        list[str] | None, typer.Option(help="Only this rule (may be repeated).", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help=f"Folder for {FIGURE} and {DATASET} [norms; with --json, none].", show_default=False),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a study in the folder.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small study: d 128, n 32, depth 24, 6 seeds; a quarter of a minute.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the final numbers as JSON.")] = False,
+) -> None:
+    """Compare six normalization rules in Transformers with random weights; write a figure and the data.
+
+    Every layer has fresh Gaussian Q, K, V. The mean cosine of the tokens stands beside two predictions: the
+    random-weight recursion, and tokens at equal angles with Q = K = V = I.
+    """
+    folder = out if out is not None or as_json else Path("norms")
+    given = {"d": d, "n": n, "depth": depth, "seeds": seeds}
+    sizes: dict[str, Any] = {
+        **(QUICK if quick else FULL),
+        **{key: value for key, value in given.items() if value is not None},
+    }
+    if folder is not None:
+        _open(folder, overwrite)
+    from ..studies.normalization import RULES, normalization_study
+
+    study = normalization_study(**sizes, beta=beta, rules=rule or RULES, rho0=rho, tau=tau, alpha=alpha)
+    numbers = summary(study)
+    if folder is not None:
+        numbers["out"] = str(folder)
+        _write(study, folder)
+    if as_json:
+        print(json.dumps(numbers))
+    else:
+        _print(numbers)
+
+
+def summary(study: "xarray.Dataset") -> dict[str, Any]:
+    """The numbers after the last layer."""
+    import numpy as np
+
+    last = study.isel(layer=-1)
+    rules = {}
+    for name in study["rule"].values:
+        one = last.sel(rule=name)
+        low, high = np.quantile(one["cosine"].values, [0.05, 0.95])
+        rules[str(name)] = {
+            "cosine": float(one["cosine"].mean()),
+            "band": [float(low), float(high)],
+            "recursion": float(one["recursion"]),
+            "identity": float(one["identity"]),
+        }
+    return {**json.loads(study.attrs["config"]), "seeds": study.sizes["seed"], "rules": rules}
+
+
+def _open(folder: Path, overwrite: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--out: {folder} is a file, not a folder")
+    if (folder / DATASET).exists() and not overwrite:
+        raise ValueError(f"--out: {folder} holds a study: give another folder, or --overwrite")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--out: cannot write to {folder}: {error.strerror}") from None
+
+
+def _write(study: "xarray.Dataset", folder: Path) -> None:
+    from ..plotting.norms import norms_figure
+
+    study.to_zarr(folder / DATASET, mode="w", consolidated=False, zarr_format=3)
+    norms_figure(study).savefig(folder / FIGURE, dpi=160)
+
+
+def _print(numbers: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    title = (
+        f"mean cosine after {numbers['depth']} layers (d {numbers['d']}, n {numbers['n']}, {numbers['seeds']} seeds)"
+    )
+    table = Table("rule", "mean", "90 % of seeds", "recursion", "V = I", title=title)
+    for name, row in numbers["rules"].items():
+        low, high = row["band"]
+        values = f"{row['cosine']:.5f}", f"{low:.5f} … {high:.5f}", f"{row['recursion']:.5f}", f"{row['identity']:.3g}"
+        table.add_row(name, *values)
+    Console().print(table)
+    if "out" in numbers:
+        print(f"written to {numbers['out']}")

@@ -1,0 +1,106 @@
+"""`tokenfield predict`."""
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def _flag(help: str, *names: str) -> Any:
+    return typer.Option(*names, help=help, show_default=False)
+
+
+def predict(
+    n: Annotated[int, _flag("Number of tokens [256].")] = 256,
+    d: Annotated[int | None, _flag("Dimension [that of A or V, or 3].")] = None,
+    beta: Annotated[float | None, _flag("Inverse temperature [1; with --A, none].")] = None,
+    norm: Annotated[str, _flag("Normalization rule: post, pre, peri, mix, ngpt or sqrt [post].")] = "post",
+    attention: Annotated[str, _flag("Attention kernel: softmax or unnormalized [softmax].")] = "softmax",
+    A: Annotated[Path | None, _flag("Score matrix, a .npy, .csv or text file [beta I].", "--A")] = None,
+    V: Annotated[Path | None, _flag("Value matrix, a .npy, .csv or text file [I].", "--V")] = None,
+    radius: Annotated[
+        float,
+        _flag(
+            "Length of the tokens: at the start under pre and peri, at most for Lipschitz bounds [1].",
+            "--radius",
+            "--R",
+        ),
+    ] = 1.0,
+    rho0: Annotated[float, _flag("Cosine between tokens at the start [0].", "--rho0")] = 0.0,
+    angle: Annotated[float, _flag("Degrees between the clusters of a metastable pair [90].")] = 90.0,
+    kappa: Annotated[float | None, _flag("Inverse noise, compared with the critical one.")] = None,
+    tau: Annotated[float | None, _flag("Time at which Mix-LN turns from Post to Pre.")] = None,
+    alpha: Annotated[float | None, _flag("Rate of nGPT [1].")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the predictions as JSON.")] = False,
+) -> None:
+    """Say what theory predicts, without simulating: speeds, rates, clusters, lifetimes, thresholds, bounds.
+
+    A value whose formula does not apply to the case is marked, with the reason.
+    """
+    from ..theory.prediction import predict as rows_of
+
+    scores, values = _matrix("A", A), _matrix("V", V)
+    if d is None:
+        given = scores if scores is not None else values
+        d = 3 if given is None else given.shape[1]
+    if beta is None and scores is None:
+        beta = 1.0
+    options: dict[str, Any] = {
+        "rho0": rho0,
+        "angle": angle,
+        "kappa": kappa,
+        "radius": radius,
+        "alpha": alpha,
+        "tau": tau,
+    }
+    rows = rows_of(n, d, beta, norm, attention, A=scores, V=values, **options)
+    if not as_json:
+        _print(rows, f"{attention}, {norm}, n = {n}, d = {d}, beta = {'none' if beta is None else f'{beta:g}'}")
+        return
+    files = {"A": A and str(A), "V": V and str(V)}
+    inputs = {"n": n, "d": d, "beta": beta, "norm": norm, "attention": attention, **files, **options}
+    details = {row.key: {k: v for k, v in row._asdict().items() if k not in ("key", "value")} for row in rows}
+    numbers = {row.key: _plain(row.value) for row in rows}
+    print(json.dumps({**numbers, "details": details, "inputs": inputs}, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON has: infinity becomes null, and the note of the line says so."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _matrix(name: str, path: Path | None) -> Any:
+    import warnings
+
+    import numpy as np
+
+    if path is None:
+        return None
+    if not path.is_file():
+        raise ValueError(f"--{name}: no such file: {path}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numpy warns of an empty file; it is refused below
+            if path.suffix == ".npy":
+                matrix = np.load(path, allow_pickle=False)
+            else:
+                matrix = np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"--{name}: {path} is not a matrix of numbers: {error}") from None
+    if getattr(matrix, "ndim", None) != 2 or matrix.size == 0:
+        raise ValueError(f"--{name}: {path} must hold a matrix, got shape {getattr(matrix, 'shape', 'unknown')}")
+    return matrix
+
+
+def _print(rows: list[Any], title: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("what", "value", "formula", "holds", title=title, show_lines=True)
+    for row in rows:
+        number = f"{row.value:.8g}" if isinstance(row.value, float) else str(row.value)
+        holds = ("yes" if row.valid else "NO") + (f": {row.note}" if row.note else "")
+        table.add_row(row.name, "—" if row.value is None else number, f"{row.formula} ({row.section})", holds)
+    Console(markup=False).print(table)

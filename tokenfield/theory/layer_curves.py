@@ -1,0 +1,103 @@
+"""A stack of discrete layers on tokens at equal angles: one cosine and one length under each normalization rule."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._check import count, positive
+from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
+from .long_context import mixed_cosine, mixed_length, softmax_weights
+
+
+class LayerCurve(NamedTuple):
+    """Tokens at equal angles, layer by layer.
+
+    Attributes:
+        cosine: (depth + 1,) cosines, the first before any layer.
+        radius: (depth + 1,) lengths of a token.
+    """
+
+    cosine: np.ndarray
+    radius: np.ndarray
+
+
+def equiangular_layers(
+    norm: AbstractSphereNorm,
+    n: int,
+    beta: float,
+    depth: int,
+    rho0: float = 0.0,
+    radius: float = 1.0,
+    step: float = 1.0,
+) -> LayerCurve:
+    """The layers of FORMULAS §7 with `Q = K = V = I` on n equiangular tokens: what `tkf.layers` gives, in O(depth).
+
+    A layer adds `c A` to a direction, `A_i = (a-c') x_i + c' sum_k x_k` with softmax weights a, c' on itself and on
+    each other token, or `c A/|A|` under Peri-LN and nGPT; c is `relative_step`. The cosine is that of
+    `u x_i + v sum_k x_k` with `u = 1 + c (a-c')`, `v = c c'`, and lengths grow by `|u x_i + v sum_k x_k|` under
+    Pre-LN and Peri-LN.
+
+    Args:
+        norm: the rule: `PostLN()`, `PreLN()`, `PeriLN()`, `MixLN(tau)`, `NGPT(alpha)` or `SqrtScaling()`.
+        n: number of tokens.
+        beta: inverse temperature.
+        depth: number of layers.
+        rho0: cosine at the start.
+        radius: length at the start; 1 except under Pre-LN and Peri-LN.
+        step: the step h of a layer.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> from tokenfield.theory.layer_curves import equiangular_layers
+        >>> equiangular_layers(tkf.PreLN(), n=16, beta=2.0, depth=8).cosine
+    """
+    n, depth, step = count("n", n, 2), count("depth", depth), positive("step", step)
+    rho0, radius = checked_start(norm, n, rho0, radius)
+    if not math.isfinite(beta):
+        raise ValueError(f"beta must be finite, got {beta!r}")
+    cosines, radii = [rho0], [radius]
+    for layer in range(depth):
+        rho, r, t = cosines[-1], radii[-1], layer * step
+        rule = current(norm, t)
+        c = relative_step(rule, t, r, step)
+        weights = softmax_weights(*(np.asarray(float(value)) for value in (rho, n, beta)))
+        if rule.scale_free:
+            length = math.sqrt(float(mixed_length(weights.excess, weights.other, rho, n)))
+            c = c / length if length > 0 else 0.0
+        u, v = 1 + c * weights.excess, c * weights.other
+        cosines.append(mixed_cosine(u, v, rho, n))
+        radii.append(r * math.sqrt(float(mixed_length(u, v, rho, n))) if rule.radial else r)
+    return LayerCurve(np.array(cosines), np.array(radii))
+
+
+def current(norm: AbstractSphereNorm, t: float) -> AbstractSphereNorm:
+    """The rule that a layer at time t follows."""
+    return norm if not isinstance(norm, MixLN) else PostLN() if t < norm.tau else PreLN()
+
+
+def relative_step(rule: AbstractSphereNorm, t: float, radius: Any, step: float) -> Any:
+    """c in `theta + c A` (`theta + c A/|A|` if the rule is scale free): h, h/r, h alpha or h/sqrt(t+1)."""
+    match rule:
+        case PreLN() | PeriLN():
+            return step / radius
+        case NGPT():
+            return step * float(rule.rate(t))
+        case SqrtScaling():
+            return step / math.sqrt(t + 1)
+    return step
+
+
+def checked_start(norm: Any, n: int, rho0: float, radius: float) -> tuple[float, float]:
+    """The start, in its range for the rule."""
+    if not isinstance(norm, (PostLN, PreLN, PeriLN, MixLN, NGPT, SqrtScaling)):
+        raise ValueError(f"norm must be one of the six rules of FORMULAS §7, such as PostLN(), got {norm!r}")
+    if getattr(getattr(norm, "gain", None), "g", None) is not None:
+        raise ValueError("norm must have no gain: it changes the angles that attention reads")
+    least = -1 / (n - 1)
+    if not least <= rho0 <= 1:
+        raise ValueError(f"rho0 must lie in [-1/(n-1), 1] = [{least:.6g}, 1], got {rho0!r}")
+    radius = positive("radius", radius)
+    if radius != 1 and not isinstance(norm, (PreLN, PeriLN)):
+        raise ValueError(f"radius must be 1 under {type(norm).__name__}, got {radius!r}")
+    return float(rho0), radius

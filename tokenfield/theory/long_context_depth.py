@@ -1,0 +1,94 @@
+"""Long context over many layers: n equiangular tokens stay equiangular, so a stack of layers is a map of one number."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .long_context import layer_contraction, layer_contraction_limit, phase, plain, residual_layer_contraction
+
+
+def iterated_contraction(
+    rho: float, n: float, beta: ArrayLike, depth: int, residual: float | None = None
+) -> np.ndarray:
+    """The cosines after 0, 1, …, depth layers, each output normalised to length 1 (FORMULAS §7).
+
+    `rho_{l+1} = layer_contraction(rho_l, n, beta_l)`, or `residual_layer_contraction` with that step.
+
+    Args:
+        rho: the cosine of the tokens at the start.
+        n: number of tokens.
+        beta: one inverse temperature, or one for each layer.
+        depth: number of layers.
+        residual: the step of a residual layer `N(x + residual Att(x))`; None for `N(Att(x))`.
+
+    Returns:
+        (depth + 1,) cosines.
+
+    Example:
+        >>> from tokenfield.theory.long_context_depth import iterated_contraction
+        >>> iterated_contraction(0.3, n=1024, beta=10.0, depth=2)
+        array([0.3       , 0.61637542, 0.9988825 ])
+    """
+    depth = _depth(depth)
+    betas = np.broadcast_to(np.asarray(beta, float), (depth,)) if np.ndim(beta) == 0 else np.asarray(beta, float)
+    if betas.shape != (depth,):
+        raise ValueError(f"beta must be a number or have one entry for each of {depth} layers, got {betas.shape}")
+    cosines = [float(rho)]
+    for each in betas:
+        here = cosines[-1]
+        value = (
+            layer_contraction(here, n, each)
+            if residual is None
+            else residual_layer_contraction(here, n, each, residual)
+        )
+        cosines.append(value)
+    return np.array(cosines)
+
+
+def iterated_contraction_limit(rho: float, gamma: float, depth: int, residual: float | None = None) -> np.ndarray:
+    """The limits of `iterated_contraction(rho, n, gamma log n, depth)` as n grows, layer by layer.
+
+    For rho > 0 it is `layer_contraction_limit` iterated: below `1/(1-rho)` all tokens merge in one layer, at it in
+    two, above it never. From rho = 0 every layer multiplies S by `n^{2(1-gamma)}`, so that tokens merge in layer K
+    as soon as gamma < 1 - 1/(2K) (`orthogonal_threshold`). With a residual of step h, rho/(1-rho) grows by
+    `(1+h)^2` a layer below the threshold.
+
+    Example:
+        >>> from tokenfield.theory.long_context_depth import iterated_contraction_limit
+        >>> iterated_contraction_limit(0.5, gamma=2.0, depth=3)
+        array([0.5, 0.8, 1. , 1. ])
+    """
+    depth = _depth(depth)
+    cosines = [float(rho)]
+    for layer in range(1, depth + 1):
+        here = cosines[-1]
+        if rho == 0 and residual is None and here == 0:
+            here = float(1 - phase(np.asarray(float(gamma)), orthogonal_threshold(layer)))
+            cosines.append(here)
+        else:
+            cosines.append(layer_contraction_limit(here, gamma, residual))
+    return np.array(cosines)
+
+
+def orthogonal_threshold(depth: ArrayLike) -> Any:
+    """`1 - 1/(2 depth)`: orthogonal tokens merge within so many layers iff gamma is below it, as n grows.
+
+    Derived from `layer_contraction` at rho = 0: while gamma < 1 the weight on itself is `n^{gamma-1}`, and a layer
+    turns `S = 1 + (n-1) rho` into `S n^{2(1-gamma)}`; cosines reach 1 when S passes `n^{2 gamma - 1}`.
+
+    Example:
+        >>> from tokenfield.theory.long_context_depth import orthogonal_threshold
+        >>> orthogonal_threshold([1, 2, 4])
+        array([0.5  , 0.75 , 0.875])
+    """
+    layers = np.asarray(depth, float)
+    if not (layers >= 1).all():
+        raise ValueError(f"depth must be at least 1, got {depth!r}")
+    return plain(1 - 1 / (2 * layers))
+
+
+def _depth(depth: int) -> int:
+    if isinstance(depth, bool) or int(depth) != depth or depth < 1:
+        raise ValueError(f"depth must be a whole number >= 1, got {depth!r}")
+    return int(depth)

@@ -1,0 +1,58 @@
+"""Kernels and norms by name: theory takes "softmax" as well as `Softmax(...)`, "post" as well as `PostLN()`."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from .._check import positive
+from ..attention import AbstractAttention
+from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
+
+KERNELS = ("softmax", "unnormalized")
+"""The two kernels whose mean field has closed rates: softmax (the SA flow) and unnormalized (the USA flow)."""
+NORMS: dict[str, Any] = {
+    "post": PostLN,
+    "pre": PreLN,
+    "peri": PeriLN,
+    "mix": MixLN,
+    "ngpt": NGPT,
+    "sqrt": SqrtScaling,
+}
+
+
+def kernel_name(attention: str | AbstractAttention | type) -> str:
+    """ "softmax" or "unnormalized", from a name in any capitals, an attention or its class."""
+    if isinstance(attention, AbstractAttention):
+        attention = type(attention)
+    name = attention.__name__ if isinstance(attention, type) else attention
+    name = name.lower() if isinstance(name, str) else name
+    if name not in KERNELS:
+        raise ValueError(f'attention must be "softmax" or "unnormalized", got {attention!r}{nearest(name, KERNELS)}')
+    return name
+
+
+def norm_rule(
+    norm: str | AbstractSphereNorm, alpha: float | None = None, tau: float | None = None
+) -> AbstractSphereNorm:
+    """The rule of that name, with its parameter; a rule itself is given back."""
+    given = {name: value for name, value in (("alpha", alpha), ("tau", tau)) if value is not None}
+    if isinstance(norm, AbstractSphereNorm):
+        if given:
+            raise ValueError(f"{next(iter(given))} belongs to the norm itself when norm is an object, got {norm!r}")
+        return norm
+    name = norm.lower() if isinstance(norm, str) else norm
+    if not isinstance(name, str) or name not in NORMS:
+        raise ValueError(f"norm must be one of {', '.join(NORMS)} or such a rule, got {norm!r}{nearest(name, NORMS)}")
+    takes = {"mix": "tau", "ngpt": "alpha"}.get(name)
+    for other in given:
+        if other != takes:
+            raise ValueError(f"norm {name} takes no {other}")
+    if name == "mix" and tau is None:
+        raise ValueError("norm mix needs tau, the time at which it turns from Post to Pre")
+    return NORMS[name](**{key: positive(key, value) for key, value in given.items()})
+
+
+def nearest(name: Any, known: Iterable[str]) -> str:
+    """A hint at the known name that is nearest to an unknown one, if one is near."""
+    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.5)
+    return f": did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,135 @@
+"""Two clusters that wait for each other: the time to merge, exactly and for large beta."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy.integrate import quad
+
+from .._check import positive
+from .names import kernel_name
+
+_LARGEST, _SMALLEST = math.log(np.finfo(float).max), math.log(np.finfo(float).tiny)
+
+
+def pair_merge_time(
+    rho0: float,
+    rho1: float,
+    beta: float,
+    masses: tuple[float, float] = (0.5, 0.5),
+    attention: str = "softmax",
+    log: bool = False,
+) -> float:
+    """The time in which two clusters of masses m_i, m_j go from cosine rho0 to rho1, under Post-LN (FORMULAS §9).
+
+    `T = ∫ d rho / ((1-rho^2) F(rho))`, relative accuracy 1e-10. With `E = e^{beta(1-rho)}`,
+
+    softmax `F = m_j/(m_i E + m_j) + m_i/(m_j E + m_i)`; unnormalized `F = (m_i + m_j) e^{beta rho}`.
+
+    Softmax attention sees only the ratio of the masses; unnormalized attention needs them as parts of the whole.
+
+    Args:
+        rho0, rho1: cosines, -1 < rho0 <= rho1 < 1 (antipodal clusters stand still; meeting takes for ever).
+        beta: inverse temperature, >= 0.
+        masses: the two masses, > 0.
+        attention: "softmax" or "unnormalized".
+        log: return log T, finite where T itself leaves double precision.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.theory.pair_merge_time(0.3, 0.99, beta=20.0)
+        >>> tkf.theory.pair_merge_time(0.3, 0.99, beta=1e4, log=True)
+    """
+    rho0, rho1, beta, (m_i, m_j) = _cosine("rho0", rho0), _cosine("rho1", rho1), _beta(beta), _masses(masses)
+    if rho0 > rho1:
+        raise ValueError(f"rho1 must be at least rho0 = {rho0:g} (clusters attract), got {rho1:g}")
+    if rho0 == rho1:
+        return -math.inf if log else 0.0
+
+    if kernel_name(attention) == "softmax":
+        m_i, m_j = m_i / (m_i + m_j), m_j / (m_i + m_j)
+
+        def log_slowness(u: float) -> float:
+            """`-log F` at rho = tanh u, with no power above 1."""
+            exponent = 2 * beta / (1 + math.exp(2 * u))  # beta (1 - rho) without cancellation
+            e = math.exp(-exponent)
+            return exponent + math.log((m_i + m_j * e) * (m_j + m_i * e) / (m_i**2 + m_j**2 + 2 * m_i * m_j * e))
+    else:
+
+        def log_slowness(u: float) -> float:
+            return -beta * math.tanh(u) - math.log(m_i + m_j)
+
+    start, length = math.atanh(rho0), _rapidity(rho0, rho1)
+    return _range("the merge time", *_integral(lambda v: log_slowness(start + v), length, beta), log)
+
+
+def pair_merge_time_asymptotic(
+    rho0: float, beta: float, masses: tuple[float, float] = (0.5, 0.5), log: bool = False
+) -> float:
+    """The merge time of two clusters from cosine rho0 as beta grows, softmax attention, Post-LN (FORMULAS §9).
+
+    `T ≈ e^{beta(1-rho0)} / (2 beta (1-rho0^2))` for equal masses; in general the 2 is `m_j/m_i + m_i/m_j`.
+    The relative error is of order 1/beta.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.theory.pair_merge_time_asymptotic(0.3, beta=20.0)
+    """
+    rho0, beta, (m_i, m_j) = _cosine("rho0", rho0), positive("beta", beta), _masses(masses)
+    logarithm = beta * (1 - rho0) - math.log((m_j / m_i + m_i / m_j) * beta * (1 - rho0**2))
+    return _range("the merge time", logarithm, 1.0, log)
+
+
+def _rapidity(rho0: float, rho1: float) -> float:
+    """`artanh rho1 - artanh rho0`, without cancellation where the two are close."""
+    if rho1 - rho0 > 0.1 * (1 - rho0):
+        return math.atanh(rho1) - math.atanh(rho0)
+    return math.atanh(2 * (rho1 - rho0) / ((1 - rho0) * (1 + rho1) + (1 + rho0) * (1 - rho1)))
+
+
+def _integral(log_f: Callable[[float], float], length: float, beta: float) -> tuple[float, float]:
+    """`∫_0^length f` for a decreasing f, as `(log f(0), ∫ f/f(0))`.
+
+    With rho = tanh u the end points are regular, and f falls at most like `e^{-beta u}`: panels that double in
+    length from 1/(1+beta) on leave adaptive quadrature no place to miss.
+    """
+    top = log_f(0.0)
+    breaks = (2.0 ** np.arange(1, 64) - 1) / (1 + beta)
+    value, error, *_ = quad(
+        lambda v: math.exp(log_f(v) - top),
+        0.0,
+        length,
+        points=breaks[breaks < length].tolist() or None,
+        epsabs=0,
+        epsrel=1e-12,
+        limit=1000,
+        full_output=1,
+    )
+    if not error <= 1e-10 * value:
+        raise ValueError(f"the quadrature of the merge time reached a relative accuracy of {error / value:.1e} only")
+    return top, value
+
+
+def _range(what: str, logarithm: float, factor: float, log: bool) -> float:
+    """`e^logarithm factor`, or its logarithm; an error where the number itself leaves double precision."""
+    if log:
+        return logarithm + math.log(factor)
+    if not _SMALLEST < logarithm + math.log(factor) < _LARGEST:
+        raise ValueError(f"{what} is e^{logarithm + math.log(factor):.6g}, out of range: use log=True")
+    return math.exp(logarithm) * factor if abs(logarithm) < 700 else math.exp(logarithm + math.log(factor))
+
+
+def _cosine(name: str, value: float) -> float:
+    if not -1 < value < 1:
+        raise ValueError(f"{name} must lie strictly between -1 and 1, got {value!r}")
+    return float(value)
+
+
+def _beta(value: float) -> float:
+    return positive("beta", value, or_zero=True)
+
+
+def _masses(values: tuple[float, float]) -> tuple[float, float]:
+    if np.shape(values) != (2,):
+        raise ValueError(f"masses must be two numbers > 0, got {values!r}")
+    return positive("masses", values[0]), positive("masses", values[1])

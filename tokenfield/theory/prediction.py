@@ -1,0 +1,104 @@
+"""One table of what theory says about a model, each number with its formula and whether it applies."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._check import as_float, count, positive
+from ..normalization import AbstractSphereNorm
+from .names import kernel_name, norm_rule
+from .prediction_rows import TOPICS, Case, same
+from .prediction_rows import Prediction as Prediction
+
+
+def predict(
+    n: int,
+    d: int,
+    beta: float | None,
+    norm: str | AbstractSphereNorm = "post",
+    attention: str = "softmax",
+    *,
+    A: ArrayLike | None = None,
+    V: ArrayLike | None = None,
+    R: float | None = None,
+    rho0: float = 0.0,
+    angle: float = 90.0,
+    kappa: float | None = None,
+    radius: float = 1.0,
+    alpha: float | None = None,
+    tau: float | None = None,
+) -> list[Prediction]:
+    """What theory says about n tokens in R^d, without simulating (FORMULAS §6–§10).
+
+    A value whose formula does not apply is still there, marked `valid=False`, with the reason in its note.
+
+    Args:
+        n, d: number of tokens and their dimension.
+        beta: inverse temperature, >= 0. It may be None when A is given.
+        norm: "post", "pre", "peri", "mix" (needs tau), "ngpt" (takes alpha) or "sqrt", or such a rule itself.
+        attention: "softmax" or "unnormalized".
+        A, V: matrices for the Lipschitz bounds [beta I and I]; the rest of the table is about `A = beta I`, `V = I`,
+            and is marked when they differ.
+        R: radius of the ball for the Lipschitz bounds [radius].
+        rho0: cosine between tokens at the start.
+        angle: degrees between the two clusters of a metastable pair.
+        kappa: inverse noise, compared with the critical one.
+        radius: length of the tokens at the start, for norms under which it grows (pre, peri).
+        alpha: rate of nGPT [1].
+        tau: time at which Mix-LN turns from Post to Pre.
+
+    Returns:
+        a list of `Prediction(key, name, value, formula, section, valid, note)`.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> [(row.key, row.value, row.valid) for row in tkf.theory.predict(32, 64, beta=4.0)]
+    """
+    n, d, rule = count("n", n), count("d", d, 2), norm_rule(norm, alpha, tau)
+    A, V = _matrix("A", A, d), _matrix("V", V, d)
+    if beta is None:
+        if A is None:
+            raise ValueError("beta must be a number >= 0 when A is not given, got None")
+        if A[0, 0] >= 0 and same(A, A[0, 0] * np.eye(d)):
+            beta = float(A[0, 0])
+    case = Case(
+        n=n,
+        d=d,
+        beta=None if beta is None else positive("beta", beta, or_zero=True),
+        norm=rule,
+        attention=kernel_name(attention),
+        A=A,
+        V=V,
+        R=positive("R", radius if R is None else R, or_zero=True),
+        rho0=_rho0(rho0, n),
+        angle=_angle(angle),
+        kappa=None if kappa is None else positive("kappa", kappa),
+        radius=positive("radius", radius),
+    )
+    return [row for topic in TOPICS for row in topic(case)]
+
+
+def _matrix(name: str, value: ArrayLike | None, d: int) -> np.ndarray | None:
+    if value is None:
+        return None
+    matrix = np.asarray(as_float(name, value, (0, 2)))
+    if matrix.ndim == 0:
+        matrix = matrix * np.eye(d)
+    if matrix.shape[1] != d or (name == "A" and matrix.shape[0] != d):
+        rows = "dv" if name == "V" else d
+        raise ValueError(f"{name} must have shape ({rows}, {d}) for tokens in R^{d}, got {matrix.shape}")
+    return matrix
+
+
+def _rho0(value: float, n: int) -> float:
+    least = -1 / (n - 1) if n > 1 else -1.0
+    if not least - 1e-12 <= value < 1:
+        raise ValueError(f"rho0 must lie in [-1/(n-1), 1) = [{least:.6g}, 1), got {value!r}")
+    return float(value)
+
+
+def _angle(degrees: float) -> float:
+    if not (0 < degrees < 180 and abs(math.cos(math.radians(degrees))) < 1):
+        raise ValueError(f"angle must lie between 0 and 180 degrees, got {degrees!r}")
+    return float(degrees)

@@ -1,0 +1,207 @@
+"""Layers with fresh random weights: a recursion for the mean cosine under each normalization rule (FORMULAS §7).
+
+Q, K and V have independent entries N(0, 1/d), new in every layer. Scores are then jointly Gaussian with
+`Cov(s_ij, s_lk) = (beta^2/d) <x_i,x_l> <x_j,x_k>`. For unit tokens at cosine rho, the part of a row of scores that the
+softmax sees has variance `sigma^2 = (beta^2/d)(1-rho)`, and rows have correlation rho. V turns mixtures into fresh
+directions of the same inner products, so that adding `c V sum_j p_ij x_j` to every token gives
+
+`rho+ = (rho + c^2 C) / (1 + c^2 B)`,  `B = E p_i G p_i`,  `C = E p_i G p_l`,  G the Gram matrix,
+
+with `B = rho + (1-rho) E sum_j p_ij^2` and C likewise for two rows: see `softmax_moments`. It is exact as d grows. The
+effects of order 1/d, and the spread over seeds, are in `random_weight_noise`.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._check import count, positive
+from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
+from .layer_curves import checked_start, current, relative_step
+from .random_weight_noise import Spread
+from .row_moments import softmax_moments
+
+LEAST_NOISY_DIMENSION = 32  # below it an expansion in 1/d makes no sense
+
+
+class RandomAttention(NamedTuple):
+    """What attention with random weights writes, `A_i = V sum_j p_ij x_j`.
+
+    Attributes:
+        own: `B = E |A_i|^2`.
+        cross: `C = E <A_i, A_l>`.
+        cosine: `E <A_i, A_l> / (|A_i||A_l|)`.
+    """
+
+    own: float
+    cross: float
+    cosine: float
+
+
+def random_attention(rho: float, n: int, beta: float, d: int, equiangular: bool = False) -> RandomAttention:
+    """The moments B, C and the cosine of the outputs of attention with random Q, K, V on tokens at cosine rho.
+
+    `B = rho + (1-rho) (b + pull sigma^2/d)`,  `b = E|p|^2`,
+    `C = rho + (1-rho) (c + (rho (1 - 2b - c) - 2c) sigma^2/d)`,  `c = E<p,p'>`.
+
+    The terms in `sigma^2/d` are those of random tokens, whose cosines fluctuate by `(1-rho)/sqrt(d)`: tokens near each
+    other have correlated scores, and the derivative of a Gaussian mean in a covariance is the mean of a second
+    derivative (`pull`; its counterpart in C is taken to first order in 1/n). Near rho = 0, where b is
+    `e^{sigma^2}/n`, they matter as n/d does. The cosine is
+    `(C/B)(1 + spread f^2)`, f the part of B that fluctuates, `(1-rho) E|p|^2 / B`: exact at rho = 0 for equal
+    angles, and within 0.2 % elsewhere for n >= 32 and beta^2 <= d (tests). For random tokens near rho = 0 it is too
+    low by about 5/d of itself (measured for d = 128 and 512).
+
+    Args:
+        rho: cosine of the tokens, in [-1/(n-1), 1].
+        n: number of tokens.
+        beta: inverse temperature.
+        d: dimension of the tokens.
+        equiangular: True for tokens at exactly equal angles, without the terms in `sigma^2/d`.
+
+    Example:
+        >>> from tokenfield.theory.random_weights import random_attention
+        >>> random_attention(0.2, n=128, beta=512**0.5, d=512)
+        RandomAttention(own=0.2146..., cross=0.2075..., cosine=0.9668...)
+    """
+    n, d = count("n", n, 2), count("d", d)
+    if not -1 / (n - 1) <= rho <= 1:
+        raise ValueError(f"rho must lie in [-1/(n-1), 1] = [{-1 / (n - 1):.6g}, 1], got {rho!r}")
+    return RandomAttention(*(float(value) for value in _written(float(rho), n, beta, d, equiangular)(float(rho))))
+
+
+def _written(rho: float, n: int, beta: float, d: int, equiangular: bool) -> Callable[[Any], tuple[Any, Any, Any]]:
+    """B, C and the cosine of outputs as functions of a cosine R near rho: the softmax is that of rho."""
+    if not math.isfinite(beta):
+        raise ValueError(f"beta must be finite, got {beta!r}")
+    variance = float(beta) ** 2 / d * (1 - rho)
+    moments = softmax_moments(rho, n, variance)
+    near = 0.0 if equiangular else variance / d
+    own = moments.own + near * moments.pull
+    cross = moments.cross + near * (rho * (1 - 2 * moments.own - moments.cross) - 2 * moments.cross)
+    share = (1 - rho) * moments.own / (rho + (1 - rho) * own)
+    lengths = 1 + moments.spread * share**2
+
+    def written(R):
+        B, C = R + (1 - R) * own, R + (1 - R) * cross
+        return B, C, C / B * lengths
+
+    return written
+
+
+class RandomWeightCurve(NamedTuple):
+    """Tokens through layers with random weights.
+
+    Attributes:
+        cosine: (depth + 1,) mean cosines, the first before any layer, averaged over seeds.
+        deviation: (depth + 1,) standard deviation of the mean cosine over seeds.
+        radius: (depth + 1,) root mean square lengths of a token.
+    """
+
+    cosine: np.ndarray
+    deviation: np.ndarray
+    radius: np.ndarray
+
+
+def random_weight_layers(
+    norm: AbstractSphereNorm,
+    n: int,
+    beta: float,
+    d: int,
+    depth: int,
+    rho0: float = 0.0,
+    radius: float = 1.0,
+    step: float = 1.0,
+    noise: bool = True,
+    equiangular: bool = False,
+) -> RandomWeightCurve:
+    """The mean cosine and the length of tokens through layers with fresh random weights (FORMULAS §7).
+
+    `rho+ = (rho + c^2 C)/(1 + c^2 B)`, and `r+^2 = r^2 (1 + c^2 B)` under Pre-LN and Peri-LN, with
+
+    | rule | c |
+    |---|---|
+    | Post-LN, Mix-LN before tau | h |
+    | Pre-LN, Mix-LN from tau on | h/r |
+    | Peri-LN | h/(r sqrt(B)) |
+    | nGPT | h alpha/sqrt(B) |
+    | sqrt-scaling | h/sqrt(t+1) |
+
+    Where outputs are normalised, `C/B` is the mean cosine of outputs, `RandomAttention.cosine`. With `noise`, means over
+    seeds are right to order 1/d, which is worth 2 % after ten layers of Post-LN at d = 256, and have a deviation.
+
+    Args:
+        norm: the rule: `PostLN()`, `PreLN()`, `PeriLN()`, `MixLN(tau)`, `NGPT(alpha)` or `SqrtScaling()`.
+        n, beta, d: tokens, inverse temperature, dimension; `beta = sqrt(d)` in the survey's Figure 4.
+        depth: number of layers.
+        rho0: mean cosine at the start.
+        radius: length at the start; 1 except under Pre-LN and Peri-LN.
+        step: the step h of a layer.
+        noise: False for the plain recursion, d -> infinity; needs d >= 32.
+        equiangular: True for tokens at exactly equal angles, see `random_attention`. With `noise=False` this is the
+            recursion of FORMULAS §7.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> from tokenfield.theory.random_weights import random_weight_layers
+        >>> random_weight_layers(tkf.PeriLN(), n=128, beta=512**0.5, d=512, depth=8).cosine
+    """
+    n, d, depth, step = count("n", n, 2), count("d", d), count("depth", depth), positive("step", step)
+    rho0, radius = checked_start(norm, n, rho0, radius)
+    if noise and d < LEAST_NOISY_DIMENSION:
+        raise ValueError(f"d must be at least {LEAST_NOISY_DIMENSION} with noise, got {d}: give noise=False")
+    spreads = [Spread.start(rho0, radius, n, d, noise)]
+    for layer in range(depth):
+        here, t = spreads[-1], layer * step
+        rule = current(norm, t)
+        R, L = here.points()
+        c2 = relative_step(rule, t, np.sqrt(L), step) ** 2
+        own, cross, cosine = _written(float(here.mean[0]), n, beta, d, equiangular)(R)
+        if rule.scale_free:
+            own, cross = np.ones_like(R), cosine
+        spreads.append(here.after(c2, own, cross, n, d, noise, rule.scale_free, rule.radial))
+    means, variances = np.array([s.mean for s in spreads]), np.array([s.covariance[0, 0] for s in spreads])
+    return RandomWeightCurve(means[:, 0], np.sqrt(np.maximum(variances, 0)), np.sqrt(means[:, 1]))
+
+
+class RandomWeightTail(NamedTuple):
+    """How `1 - rho` goes to 0 with depth: `text` says it, `kind` is "exponential" (`e^{-rate l}`) or "power" (`l^{-rate}`),
+    l the number of the layer."""
+
+    text: str
+    kind: str
+    rate: float
+
+
+def random_weight_tail(norm: AbstractSphereNorm, step: float = 1.0) -> RandomWeightTail:
+    """How `1 - rho` goes to 0 through layers with fresh random weights, from the recursion.
+
+    As rho tends to 1, B tends to 1 and `B - C` to 0 like `(1-rho)^3`. So `1-rho` is divided by `1 + c^2` in each layer:
+    by `1 + h^2` under Post-LN and `1 + (h alpha)^2` under nGPT. Under Pre-LN and Peri-LN
+    `r+^2 (1-rho+) = r^2 (1-rho) + h^2 (B - C)`, with `B - C` over B under Peri-LN, has a limit, while r^2 grows like
+    `h^2 l`: `1 - rho` decays like 1/l. Under sqrt-scaling the product of `1 + h^2/(1 + h l)` grows like `l^h`. The
+    flow with V = I has other laws (FORMULAS §7, last column).
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> from tokenfield.theory.random_weights import random_weight_tail
+        >>> random_weight_tail(tkf.PreLN())
+        RandomWeightTail(text='l^-1', kind='power', rate=1.0)
+    """
+    step = positive("step", step)
+    match norm:
+        case PostLN():
+            rate = math.log1p(step**2)
+        case NGPT():
+            if callable(norm.alpha):
+                raise ValueError("norm must have a constant alpha: with alpha(t) the law is prod 1/(1 + (h alpha)^2)")
+            rate = math.log1p((step * float(norm.alpha)) ** 2)
+        case PreLN() | PeriLN() | MixLN():
+            return RandomWeightTail("l^-1", "power", 1.0)
+        case SqrtScaling():
+            return RandomWeightTail(f"l^-{step:g}", "power", step)
+        case _:
+            raise ValueError(f"norm must be one of the six rules of FORMULAS §7, such as PostLN(), got {norm!r}")
+    return RandomWeightTail(f"exp(-{rate:.6g} l)", "exponential", rate)
