@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from .states import gaussian_tokens as gaussian_tokens
     from .states import hemisphere as hemisphere
     from .states import nearly_equiangular as nearly_equiangular
+    from .states import perturbed as perturbed
     from .states import separated_clusters as separated_clusters
     from .states import uniform_sphere as uniform_sphere
     from .transformer import Transformer as Transformer
@@ -71,7 +72,7 @@ _HOMES = {
     "transformer": "Transformer",
     "noise": "EuclideanNoise",
     "states": "Tokens Gaussian Equiangular uniform_sphere gaussian_tokens hemisphere equiangular_tokens "
-    "nearly_equiangular separated_clusters circle_tokens",
+    "nearly_equiangular separated_clusters circle_tokens perturbed",
     "flows": "NoClosedEquation",
     "solve": "simulate simulate_many layers SolverError",
     "results": "Trajectory Ensemble Event load",

@@ -58,6 +58,14 @@ class Trajectory:
         return "1" if self.log_time_unit == 0 else f"exp({self.log_time_unit:g})"
 
     @property
+    def log_times(self) -> np.ndarray:
+        """Logarithms of plain time, which also hold what no double can (-inf at time 0)."""
+        if "log_time" in self.dataset:
+            return self.dataset["log_time"].values
+        with np.errstate(divide="ignore"):
+            return np.log(self.times) + self.log_time_unit
+
+    @property
     def states(self) -> list[Any]:
         """The state at each of `times`."""
         return [self.state(k) for k in range(len(self.times))]

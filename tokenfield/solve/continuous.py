@@ -1,6 +1,7 @@
 """`simulate`: the continuous flow of any model on any state."""
 
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -37,12 +38,13 @@ def simulate(
     atol: float = 1e-9,
     seed: int | None = None,
     stop_when: AbstractStopRule | Callable | None = None,
-    method: str = "tsit5",
+    method: str | None = None,
     dt: float | None = None,
     progress: bool | None = None,
     checkpoint: str | os.PathLike | None = None,
     checkpoint_every: float = 30.0,
     max_steps: int = 1_000_000,
+    merge_tolerance: float | None = None,
 ) -> Trajectory:
     """Move a state by a model from time 0 to t1: `d mu/dt + div(mu v) = 0`, v the model's velocity (FORMULAS §2).
 
@@ -56,12 +58,17 @@ def simulate(
         seed: for random models; refused where nothing is random.
         stop_when: a rule such as `one_cluster()`, or any function of the state that gives a bool. The moment at
             which it first holds is found to rounding, and is the last state and an event.
-        method: "tsit5", "dopri5", "dopri8", "bosh3", "heun", or "euler" with a fixed step.
+        method: "tsit5", "dopri5", "dopri8", "bosh3", "heun", or "euler" with a fixed step; or "coarsen", which merges
+            collapsed clusters and follows the others through exponentially long waits (SA and USA with Post-LN). By
+            default "coarsen" for long runs that it can do, "tsit5" for all others.
         dt: a fixed step in place of error control.
         progress: show a progress bar; by default on a terminal only.
         checkpoint: a file to keep the run in. A run that was killed goes on from there to the same bits.
         checkpoint_every: seconds between checkpoints.
         max_steps: give up after so many steps.
+        merge_tolerance: distance within which "coarsen" takes tokens for one; 1e-6 or less by default. With "coarsen"
+            t1 may be infinite: the run ends with one cluster. Each merge is an event "merge" with its time, half-way up
+            the step of the energy, and `traj.log_times` holds times beyond any double.
 
     Returns:
         A `Trajectory`. A blow-up in finite time ends it and is an event "blow_up" with its time.
@@ -73,6 +80,13 @@ def simulate(
     """
     if seed is not None:
         raise ValueError(f"seed = {seed!r} was given, but nothing in this model is random")
+    if method == "coarsen" or (
+        method is None and merge_tolerance is None and _coarsens(model, state, t1, stop_when, dt, checkpoint)
+    ):
+        return _coarsen(model, state, t1, save_at, rtol, stop_when, progress, dt, checkpoint, merge_tolerance)
+    if merge_tolerance is not None:
+        raise ValueError(f"merge_tolerance = {merge_tolerance!r} belongs to method 'coarsen', got method {method!r}")
+    method = "tsit5" if method is None else method
     t1 = positive("t1", t1)
     rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
     chosen = stepper(method)
@@ -106,6 +120,43 @@ def simulate(
         "max_steps": max_steps,
     }
     return _trajectory(outcome, lift, rule, config)
+
+
+def _coarsens(model: Transformer, state: Any, t1: float, stop_when: Any, dt: Any, checkpoint: Any) -> bool:
+    """True when coarsening helps and nothing was asked for that it does not do."""
+    from .waiting import helps
+
+    plain = dt is None and checkpoint is None and (stop_when is None or hasattr(stop_when, "k"))
+    return plain and isinstance(t1, (int, float)) and t1 > 0 and helps(model, state, t1)
+
+
+def _coarsen(
+    model: Transformer,
+    state: Any,
+    t1: float,
+    save_at: Any,
+    rtol: float,
+    stop_when: Any,
+    progress: bool | None,
+    dt: Any,
+    checkpoint: Any,
+    merge_tolerance: float | None,
+) -> Trajectory:
+    from .waiting import simulate_waiting
+
+    if dt is not None or checkpoint is not None:
+        raise ValueError("method 'coarsen' takes no dt and no checkpoint: its runs take seconds")
+    if stop_when is not None and not hasattr(stop_when, "k"):
+        raise ValueError("method 'coarsen' stops at one_cluster() or at_most_clusters(k) only")
+    t1 = math.inf if t1 == math.inf else positive("t1", t1)
+    times = None
+    if save_at is not None:
+        if math.isinf(t1) and np.ndim(save_at) == 0:
+            raise ValueError("save_at must be a list of times when t1 is infinite")
+        times = save_times(save_at, t1)
+    delta = None if merge_tolerance is None else positive("merge_tolerance", merge_tolerance)
+    clusters = 1 if stop_when is None else stop_when.k
+    return simulate_waiting(model, state, t1, times, positive("rtol", rtol), delta, clusters, stop_when, progress)
 
 
 def save_times(save_at: int | ArrayLike | None, t1: float) -> np.ndarray:

@@ -7,6 +7,7 @@ from .samplers import circle_tokens as circle_tokens
 from .samplers import equiangular_tokens as equiangular_tokens
 from .samplers import gaussian_tokens as gaussian_tokens
 from .samplers import hemisphere as hemisphere
+from .samplers import perturbed as perturbed
 from .samplers import separated_clusters as separated_clusters
 from .samplers import uniform_sphere as uniform_sphere
 from .tokens import Tokens as Tokens

@@ -128,3 +128,17 @@ def circle_tokens(angles) -> Tokens:
     """
     angles = np.asarray(as_float("angles", angles, 1))
     return Tokens(np.stack([np.cos(angles), np.sin(angles)], axis=1))
+
+
+def perturbed(tokens: Tokens, size: float = 1e-6, seed: int = 0) -> Tokens:
+    """Tokens moved by independent Gaussian steps of standard deviation `size` in each coordinate, lengths kept.
+
+    Balanced starts (antipodal tokens, regular polygons) are stationary but unstable: this leaves them.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.perturbed(tkf.circle_tokens([0.0, 2.0944, 4.1888]), size=1e-6, seed=0)
+    """
+    x = np.asarray(tokens.x)
+    moved = x + positive("size", size) * np.random.default_rng(seed).standard_normal(x.shape)
+    return Tokens(_unit(moved) * np.linalg.norm(x, axis=1, keepdims=True), tokens.weights, tokens.positions)

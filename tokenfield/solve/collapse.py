@@ -1,0 +1,96 @@
+"""The first collapse of many tokens into clusters, by the plain flow in physical time."""
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from ..flows import segments
+from ..states import Tokens
+from ..transformer import Transformer
+from .coarsening import Epoch, Record
+from .run import Plan, run
+from .steppers import Stepper
+
+FEW = 48  # so many clusters are followed in rescaled time from the start
+MANY = 512  # more are never: the forces of all pairs are held at once
+WINDOWS = 24
+SAVED = 5
+
+
+def collapse(
+    model: Transformer,
+    state: Tokens,
+    time_unit: float,
+    t1: float,
+    targets: np.ndarray,
+    stepper: Stepper,
+    tolerance: float,
+    delta: float,
+) -> tuple[list[Record], list[Epoch], int]:
+    """Tokens that have met within delta become one, in windows of time, until few are left or t1 is reached.
+
+    Records are made a few times in each window, and at the times `targets`. Returns records, the epochs they belong to
+    (the last ones are where a coarse run starts) and the number of steps.
+    """
+    n = state.n
+    x, weights, labels = np.asarray(state.x), np.asarray(state.weights), np.arange(n)
+    records, epochs, t, steps = [Record(-np.inf, 0, x)], [Epoch(weights, labels)], 0.0, 0
+    window = 4 * time_unit
+    for k in range(10_000):
+        groups = join(x, delta)
+        count = int(groups.max()) + 1
+        if count < len(x) and (count <= FEW or 2 * count <= len(x) or (k >= WINDOWS and count <= MANY)):
+            x, weights, labels = merged(x, weights, labels, groups)
+            epochs.append(Epoch(weights, labels))
+            records.append(Record(records[-1].log_t, len(epochs) - 1, x))
+        if len(x) <= FEW or (k >= WINDOWS and len(x) <= MANY) or t >= t1:
+            break
+        end = min(window, t1 - t)
+        times = np.union1d(t + np.linspace(0, end, SAVED)[1:], targets[(targets > t) & (targets <= t + end)])
+        tokens = Tokens(x, weights / weights.sum())
+        parts = segments(tokens, model)
+        plan = Plan(
+            segments=parts,
+            y0=parts[0].flow.pack(tokens),
+            t1=end,
+            save_at=np.minimum(times - t, end),
+            rtol=0.0,
+            atol=tolerance,
+            dt=None,
+            stepper=stepper,
+            stop=None,
+            max_steps=1_000_000,
+        )
+        outcome = run(plan, False, None, np.inf)
+        steps += outcome.steps
+        for time, theta in zip(times, np.asarray(outcome.saved.theta), strict=True):
+            records.append(Record(float(np.log(time)), len(epochs) - 1, theta))
+        x, t = np.asarray(outcome.y.theta), t + end
+        window *= 1.15
+    return records, epochs, steps
+
+
+def join(x: np.ndarray, delta: float) -> np.ndarray:
+    """Group numbers: connected components of "within delta", kept only where their diameter is within delta too."""
+    cells, cell = np.unique(np.round(x / (delta / 4)), axis=0, return_inverse=True)  # most collapsed tokens share one
+    cell = cell.reshape(-1)
+    reach = delta * (1 + x.shape[1] ** 0.5 / 4)  # no pair within delta is missed for its cells
+    near = cKDTree(cells * (delta / 4)).query_pairs(reach, output_type="ndarray")
+    links = coo_array((np.ones(len(near)), near.T.reshape(2, -1)), shape=(len(cells),) * 2)
+    component = connected_components(links, directed=False)[1][cell]
+    low = np.full((component.max() + 1, x.shape[1]), np.inf)
+    high = -low
+    np.minimum.at(low, component, x)
+    np.maximum.at(high, component, x)
+    wide = np.linalg.norm(high - low, axis=1)[component] > delta
+    single = component.max() + 1 + np.arange(len(x))
+    return np.unique(np.where(wide, single, component), return_inverse=True)[1].reshape(-1)
+
+
+def merged(x: np.ndarray, weights: np.ndarray, labels: np.ndarray, groups: np.ndarray):
+    """Groups as single tokens at their weighted mean direction."""
+    count = groups.max() + 1
+    total = np.bincount(groups, weights, count)
+    mean = np.stack([np.bincount(groups, weights * column, count) for column in x.T], 1)
+    return mean / np.linalg.norm(mean, axis=1, keepdims=True), total, groups[labels]
