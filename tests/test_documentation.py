@@ -30,7 +30,16 @@ def public_callables():
 
 
 def theory_callables():
-    tuples = {"TerminalLaw", "Prediction", "GammaChoice", "LayerCurve", "SoftmaxMoments", "SCALES", "Bounds"}
+    tuples = {
+        "TerminalLaw",
+        "Prediction",
+        "GammaChoice",
+        "LayerCurve",
+        "SoftmaxMoments",
+        "SCALES",
+        "Bounds",
+        "SaddleMerge",
+    }
     packages = {"theory": tkf.theory, "lipschitz": tkf.lipschitz, "studies": tkf.studies}
     return [
         f"{package}.{name}" for package, module in packages.items() for name in module.__all__ if name not in tuples

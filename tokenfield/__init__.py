@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from .observables import effective_rank as effective_rank
     from .observables import energy as energy
     from .observables import energy_settled as energy_settled
+    from .observables import leaders as leaders
     from .observables import mean_cosine as mean_cosine
+    from .observables import metastable_states as metastable_states
     from .observables import normalized_energy as normalized_energy
     from .observables import one_cluster as one_cluster
     from .observables import order_above as order_above
@@ -77,7 +79,7 @@ _HOMES = {
     "solve": "simulate simulate_many layers SolverError",
     "results": "Trajectory Ensemble Event load",
     "observables": "energy normalized_energy order_parameter mean_cosine pairwise_cosines clusters effective_rank "
-    "wasserstein attention_matrix renyi_centres one_cluster at_most_clusters order_above cosine_above "
+    "wasserstein attention_matrix renyi_centres metastable_states leaders one_cluster at_most_clusters order_above cosine_above "
     "energy_settled",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -5,7 +5,10 @@ from .clustering import Clusters as Clusters
 from .clustering import clusters as clusters
 from .interaction import energy as energy
 from .interaction import normalized_energy as normalized_energy
+from .leading import leaders as leaders
 from .matrix import attention_matrix as attention_matrix
+from .metastable import MetastableState as MetastableState
+from .metastable import metastable_states as metastable_states
 from .order import mean_cosine as mean_cosine
 from .order import order_parameter as order_parameter
 from .order import pairwise_cosines as pairwise_cosines

@@ -30,7 +30,10 @@ def is_logarithmic(times: np.ndarray) -> bool:
 def draw_events(traj: Trajectory, ax: Axes, busy: Sequence[float] = ()) -> None:
     """A dashed vertical line at each event, with its name away from the `busy` heights (0 bottom, 1 top)."""
     height = max((0.25, 0.5, 0.75), key=lambda place: min((abs(place - other) for other in busy), default=0))
+    crowded = len(traj.events) > 4
     for event in traj.events:
+        if crowded and event.kind == "merge":
+            continue
         ax.axvline(event.time, color=INK, lw=0.9, ls=(0, (3, 2)), zorder=4, clip_on=False)
         left, right = ax.get_xlim()
         late = event.time > (left + right) / 2

@@ -130,6 +130,7 @@ def _trajectory(
             "detail": {
                 "log_time": merge.log_time + base,
                 "relative_error": error,
+                "tokens": list(merge.tokens),
                 "clusters": [group.tolist() for group in merge.labels] if state.n <= 64 else None,
                 "sizes": [len(group) for group in merge.labels],
                 "masses": list(merge.masses),

@@ -10,6 +10,7 @@ _HOMES = {
     "equiangular": "initial_velocity time_to_cosine terminal_law fit_terminal_law TerminalLaw",
     "modes": "log_multiplier growth_rates first_clusters",
     "pairs": "pair_merge_time pair_merge_time_asymptotic",
+    "saddles": "saddle_to_saddle pair_cosine SaddleMerge",
     "noise": "critical_kappa beta_star transition",
     "long_context": "layer_contraction residual_layer_contraction critical_gamma layer_contraction_limit "
     "causal_contraction",

@@ -1,0 +1,121 @@
+"""The staircase of the energy, and the tree of merges, against the logarithm of time."""
+
+import math
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from ..observables import metastable_states
+from ..observables.interaction import normalized_energy_of
+from ..results import Trajectory
+from .record import sharpness
+from .style import GREY, INK, PALETTE, Sheet, styled, write_title
+
+TEN = math.log(10)
+
+
+@styled
+def staircase(traj: Trajectory, width: float = 5.0, height: float = 3.0) -> Sheet:
+    """Normalized energy against log time, with the plateaus `sum_c mass_c^2` of the metastable states (FORMULAS §9).
+
+    Example:
+        >>> import math, tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=50.0), norm=tkf.PostLN())
+        >>> traj = tkf.simulate(model, tkf.circle_tokens([0.0, 0.5, 2.0]), t1=math.inf)
+        >>> tkf.plotting.staircase(traj).savefig("staircase.pdf")
+    """
+    beta = sharpness(traj)
+    if beta is None:
+        raise ValueError("staircase needs a run of SA or USA on the sphere, which has an energy")
+    weights, x = traj.dataset["weights"].values, traj.dataset["x"].values
+    energy = np.array([float(normalized_energy_of(row, weights, beta)) for row in x])
+    sheet = Sheet(width, height)
+    ax = sheet.add_subplot()
+    shown = np.isfinite(traj.log_times)
+    left, right = _limits(traj)
+    for state in metastable_states(traj):
+        ax.hlines(
+            state.energy, max(state.log_start / TEN, left), min(state.log_end / TEN, right), color=GREY, lw=3, alpha=0.5
+        )
+    ax.plot(traj.log_times[shown] / TEN, energy[shown], color=PALETTE[0], lw=1.4)
+    for event in traj.events:
+        if event.kind == "merge":
+            ax.plot(
+                event.detail["log_time"] / TEN,
+                (event.detail["energy_before"] + event.detail["energy_after"]) / 2,
+                "o",
+                ms=4,
+                color=PALETTE[1],
+            )
+    ax.set(xlabel=r"$\log_{10}\, t$", ylabel="normalized energy", xlim=(left, right), ylim=(0, 1.05))
+    write_title(ax, rf"Staircase, $\beta$ = {beta:g}")
+    ax.spines[["top", "right"]].set_visible(False)
+    return sheet
+
+
+@styled
+def merge_tree(traj: Trajectory, width: float = 5.0, height: float = 3.2) -> Sheet:
+    """Which clusters merge when: a tree with the logarithm of time on its axis, thicker lines for larger clusters.
+
+    Example:
+        >>> import math, tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=50.0), norm=tkf.PostLN())
+        >>> traj = tkf.simulate(model, tkf.circle_tokens([0.0, 0.5, 2.0]), t1=math.inf)
+        >>> tkf.plotting.merge_tree(traj).savefig("tree.pdf")
+    """
+    merges = [event.detail for event in traj.events if event.kind == "merge"]
+    if not merges:
+        raise ValueError("merge_tree needs a run with merges: simulate(..., method='coarsen')")
+    sheet = Sheet(width, height)
+    ax = sheet.add_subplot()
+    left, right = _limits(traj)
+    order, sizes = _leaves(merges)
+    place = {token: float(k) for k, token in enumerate(order)}
+    begun = dict.fromkeys(order, left)
+    n = traj.dataset.sizes["token"]
+    thick = lambda size: 0.8 + 3.2 * math.sqrt(size / n)  # noqa: E731
+    for merge in merges:
+        a, b = sorted(merge["tokens"])  # a merged cluster is named after its first token
+        at = merge["log_time"] / TEN
+        for token in (a, b):
+            ax.hlines(place[token], begun[token], at, color=PALETTE[0], lw=thick(sizes[token]))
+        ax.vlines(at, *sorted((place[a], place[b])), color=PALETTE[0], lw=1.2)
+        place[a] = (place[a] * sizes[a] + place[b] * sizes[b]) / (sizes[a] + sizes[b])
+        sizes[a], begun[a] = sizes[a] + sizes[b], at
+        del place[b], begun[b]
+    for token in place:
+        ax.hlines(place[token], begun[token], right, color=PALETTE[0], lw=thick(sizes[token]))
+    _name_leaves(ax, order, _leaves(merges)[1])
+    ax.set(xlabel=r"$\log_{10}\, t$", xlim=(left, right))
+    write_title(ax, "Merges")
+    ax.spines[["top", "right", "left"]].set_visible(False)
+    return sheet
+
+
+def _limits(traj: Trajectory) -> tuple[float, float]:
+    """The axis: from a little before the first merge to a little after the last record."""
+    merges = [event.detail["log_time"] for event in traj.events if event.kind == "merge"]
+    finite = traj.log_times[np.isfinite(traj.log_times)]
+    first, last = min([*merges, finite[-1]]), finite[-1]
+    room = 0.06 * (last - first) + 0.5
+    return (first - 2 * room) / TEN, (last + room) / TEN
+
+
+def _leaves(merges: list[dict]) -> tuple[list[int], dict[int, int]]:
+    """Tokens that stand for the clusters before the first merge, in an order without crossings, and the clusters' sizes."""
+    groups: dict[int, list[int]] = {}
+    sizes: dict[int, int] = {}
+    for merge in merges:
+        for token, size in zip(merge["tokens"], merge["sizes"], strict=True):
+            groups.setdefault(token, [token])
+            sizes.setdefault(token, size)
+        a, b = sorted(merge["tokens"])
+        groups[a] = groups[a] + groups.pop(b)
+    return [token for group in groups.values() for token in group], sizes
+
+
+def _name_leaves(ax: Axes, order: list[int], sizes: dict[int, int]) -> None:
+    single = all(size == 1 for size in sizes.values())
+    ax.set_yticks(range(len(order)), [f"token {t}" if single else f"{sizes[t]}" for t in order], fontsize=7)
+    ax.set_ylabel("" if single else "clusters, by size", color=INK)
+    ax.tick_params(axis="y", length=0)

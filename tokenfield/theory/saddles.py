@@ -1,0 +1,86 @@
+"""The limit of large beta: from saddle to saddle, the closest pair moves and all others stand still."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..states import Tokens
+from .names import kernel_name
+
+
+class SaddleMerge(NamedTuple):
+    """One step: clusters i and j (of `masses`, at `cosine`) meet at `place`; `tokens` are the first token of each.
+
+    `exponent` is the limit of `log(T)/beta`: `1 - cosine`.
+    """
+
+    tokens: tuple[int, int]
+    cosine: float
+    masses: tuple[float, float]
+    place: np.ndarray
+    exponent: float
+
+
+def saddle_to_saddle(tokens: Tokens, attention: str = "softmax") -> list[SaddleMerge]:
+    """The merges of clusters on the sphere in the limit beta → ∞, exactly (FORMULAS §9).
+
+    In time rescaled by the *current* inner product of the closest pair, `dt = e^{beta(1-rho)} ds`, only that pair moves:
+    along its great circle, token i by a share `m_j^2/(m_i^2+m_j^2)` of the angle under softmax attention and
+    `m_j/(m_i+m_j)` under unnormalized attention. It becomes one cluster of mass `m_i + m_j`, and so on. Which pair is
+    closest when the clock stops at a pair's rescaled infinity does not depend on the others.
+
+    Args:
+        tokens: distinct unit tokens with weights; two pairs at the same largest cosine leave the order open: refused.
+        attention: "softmax" or "unnormalized".
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.theory.saddle_to_saddle(tkf.circle_tokens([0.0, 0.5, 2.0]))
+    """
+    softmax = kernel_name(attention) == "softmax"
+    x, mass, first = np.array(tokens.x), np.array(tokens.weights), np.arange(tokens.n)
+    if not tokens.on_sphere():
+        raise ValueError("tokens must have length 1: normalise them first, e.g. with tokens.normalized()")
+    steps = []
+    while len(x) > 1:
+        cosines = 1 - 0.5 * ((x[:, None] - x[None]) ** 2).sum(-1)
+        pairs = np.argsort(-cosines[np.triu_indices(len(x), 1)])
+        rows, columns = np.triu_indices(len(x), 1)
+        i, j = int(rows[pairs[0]]), int(columns[pairs[0]])
+        cosine = float(cosines[i, j])
+        if len(pairs) > 1 and cosine - cosines[rows[pairs[1]], columns[pairs[1]]] <= 1e-12:
+            raise ValueError("two pairs of tokens are equally close: the limit does not say which of them moves first")
+        if cosine <= -1 + 1e-12:
+            raise ValueError("two antipodal clusters are stationary: they do not merge")
+        share = mass[j] ** 2 / (mass[i] ** 2 + mass[j] ** 2) if softmax else mass[j] / (mass[i] + mass[j])
+        place = _along(x[i], x[j], share)
+        steps.append(
+            SaddleMerge((int(first[i]), int(first[j])), cosine, (float(mass[i]), float(mass[j])), place, 1 - cosine)
+        )
+        x[i], mass[i] = place, mass[i] + mass[j]
+        x, mass, first = np.delete(x, j, 0), np.delete(mass, j), np.delete(first, j)
+    return steps
+
+
+def pair_cosine(s: float, rho0: float, masses: tuple[float, float] = (0.5, 0.5)) -> float:
+    """`rho(s) = tanh(k s + artanh rho0)`, `k = m_j/m_i + m_i/m_j`: the closest pair in rescaled time (FORMULAS §9).
+
+    It never quite meets: the merge is at s = ∞, not at a finite rescaled time.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.theory.pair_cosine(0.5, rho0=0.3)
+    """
+    if not -1 < rho0 < 1:
+        raise ValueError(f"rho0 must lie strictly between -1 and 1, got {rho0!r}")
+    a, b = masses
+    return math.tanh((a / b + b / a) * s + math.atanh(rho0))
+
+
+def _along(x: np.ndarray, y: np.ndarray, share: float) -> np.ndarray:
+    """The point at a share of the way from x to y on their great circle."""
+    angle = 2 * math.asin(min(float(np.linalg.norm(x - y)) / 2, 1.0))
+    if angle == 0:
+        return x
+    return (math.sin((1 - share) * angle) * x + math.sin(share * angle) * y) / math.sin(angle)
