@@ -24,6 +24,11 @@ CLAIMS = (
     "high_dimension_curve",
     "random_weights",
     "long_context",
+    "staircase",
+    "two_clusters",
+    "metastable_times",
+    "pairing",
+    "hardmax_leaders",
     "published_circle",
     "fixed_step_delay",
 )
@@ -34,6 +39,7 @@ PRINTED = {
     "mean_shift": 3,
     "random_weights": 2,
     "long_context": 1,
+    "pairing": 2,
 }
 
 

@@ -1,0 +1,80 @@
+"""The energy climbs a staircase: plateaus at sums of squared cluster sizes, for times up to e^{beta}."""
+
+import math
+
+import numpy as np
+
+import tokenfield as tkf
+
+from ..claim import Claim, Evidence, at_most, close, equal
+
+START = 0.5 * np.array([0, 0.5, 2, 4, 7]) * math.log(2000) / math.sqrt(2000)
+COLOURS = ("#56B4E9", "#0072B2", "#009E73", "#D55E00")
+
+
+def measure(quick: bool) -> Evidence:
+    betas = (500.0, 4000.0) if quick else (500.0, 1000.0, 2000.0, 4000.0)
+    checks, curves = [], {}
+    limit = tkf.theory.saddle_to_saddle(tkf.circle_tokens(START))
+    order = [step.tokens for step in limit]
+    for beta in betas:
+        model = tkf.Transformer(tkf.Softmax(beta), norm=tkf.PostLN())
+        run = tkf.simulate(model, tkf.circle_tokens(START), math.inf, method="coarsen", progress=False)
+        energy = np.array([tkf.normalized_energy(state, beta) for state in run.states])
+        states = tkf.metastable_states(run)
+        deviation = 0.0
+        for state in states[1:-1]:
+            middle = np.argmin(np.abs(run.log_times - (state.log_start + state.log_end) / 2))
+            deviation = max(deviation, abs(energy[middle] - sum((size / 5) ** 2 for size in state.sizes)))
+        checks.append(at_most(f"β = {beta:g}: energy in the middle of a plateau minus Σ(size/n)²", 1e-6, deviation))
+        checks.append(at_most(f"β = {beta:g}: largest decrease of the energy", 1e-9, -min(np.diff(energy).min(), 0.0)))
+        merges = [event.detail for event in run.events if event.kind == "merge"]
+        found = [tuple(sorted(merge["tokens"])) for merge in merges]
+        checks.append(equal(f"β = {beta:g}: order of the merges", order[-len(found) :], found))
+        error = max(merge["relative_error"] for merge in merges)
+        checks.append(at_most(f"β = {beta:g}: estimated relative error of the merge times", 1e-5, error))
+        checks.append(
+            at_most(
+                f"β = {beta:g}: steps, where a fixed step of 0.1 needs e^{run.log_times[-1] + 2.3:.0f}",
+                1000,
+                run.dataset.attrs["steps"],
+            )
+        )
+        curves[beta] = run.log_times, energy
+    exponent = run.log_times[-1] / betas[-1]
+    checks.append(
+        close(f"β = {betas[-1]:g}: log T/β of the last merge, limit 1-ρ", limit[-1].exponent, exponent, rtol=0.05)
+    )
+    return Evidence(tuple(checks), draw(curves), CAPTION)
+
+
+CAPTION = (
+    "Normalized energy of five tokens on the circle against log t/β, for several β: steps sharpen as β grows, plateaus lie at "
+    "Σ(size/n)² (grey)."
+)
+
+
+def draw(curves):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 3.4), layout="constrained")
+    ax = figure.subplots()
+    for level in (5, 7, 11, 13, 25):
+        ax.axhline(level / 25, color="#d9d9d9", lw=0.8)
+    for colour, (beta, (log_t, energy)) in zip(COLOURS, curves.items(), strict=False):
+        ax.plot(log_t / beta, energy, color=colour, label=f"β = {beta:g}", lw=1.2)
+    ax.set(xlabel="log t / β", ylabel="normalized energy", xlim=(-0.01, 0.1), ylim=(0.15, 1.02))
+    ax.legend(frameon=False, loc="upper left")
+    return figure
+
+
+CLAIM = Claim(
+    id="staircase",
+    section="Metastability",
+    title="The energy climbs a staircase",
+    statement="At large β tokens wait in states of several clusters for times of order e^{cβ}. The normalized energy has a "
+    "plateau at Σ(size/n)² in each of them and jumps when two clusters merge; the closest pair merges first.",
+    source="Geshkovski, Koubbi, Polyanskiy, Rigollet 2024 (their five tokens); Rigollet, The mean-field dynamics of "
+    "Transformers, §5.2",
+    measure=measure,
+)
