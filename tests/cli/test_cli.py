@@ -196,6 +196,8 @@ def test_ctrl_c_keeps_a_checkpoint_and_the_same_command_goes_on(tmp_path):
         "9",
         "--n",
         "600",
+        "--method",
+        "tsit5",
         "--t1",
         "3000",
         "--rtol",
@@ -239,3 +241,29 @@ assert not {"jax", "numpy"} & set(sys.modules)
 def test_console_script_is_installed():
     script = Path(sys.executable).with_name("tokenfield")
     assert os.access(script, os.X_OK)
+
+
+def test_waits_beyond_any_double(tmp_path):
+    done = tokenfield(
+        "simulate",
+        "--beta",
+        "3000",
+        "--n",
+        "3",
+        "--d",
+        "2",
+        "--seed",
+        "1",
+        "--t1",
+        "inf",
+        "--out",
+        tmp_path / "run",
+        "--json",
+    )
+    numbers = json.loads(done.stdout)
+    assert numbers["clusters"] == [3]
+    assert numbers["events"][-1]["kind"] == "one_cluster"
+    merge = next(event for event in numbers["events"] if event["kind"] == "merge")
+    assert merge["relative_error"] < 1e-4
+    assert numbers["log_time_unit"] > 0
+    assert (tmp_path / "run" / "report.html").exists()

@@ -1,6 +1,7 @@
 """Observables against naive loops and closed forms."""
 
 import itertools
+import time
 
 import naive
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from cases import KERNELS, gamma, tokens
 
 import tokenfield as tkf
+from tokenfield.observables.clustering import _by_cells, _flood
 
 
 def test_energy_and_order_agree_with_naive_loops():
@@ -153,3 +155,24 @@ def test_wasserstein_of_shifted_clouds_and_angles():
     assert tkf.wasserstein(state, shifted, 2) == pytest.approx(5.0, rel=1e-12)
     a, b = tkf.circle_tokens([0.0, 1.0]), tkf.circle_tokens([0.3, 1.1])
     assert tkf.wasserstein(a, b, 1, metric="geodesic") == pytest.approx(0.2, rel=1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("reach", [0.003, 0.02, 0.1, 0.5])
+def test_components_by_cells_are_those_by_flooding(d, reach):
+    rng = np.random.default_rng(d)
+    points = np.concatenate([rng.standard_normal((300, d)), 0.3 + 1e-3 * rng.standard_normal((200, d))])
+    points[7] = points[3] + np.eye(d)[0] * reach * (1 - 1e-12)
+    fast, slow = (sorted(map(tuple, f)) for f in (_by_cells(points, reach, reach / d**0.5), _flood(points, reach)))
+    assert fast == slow
+
+
+def test_many_tokens_are_clustered_quickly():
+    centres = np.asarray(tkf.uniform_sphere(12, 3, seed=0).x)
+    labels = np.random.default_rng(0).integers(12, size=100_000)
+    x = centres[labels] + 1e-6 * np.random.default_rng(1).standard_normal((100_000, 3))
+    begun = time.monotonic()
+    found = tkf.clusters(tkf.Tokens(x / np.linalg.norm(x, axis=1, keepdims=True)))
+    assert time.monotonic() - begun < 20
+    assert found.count == 12
+    assert sorted(found.sizes) == sorted(np.bincount(labels))

@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import math
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
@@ -66,10 +67,11 @@ class RunConfig(Section):
     t1: float | None = None
     depth: int | None = None
     step: float = 1.0
-    save_at: int | list[float] = 101
+    save_at: int | list[float] | None = None
     rtol: float = 1e-6
     atol: float = 1e-9
-    method: str = "tsit5"
+    method: str | None = None
+    merge_tolerance: float | None = None
     dt: float | None = None
     stop_when: str | None = None
     attention: AttentionConfig = AttentionConfig()
@@ -123,10 +125,15 @@ def to_toml(config: RunConfig) -> str:
     """The config as TOML (numbers, strings, booleans and lists are written alike in JSON and TOML)."""
     data = config.model_dump(exclude_none=True)
     tables = {name: data.pop(name) for name in ("attention", "norm", "mlp", "tokens") if name in data}
-    lines = [f"{key} = {json.dumps(value)}" for key, value in data.items()]
+    lines = [f"{key} = {_value(value)}" for key, value in data.items()]
     for name, table in tables.items():
         heads = table.pop("heads", [])
         lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
         for head in heads:
             lines += ["", f"[[{name}.heads]]", *(f"{key} = {json.dumps(value)}" for key, value in head.items())]
     return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    """A number, text or list in TOML."""
+    return "inf" if value == math.inf else json.dumps(value)

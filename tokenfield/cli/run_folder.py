@@ -59,10 +59,13 @@ def _open(folder: Path, config: RunConfig, overwrite: bool) -> None:
 def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | None) -> Any:
     import tokenfield as tkf
 
+    from ..solve.waiting import helps
+
     if config.t1 is None:
         traj = tkf.layers(model, state, config.depth, config.step)
     else:
-        checkpoint = None if folder is None else folder / CHECKPOINT
+        waits = config.method == "coarsen" or (config.method is None and helps(model, state, config.t1))
+        checkpoint = None if folder is None or waits else folder / CHECKPOINT
         try:
             traj = tkf.simulate(
                 model,
@@ -72,6 +75,7 @@ def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | No
                 rtol=config.rtol,
                 atol=config.atol,
                 method=config.method,
+                merge_tolerance=config.merge_tolerance,
                 dt=config.dt,
                 stop_when=rule,
                 checkpoint=checkpoint,

@@ -31,13 +31,16 @@ def simulate(
     seed: Annotated[int | None, _flag("Seed of the start [0].")] = None,
     rho: Annotated[float | None, _flag("Cosine of equiangular tokens [0].")] = None,
     file: Annotated[Path | None, _flag("Tokens from a .npy, .csv or text file.")] = None,
-    t1: Annotated[float | None, _flag("End time [10].")] = None,
+    t1: Annotated[float | None, _flag("End time [10]; inf with --method coarsen.")] = None,
     depth: Annotated[int | None, _flag("Run this many discrete layers instead of the flow.")] = None,
     step: Annotated[float | None, _flag("Step of a discrete layer [1].")] = None,
     save_at: Annotated[int | None, _flag("How many states to keep [101].")] = None,
     rtol: Annotated[float | None, _flag("Relative tolerance [1e-6].")] = None,
     atol: Annotated[float | None, _flag("Absolute tolerance [1e-9].")] = None,
-    method: Annotated[str | None, _flag("Stepper [tsit5].")] = None,
+    method: Annotated[
+        str | None, _flag("Stepper, or coarsen for long waits [coarsen where a long run allows it, else tsit5].")
+    ] = None,
+    merge_tolerance: Annotated[float | None, _flag("Distance within which coarsen merges tokens [1e-6].")] = None,
     stop_when: Annotated[str | None, _flag("one-cluster, clusters<=K, order>=R or energy-settled.")] = None,
     out: Annotated[Path | None, _flag("Run folder [runs/NAME; with --json, none].")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in the folder.")] = False,
@@ -71,6 +74,7 @@ def simulate(
         "rtol": rtol,
         "atol": atol,
         "method": method,
+        "merge_tolerance": merge_tolerance,
         "stop_when": stop_when,
     }
     resolved = read(config, {key: value for key, value in given.items() if value is not None})

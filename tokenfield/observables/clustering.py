@@ -3,9 +3,14 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components as sparse_components
+from scipy.spatial import cKDTree
 
 from .._check import positive
 from ..states import Tokens
+
+FEW, LOW = 64, 6  # fewer tokens, or more dimensions, are flooded from token to token
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,47 @@ def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters
 
 
 def connected_components(points: np.ndarray, reach: float) -> list[np.ndarray]:
-    """Components of the graph "at most `reach` apart", by flooding; memory O(n)."""
+    """Components of the graph "at most `reach` apart", each in order of its tokens; memory O(n)."""
+    d = points.shape[1]
+    side = reach / np.sqrt(d)
+    if len(points) < FEW or d > LOW or np.abs(points).max() / side > 1e15:
+        return _flood(points, reach)
+    return _by_cells(points, reach, side)
+
+
+def _by_cells(points: np.ndarray, reach: float, side: float) -> list[np.ndarray]:
+    """The same by cells so small that all of a cell's points touch; only pairs of near cells are then compared."""
+    cells, cell = np.unique(np.floor(points / side), axis=0, return_inverse=True)
+    cell = cell.reshape(-1)
+    order = np.argsort(cell, kind="stable")
+    members = np.split(order, np.flatnonzero(np.diff(cell[order])) + 1)
+    first = points[[m[0] for m in members]]
+    near = cKDTree(cells).query_pairs(2 * np.sqrt(points.shape[1]) * (1 + 1e-12), output_type="ndarray")
+    touch = np.linalg.norm(first[near[:, 0]] - first[near[:, 1]], axis=1) <= reach
+    links = [near[touch]]
+    label = _label(len(cells), links)
+    for a, b in near[~touch]:
+        if label[a] != label[b]:
+            small, large = sorted((members[a], members[b]), key=len)
+            nearest = cKDTree(points[large]).query(points[small], distance_upper_bound=reach * (1 + 1e-9))[1]
+            inside = nearest < len(large)
+            apart = points[small[inside]] - points[large[nearest[inside]]]
+            if (np.linalg.norm(apart, axis=1) <= reach).any():
+                links.append(np.array([[a, b]]))
+                label = np.where(label == label[b], label[a], label)
+    component = _label(len(cells), links)[cell]
+    order = np.argsort(component, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(component[order])) + 1)
+
+
+def _label(count: int, links: list[np.ndarray]) -> np.ndarray:
+    """The component of each of `count` nodes under some links."""
+    ends = np.concatenate(links).T.reshape(2, -1)
+    return sparse_components(coo_array((np.ones(ends.shape[1]), ends), shape=(count, count)), directed=False)[1]
+
+
+def _flood(points: np.ndarray, reach: float) -> list[np.ndarray]:
+    """The same in any dimension, from token to token."""
     rest, components = np.arange(len(points)), []
     while len(rest):
         members, frontier, rest = [rest[:1]], rest[:1], rest[1:]
@@ -94,6 +139,8 @@ def connected_components(points: np.ndarray, reach: float) -> list[np.ndarray]:
 
 def within(points: np.ndarray, reach: float) -> bool:
     """True when the diameter of the points is at most `reach`."""
+    if np.linalg.norm(np.ptp(points, axis=0)) <= reach:
+        return True
     radius = _distances(points, points[0]).max()
     if radius <= reach / 2:
         return True

@@ -61,7 +61,7 @@ def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
         "state_time": float(frames.times[-1]),
         "time_unit": traj.time_unit,
         "log_time_unit": traj.log_time_unit + 0.0,  # no minus zero
-        "events": [{"kind": event.kind, "time": float(event.time)} for event in traj.events],
+        "events": [{"kind": event.kind, "time": float(event.time), **event.detail} for event in traj.events],
         "steps": int(traj.dataset.attrs["steps"]),
         "rejected_steps": int(traj.dataset.attrs["rejected_steps"]),
     }

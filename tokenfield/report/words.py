@@ -102,7 +102,10 @@ def provenance_rows(traj: Trajectory) -> list[tuple[str, object]]:
         ("JAX, Diffrax", [attributes.get("jax_version"), attributes.get("diffrax_version")]),
         ("threads", attributes.get("threads")),
         ("seed", "none recorded" if seed is None else int(seed)),
-        ("tolerances (relative, absolute)", [config["rtol"], config["atol"]] if "rtol" in config else "none: layers"),
+        (
+            "tolerances (relative, absolute)",
+            [config["rtol"], config.get("atol", 0.0)] if "rtol" in config else "none: layers",
+        ),
         ("method", config.get("method", "layers")),
         ("sha256 of the numbers", checksum(traj.dataset)),
     ]
