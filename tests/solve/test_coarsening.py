@@ -145,7 +145,9 @@ def test_balanced_starts_are_found_and_can_be_left():
 
 
 def test_stops_at_the_number_of_clusters_asked_for():
-    run = tkf.simulate(sphere_model(500.0), tkf.circle_tokens(STAIRCASE), math.inf, stop_when=tkf.at_most_clusters(2))
+    run = tkf.simulate(
+        sphere_model(500.0), tkf.circle_tokens(STAIRCASE), math.inf, stop_when=tkf.at_most_clusters(2), method="coarsen"
+    )
     assert run.events[-1].kind == "at_most_2_clusters"
     assert tkf.clusters(run.final, tol=1e-9).count == 2
 
@@ -177,6 +179,17 @@ def test_saved_and_loaded(tmp_path):
 def test_what_coarsening_refuses(model, options, words):
     with pytest.raises(ValueError, match=words):
         tkf.simulate(model, pair(0.3), math.inf, method="coarsen", **options)
+
+
+def test_long_runs_are_coarsened_without_being_asked():
+    model, state = sphere_model(4.0), pair(0.3)
+    run = tkf.simulate(model, state, 2000.0)
+    assert run.config["method"] == "coarsen"
+    assert np.allclose(run.times, np.linspace(0, 2000, 101))
+    assert tkf.simulate(model, state, 20.0).config["method"] == "tsit5"
+    assert tkf.simulate(model, state, 2000.0, stop_when=tkf.one_cluster()).config["method"] == "tsit5"
+    plain = tkf.simulate(model, state, 2000.0, method="tsit5", rtol=1e-10, atol=1e-12)
+    assert np.abs(plain.dataset["x"].values - run.dataset["x"].values).max() < 1e-6
 
 
 def test_other_methods_refuse_its_options():

@@ -64,7 +64,9 @@ def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | No
     if config.t1 is None:
         traj = tkf.layers(model, state, config.depth, config.step)
     else:
-        waits = config.method == "coarsen" or (config.method is None and helps(model, state, config.t1))
+        waits = config.method == "coarsen" or (
+            config.method is None and rule is None and helps(model, state, config.t1)
+        )
         checkpoint = None if folder is None or waits else folder / CHECKPOINT
         try:
             traj = tkf.simulate(

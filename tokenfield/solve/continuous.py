@@ -24,6 +24,7 @@ from . import loop
 from .run import Outcome, Plan, SolverError, run
 from .steppers import stepper
 from .stop import AbstractStopRule, as_rule
+from .waiting import helps, simulate_waiting
 
 BLOW_UP_RTOL = 1e-10  # blow-up times are located at this tolerance or a tighter one
 
@@ -52,7 +53,8 @@ def simulate(
         model: the Transformer.
         state: the measure, e.g. `Tokens`.
         t1: end time, in plain units (for `Unnormalized` with beta > 30 in the units that its docstring says).
-        save_at: how many evenly spaced states to keep (101 by default, both ends included), or their times.
+        save_at: how many evenly spaced states to keep (101 by default, both ends included), or their times. A run with
+            method "coarsen" or an infinite t1 keeps its own steps by default.
         rtol, atol: allowed error of a step, for each token in the Euclidean length: `atol + rtol |x_i|`. On the
             sphere, where `|x_i| = 1`, that is simply `atol + rtol`.
         seed: for random models; refused where nothing is random.
@@ -60,7 +62,7 @@ def simulate(
             which it first holds is found to rounding, and is the last state and an event.
         method: "tsit5", "dopri5", "dopri8", "bosh3", "heun", or "euler" with a fixed step; or "coarsen", which merges
             collapsed clusters and follows the others through exponentially long waits (SA and USA with Post-LN). By
-            default "coarsen" for long runs that it can do, "tsit5" for all others.
+            default "coarsen" for long runs that it can do and that no rule stops, "tsit5" for all others.
         dt: a fixed step in place of error control.
         progress: show a progress bar; by default on a terminal only.
         checkpoint: a file to keep the run in. A run that was killed goes on from there to the same bits.
@@ -80,9 +82,11 @@ def simulate(
     """
     if seed is not None:
         raise ValueError(f"seed = {seed!r} was given, but nothing in this model is random")
-    if method == "coarsen" or (
-        method is None and merge_tolerance is None and _coarsens(model, state, t1, stop_when, dt, checkpoint)
-    ):
+    plain = stop_when is None and dt is None and checkpoint is None and merge_tolerance is None
+    if method is None and plain and helps(model, state, t1):
+        method = "coarsen"
+        save_at = 101 if save_at is None and math.isfinite(t1) else save_at
+    if method == "coarsen":
         return _coarsen(model, state, t1, save_at, rtol, stop_when, progress, dt, checkpoint, merge_tolerance)
     if merge_tolerance is not None:
         raise ValueError(f"merge_tolerance = {merge_tolerance!r} belongs to method 'coarsen', got method {method!r}")
@@ -122,14 +126,6 @@ def simulate(
     return _trajectory(outcome, lift, rule, config)
 
 
-def _coarsens(model: Transformer, state: Any, t1: float, stop_when: Any, dt: Any, checkpoint: Any) -> bool:
-    """True when coarsening helps and nothing was asked for that it does not do."""
-    from .waiting import helps
-
-    plain = dt is None and checkpoint is None and (stop_when is None or hasattr(stop_when, "k"))
-    return plain and isinstance(t1, (int, float)) and t1 > 0 and helps(model, state, t1)
-
-
 def _coarsen(
     model: Transformer,
     state: Any,
@@ -142,8 +138,6 @@ def _coarsen(
     checkpoint: Any,
     merge_tolerance: float | None,
 ) -> Trajectory:
-    from .waiting import simulate_waiting
-
     if dt is not None or checkpoint is not None:
         raise ValueError("method 'coarsen' takes no dt and no checkpoint: its runs take seconds")
     if stop_when is not None and not hasattr(stop_when, "k"):

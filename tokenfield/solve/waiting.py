@@ -29,7 +29,7 @@ LONG = 500.0  # in units of the time in which a cluster contracts: longer runs a
 
 def helps(model: Transformer, state: Any, t1: float) -> bool:
     """True when a run is long enough that clusters, once collapsed, are better followed than their tokens."""
-    if not isinstance(state, Tokens) or coarse_obstacle(model) is not None:
+    if not isinstance(t1, (int, float)) or not isinstance(state, Tokens) or coarse_obstacle(model) is not None:
         return False
     return t1 > LONG * math.exp(float(coarse_parameters(model)[1]))
 
@@ -111,8 +111,14 @@ def _trajectory(
     offset = len(first) - 1
     records = [*early, *(r._replace(epoch=r.epoch + offset) for r in history.records[1 if early else 0 :])]
     epochs = [*first, *history.epochs[1:]]
-    if math.isfinite(t1) and records[-1].log_t < math.log(t1) and history.ended != "time" and stop is None:
-        records.append(records[-1]._replace(log_t=math.log(t1)))  # nothing moves any more
+    if history.ended != "time" and stop is None:  # nothing moves any more
+        last = records[-1]
+        later = (
+            [] if save_at is None else [float(value) for value in np.log(save_at[save_at > 0]) if value > last.log_t]
+        )
+        if math.isfinite(t1) and max([last.log_t, *later]) < math.log(t1):
+            later.append(math.log(t1))
+        records += [last._replace(log_t=value) for value in later]
     chosen = _choose(records, save_at)
     labels = np.stack([epochs[r.epoch].labels for r in chosen])
     x = np.stack([r.x[label] for r, label in zip(chosen, labels, strict=True)])
