@@ -40,7 +40,7 @@ def theory_callables():
         "Bounds",
         "SaddleMerge",
     }
-    packages = {"theory": tkf.theory, "lipschitz": tkf.lipschitz, "studies": tkf.studies}
+    packages = {"theory": tkf.theory, "lipschitz": tkf.lipschitz, "studies": tkf.studies, "clustering": tkf.clustering}
     return [
         f"{package}.{name}" for package, module in packages.items() for name in module.__all__ if name not in tuples
     ]

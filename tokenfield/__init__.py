@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .observables import effective_rank as effective_rank
     from .observables import energy as energy
     from .observables import energy_settled as energy_settled
+    from .observables import kde_modes as kde_modes
     from .observables import leaders as leaders
     from .observables import mean_cosine as mean_cosine
     from .observables import metastable_states as metastable_states
@@ -79,11 +80,11 @@ _HOMES = {
     "solve": "simulate simulate_many layers SolverError",
     "results": "Trajectory Ensemble Event load",
     "observables": "energy normalized_energy order_parameter mean_cosine pairwise_cosines clusters effective_rank "
-    "wasserstein attention_matrix renyi_centres metastable_states leaders one_cluster at_most_clusters order_above cosine_above "
-    "energy_settled",
+    "wasserstein attention_matrix renyi_centres metastable_states leaders kde_modes one_cluster at_most_clusters "
+    "order_above cosine_above energy_settled",
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
-_PACKAGES = ("theory", "lipschitz", "studies", "plotting", "report", "atlas")
+_PACKAGES = ("theory", "lipschitz", "studies", "clustering", "plotting", "report", "atlas")
 
 __all__ = sorted(_HOME)
 

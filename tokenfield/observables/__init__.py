@@ -5,6 +5,7 @@ from .clustering import Clusters as Clusters
 from .clustering import clusters as clusters
 from .interaction import energy as energy
 from .interaction import normalized_energy as normalized_energy
+from .kernel_density import kde_modes as kde_modes
 from .leading import leaders as leaders
 from .matrix import attention_matrix as attention_matrix
 from .metastable import MetastableState as MetastableState

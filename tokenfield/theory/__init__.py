@@ -9,6 +9,7 @@ _HOMES = {
     "gaussian_stationarity",
     "equiangular": "initial_velocity time_to_cosine terminal_law fit_terminal_law TerminalLaw",
     "modes": "log_multiplier growth_rates first_clusters",
+    "mode_counts": "kde_modes_circle kde_modes_line kde_modes_line_limit",
     "pairs": "pair_merge_time pair_merge_time_asymptotic",
     "saddles": "saddle_to_saddle pair_cosine SaddleMerge",
     "noise": "critical_kappa beta_star transition",

@@ -1,0 +1,48 @@
+"""Points that have met: groups of bounded diameter."""
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+
+def group(points: np.ndarray, reach: float) -> np.ndarray:
+    """Group numbers (n,) of the points (n, d): connected components of "at most `reach` apart", in the order of their first points.
+
+    A component wider than `reach` has not met. It is cut into groups that are not wider: the points within `reach/2`
+    of its first point, then of the first of the rest, and so on.
+    """
+    cells, cell = np.unique(np.round(points / (reach / 8)), axis=0, return_inverse=True)  # most that have met share one
+    cell, centres = cell.reshape(-1), cells * (reach / 8)
+    near = cKDTree(centres).query_pairs(reach, output_type="ndarray")
+    links = coo_array((np.ones(len(near)), near.T.reshape(2, -1)), shape=(len(cells),) * 2)
+    component = connected_components(links, directed=False)[1][cell]
+    total = int(component.max()) + 1
+    low = np.full((total, points.shape[1]), np.inf)
+    high = -low
+    np.minimum.at(low, component, points)
+    np.maximum.at(high, component, points)
+    for wide in np.flatnonzero(np.linalg.norm(high - low, axis=1) > reach):  # the box holds the component
+        rest = np.flatnonzero(component == wide)
+        if _radius(points[rest]) <= reach / 2:
+            continue
+        while len(rest):
+            close = np.linalg.norm(points[rest] - points[rest[0]], axis=1) <= reach / 2
+            component[rest[close]], total, rest = total, total + 1, rest[~close]
+    _, first, groups = np.unique(component, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[groups.reshape(-1)]
+
+
+def means(points: np.ndarray, weights: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted mean (k, d) and total weight (k,) of each group; the plain mean where the weight is 0."""
+    k = int(groups.max()) + 1
+    total = np.bincount(groups, weights, k)
+    used = np.where(total[groups] > 0, weights, 1.0)
+    share = used / np.bincount(groups, used, k)[groups]
+    mean = np.stack([np.bincount(groups, share * column, k) for column in points.T], axis=1)
+    return mean, total
+
+
+def _radius(points: np.ndarray) -> float:
+    """The largest distance from the middle of the box around the points: half the diameter at least."""
+    return float(np.linalg.norm(points - (points.min(axis=0) + points.max(axis=0)) / 2, axis=1).max())

@@ -1,0 +1,199 @@
+"""Mean shift: clusters are the basins of the maxima of a kernel density."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from .._check import as_float, count, positive
+from .grouping import group, means
+from .shift import Kernel, blur, climb, step_of
+
+PARAMETERS = ("beta", "bandwidth", "blurring", "geometry", "step", "tol", "max_iter", "merge_tolerance")
+
+
+class MeanShift:
+    """Mean shift with a Gaussian kernel, as an estimator in the manner of scikit-learn (FORMULAS §2).
+
+    A point moves to the mean of the data around it, `x <- sum_j w_j k(x,y_j) y_j / sum_j w_j k(x,y_j)`,
+    `k = e^{-beta|x-y|^2/2}`: a step of length 1/beta of `x' = ∇ log(K * mu)(x)`. With mu the data at rest (classical)
+    it climbs to a maximum of their kernel density. If the data move themselves (*blurring*), it is attention without
+    a residual: on the sphere, where the mean is normalised, beta times the SA flow.
+
+    Args:
+        beta: precision of the kernel; on the sphere the kernel is `e^{beta<x,y>}`.
+        bandwidth: h, instead of `beta = 1/h^2`. Without either, the normal reference rule for the gradient of a
+            density, `h = s (4/((k+4) n))^{1/(k+6)}`, s^2 the mean variance in the k dimensions (d, or d-1 on the
+            sphere) and n the effective number of points: good for a few dimensions, too small for tens of them.
+        blurring: the data move too.
+        geometry: "euclidean", or "sphere" for points of length 1.
+        step: the share of a shift that is taken, in (0, 1]. On the sphere, blurring with `step = h/(1+h)` is a
+            Post-LN layer of step h: one half is a Transformer layer.
+        tol: a point is at rest when its step is shorter than this, in bandwidths; 1e-7 by default, and 1e-2 when
+            blurring, where clusters d apart never rest but approach like `e^{-beta d^2/2}`.
+        max_iter: the largest number of shifts; a RuntimeWarning says when it did not suffice.
+        merge_tolerance: the largest diameter of the ends of one cluster, in bandwidths.
+
+    Attributes:
+        labels_: (n,) cluster of each point, 0 the heaviest.
+        cluster_centers_: (k, d) the maxima, or where the points met.
+        n_iter_: number of shifts.
+        beta_: the precision used.
+
+    Example:
+        >>> import numpy as np
+        >>> from tokenfield.clustering import MeanShift
+        >>> X = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([[0, 0], [9, 0], [0, 9]], 20, axis=0)
+        >>> MeanShift(bandwidth=1.5).fit(X).cluster_centers_
+    """
+
+    def __init__(
+        self,
+        beta: float | None = None,
+        bandwidth: float | None = None,
+        blurring: bool = False,
+        geometry: str = "euclidean",
+        step: float = 1.0,
+        tol: float | None = None,
+        max_iter: int = 3000,
+        merge_tolerance: float = 1e-2,
+    ):
+        self.beta = beta
+        self.bandwidth = bandwidth
+        self.blurring = blurring
+        self.geometry = geometry
+        self.step = step
+        self.tol = tol
+        self.max_iter = max_iter
+        self.merge_tolerance = merge_tolerance
+
+    def fit(self, X, y: None = None, sample_weight=None) -> "MeanShift":
+        """Find the clusters of the points X (n, d), with weights (n,) >= 0 if given; y is ignored."""
+        points = self._points("X", X)
+        weights = _weights(sample_weight, len(points))
+        self.beta_, self.n_features_in_ = self._precision(points, weights), points.shape[1]
+        kernel, tol, max_iter, merge = self._settings()
+        sphere = self.geometry == "sphere"
+        self._shift = np.zeros(points.shape[1]) if sphere else weights @ points
+        points = points - self._shift
+        if self.blurring:
+            self._history, self.n_iter_, rests = blur(points, weights, kernel, tol, max_iter)
+            ends, moving = self._traced(points, kernel), 0 if rests else len(points)
+        else:
+            self._history = [(points, weights)]
+            ends, self.n_iter_, moving = climb(points, points, weights, kernel, tol, max_iter)
+        _warn(moving, max_iter)
+        groups = group(ends, merge * kernel.bandwidth)
+        centres, masses = means(ends, weights, groups)
+        order = np.argsort(-np.round(masses, 12), kind="stable")
+        self._centres = centres[order] / (np.linalg.norm(centres[order], axis=1, keepdims=True) if sphere else 1)
+        self.cluster_centers_, self.labels_ = self._centres + self._shift, np.argsort(order)[groups]
+        return self
+
+    def fit_predict(self, X, y: None = None, sample_weight=None) -> np.ndarray:
+        """`fit`, then `labels_`."""
+        return self.fit(X, sample_weight=sample_weight).labels_
+
+    def predict(self, X) -> np.ndarray:
+        """The cluster (m,) to which each of the new points X (m, d) moves, as a point without weight."""
+        if not hasattr(self, "labels_"):
+            raise ValueError("predict needs a fitted MeanShift: call fit(X) first")
+        points = self._points("X", X)
+        if points.shape[1] != self.n_features_in_:
+            raise ValueError(f"X must have {self.n_features_in_} columns, as in fit, got {points.shape[1]}")
+        kernel, tol, max_iter, _ = self._settings()
+        points = points - self._shift
+        if self.blurring:
+            ends = self._traced(points, kernel)
+        else:
+            ends, _, moving = climb(points, *self._history[0], kernel, tol, max_iter)
+            _warn(moving, max_iter)
+        return np.array([np.argmin(((self._centres - end) ** 2).sum(axis=1)) for end in ends], int)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor."""
+        return {name: getattr(self, name) for name in PARAMETERS}
+
+    def set_params(self, **params: Any) -> "MeanShift":
+        """Change arguments of the constructor."""
+        for name, value in params.items():
+            if name not in PARAMETERS:
+                raise ValueError(f"set_params: {name!r} is not a parameter, use one of {', '.join(PARAMETERS)}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        return f"MeanShift({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
+
+    def _points(self, name: str, X) -> np.ndarray:
+        if self.geometry not in ("euclidean", "sphere"):
+            raise ValueError(f'geometry must be "euclidean" or "sphere", got {self.geometry!r}')
+        points = np.asarray(as_float(name, X, 2), float)
+        if 0 in points.shape:
+            raise ValueError(
+                f"{name} must hold at least one point of at least one coordinate, got shape {points.shape}"
+            )
+        if self.geometry == "euclidean":
+            return points
+        lengths = np.linalg.norm(points, axis=1)
+        worst = lengths[np.argmax(np.abs(lengths - 1))]
+        if abs(worst - 1) > 1e-6 or points.shape[1] < 2:
+            raise ValueError(
+                f'{name} must have rows of length 1 in R^d, d >= 2, with geometry="sphere", got a row of length '
+                f"{worst:.6g} in R^{points.shape[1]}"
+            )
+        return points / lengths[:, None]
+
+    def _precision(self, points: np.ndarray, weights: np.ndarray) -> float:
+        if self.beta is not None and self.bandwidth is not None:
+            raise ValueError(
+                f"give beta or bandwidth (beta = 1/bandwidth^2), not both: got {self.beta!r} and {self.bandwidth!r}"
+            )
+        if self.beta is not None:
+            return positive("beta", self.beta)
+        h = (
+            _reference(points, weights, self.geometry)
+            if self.bandwidth is None
+            else positive("bandwidth", self.bandwidth)
+        )
+        return h**-2
+
+    def _settings(self) -> tuple[Kernel, float, int, float]:
+        step = positive("step", self.step)
+        if step > 1:
+            raise ValueError(f"step must lie in (0, 1], got {self.step!r}")
+        tol = positive("tol", self.tol if self.tol is not None else 1e-2 if self.blurring else 1e-7)
+        merge = positive("merge_tolerance", self.merge_tolerance)
+        return Kernel(self.beta_, self.geometry == "sphere", step), tol, count("max_iter", self.max_iter), merge
+
+    def _traced(self, points: np.ndarray, kernel: Kernel) -> np.ndarray:
+        """Where points without weight are carried by the data as those blur."""
+        for keys, weights in self._history[:-1]:
+            points = step_of(points, keys, weights, kernel)
+        return points
+
+
+def _weights(weights, n: int) -> np.ndarray:
+    if weights is None:
+        return np.full(n, 1 / n)
+    weights = np.asarray(as_float("sample_weight", weights, 1), float)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight must have one entry for each of the {n} points, got {weights.shape}")
+    if weights.min() < 0 or weights.sum() == 0:
+        raise ValueError(f"sample_weight must be >= 0 and not all 0, got a least entry of {weights.min()!r}")
+    return weights / weights.sum()
+
+
+def _reference(points: np.ndarray, weights: np.ndarray, geometry: str) -> float:
+    """The bandwidth by the normal reference rule for the gradient (Chacón, Duong and Wand 2011); 1 for equal points."""
+    k = points.shape[1] - (geometry == "sphere")
+    variance = weights @ ((points - weights @ points) ** 2).sum(axis=1) / k
+    n = 1 / (weights @ weights)
+    return float(np.sqrt(variance) * (4 / ((k + 4) * n)) ** (1 / (k + 6))) if variance > 0 else 1.0
+
+
+def _warn(moving: int, max_iter: int) -> None:
+    if moving:
+        warnings.warn(
+            f"mean shift: {moving} points still move after max_iter = {max_iter} shifts", RuntimeWarning, stacklevel=3
+        )

@@ -1,0 +1,156 @@
+"""The mean shift map and its iteration: many points, blocked sums, memory O(n * block)."""
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..attention.exponential import exp2
+from ..attention.sums import map_rows
+from .grouping import group, means
+
+LOG2E = math.log2(math.e)
+MET = 1e-5  # data closer than so many bandwidths go on as one when they blur,
+SAME_WAY = 1e-3  # and points on their way up when they come so close
+SMALL_STEP = 0.05  # in bandwidths: below it steps are extrapolated,
+LONGEST_JUMP = 0.2  # and never by more than this, so that a point stays in its basin
+
+
+class Kernel(NamedTuple):
+    """A Gaussian kernel of precision beta on R^d, or `e^{beta<x,y>}` on the sphere; `step` is the share of a shift."""
+
+    beta: float
+    sphere: bool
+    step: float
+
+    @property
+    def bandwidth(self) -> float:
+        return self.beta**-0.5
+
+
+def shift(
+    x: Float[Array, "m d"],
+    keys: Float[Array, "n d"],
+    w: Float[Array, " n"],
+    beta: Float[Array, ""],
+    step: Float[Array, ""],
+    sphere: bool,
+) -> tuple[Float[Array, "m d"], Float[Array, " m"]]:
+    """`x + step (m(x) - x)`, `m(x) = sum_j w_j k(x,y_j) y_j / sum_j w_j k(x,y_j)`, and `log sum_j w_j k(x,y_j)`.
+
+    On the sphere the result is normalised, and a point whose mean is 0 stays. `|x-y|^2 = |x|^2 - 2<x,y> + |y|^2`, of
+    which the first term is common to a row: keys should be centred, to lose no digits.
+    """
+    c = beta * LOG2E
+    bias = jnp.where(w > 0, 0.0 if sphere else -c / 2 * (keys * keys).sum(-1), -jnp.inf)
+    values = jnp.concatenate([keys, jnp.ones_like(w)[:, None]], axis=1) * w[:, None]
+
+    def rows(x):
+        s = jnp.einsum("ik,jk->ij", c * x, keys) + bias
+        top = s.max(-1, keepdims=True)
+        sums = exp2(s - top) @ values
+        return jnp.concatenate([sums[:, :-1] / sums[:, -1:], top + jnp.log2(sums[:, -1:])], axis=1)
+
+    out = map_rows(rows, len(x), len(keys), x)
+    moved = x + step * (out[:, :-1] - x)
+    squares = (x * x).sum(-1)
+    if not sphere:
+        return moved, out[:, -1] / LOG2E - beta / 2 * squares
+    length = jnp.linalg.norm(moved, axis=-1, keepdims=True)
+    return jnp.where(length > 1e-12, moved / jnp.maximum(length, 1e-12), x), out[:, -1] / LOG2E
+
+
+_shift = jax.jit(shift, static_argnums=5)
+
+
+@partial(jax.jit, static_argnums=5)
+def _climb(x, keys, w, beta, step, sphere):
+    """Two shifts, an extrapolation of them where they are small (SQUAREM), and one more shift; the last step's length.
+
+    The extrapolated point is kept only where the density is not lower there.
+    """
+    move = lambda x: shift(x, keys, w, beta, step, sphere)  # noqa: E731
+    x1, _ = move(x)
+    x2, before = move(x1)
+    r, bend = x1 - x, x2 - 2 * x1 + x
+    norm = lambda a: jnp.linalg.norm(a, axis=-1, keepdims=True)  # noqa: E731
+    a = jnp.maximum(norm(r) / jnp.maximum(norm(bend), 1e-300), 1.0)
+    jump = x + 2 * a * r + a * a * bend - x2
+    h = beta**-0.5
+    jump = jump * jnp.minimum(1, LONGEST_JUMP * h / jnp.maximum(norm(jump), 1e-300))
+    guess = x2 + jnp.where(norm(x2 - x1) < SMALL_STEP * h, jump, 0)
+    if sphere:
+        guess = guess / norm(guess)
+    x3, after = move(guess)
+    better = (after >= before)[:, None]
+    length = jnp.where(better, norm(x3 - guess), norm(x2 - x1))[:, 0]
+    return jnp.where(better, x3, x2), length
+
+
+def climb(x, keys, w, kernel: Kernel, tol: float, max_iter: int) -> tuple[np.ndarray, int, int]:
+    """Each x (m, d) climbs the density of the keys until its step is below `tol` bandwidths.
+
+    Points that have met go on as one, and those that have arrived rest. Returns the ends (m, d), the number of
+    shifts and how many points had not arrived by then.
+    """
+    keys, w = jnp.asarray(keys), jnp.asarray(w)
+    ends, place = np.array(x), np.arange(len(x))  # place: the row of `ends` where a point is followed
+    active, shifts, h = np.arange(len(x)), 0, kernel.bandwidth
+    while len(active) and shifts < max_iter:
+        moved, length = _climb(_padded(ends[active]), keys, w, kernel.beta, kernel.step, kernel.sphere)
+        ends[active], length = moved[: len(active)], np.asarray(length)[: len(active)]
+        shifts += 3
+        groups = group(ends[active], SAME_WAY * h)
+        if groups.max() + 1 < len(active):
+            first = active[np.unique(groups, return_index=True)[1]]
+            onto = np.arange(len(ends))
+            onto[active] = first[groups]
+            place = onto[place]
+            arrived = active[length < tol * h]
+            active = np.setdiff1d(first, arrived)
+        else:
+            active = active[length >= tol * h]
+    return ends[place], shifts, int(np.isin(place, active).sum())
+
+
+def blur(x, w, kernel: Kernel, tol: float, max_iter: int) -> tuple[list[tuple[np.ndarray, np.ndarray]], int, bool]:
+    """Every point moves to its mean over all points, which move too, until no step exceeds `tol` bandwidths.
+
+    Points that have met are one from then on. Returns the measures (points, weights) of all steps, the number of
+    shifts and whether the points came to rest.
+    """
+    x, w, history, h = np.array(x), np.array(w), [], kernel.bandwidth
+    for shifts in range(1, max_iter + 1):
+        history.append((x, w))
+        moved = step_of(x, x, w, kernel)
+        longest = float(np.linalg.norm(moved - x, axis=1).max())
+        x = moved
+        groups = group(x, MET * h)
+        if groups.max() + 1 < len(x):
+            x, w = means(x, w, groups)
+            if kernel.sphere:
+                x /= np.linalg.norm(x, axis=1, keepdims=True)
+        if longest < tol * h:
+            return [*history, (x, w)], shifts, True
+    return [*history, (x, w)], max_iter, False
+
+
+def step_of(x, keys, w, kernel: Kernel) -> np.ndarray:
+    """One shift of the points x over the measure (keys, w)."""
+    room = _room(len(keys)) - len(keys)
+    keys, w = jnp.pad(jnp.asarray(keys), ((0, room), (0, 0))), jnp.pad(jnp.asarray(w), (0, room))
+    return np.array(_shift(_padded(x), keys, w, kernel.beta, kernel.step, kernel.sphere)[0][: len(x)])
+
+
+def _room(n: int) -> int:
+    """n rounded up to one of a few sizes, so that little is compiled."""
+    power = 1 << max(n - 1, 15).bit_length()
+    return 3 * power // 4 if n <= 3 * power // 4 else power
+
+
+def _padded(x: np.ndarray) -> Array:
+    return jnp.pad(jnp.asarray(x), ((0, _room(len(x)) - len(x)), (0, 0)), mode="edge")

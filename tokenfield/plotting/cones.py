@@ -1,0 +1,200 @@
+"""Covariances of the plane as points of a cone: how they move, kernel by kernel."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from numpy.typing import ArrayLike
+
+from ..results import Ensemble, Trajectory
+from .cone_cases import CASES, KERNELS, TARGETS, cone_starts, outcomes, run_case
+from .style import GREY, INK, PALETTE, WIDTH, Sheet, styled
+
+Runs = Ensemble | Iterable[Trajectory] | Iterable[np.ndarray]
+COLOURS = {"settles": PALETTE[0], "blows up": PALETTE[1], "grows": PALETTE[2]}
+VIEW = 14, -62  # degrees: elevation, azimuth
+
+
+def cone_coordinates(cov: ArrayLike) -> np.ndarray:
+    """`((a, c), (c, b)) -> (x, y, z) = (a - b, 2c, a + b)`: the cone of covariances for d = 2 (FORMULAS §5).
+
+    z is the trace and `z^2 - x^2 - y^2` four times the determinant, so covariances fill `x^2 + y^2 <= z^2`, and those
+    of rank one are its surface.
+
+    Args:
+        cov: (..., 2, 2) covariances.
+
+    Returns:
+        (..., 3) points.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.plotting.cone_coordinates([[0.7, 0.1], [0.1, 0.3]])
+    """
+    cov = np.asarray(cov, float)
+    if cov.shape[-2:] != (2, 2):
+        raise ValueError(f"cov must have shape (..., 2, 2), got {cov.shape}")
+    a, b, c = cov[..., 0, 0], cov[..., 1, 1], (cov[..., 0, 1] + cov[..., 1, 0]) / 2
+    return np.stack([a - b, 2 * c, a + b], axis=-1)
+
+
+def covariance_paths(runs: Runs) -> list[np.ndarray]:
+    """(times, 2, 2) covariances of each run, up to its end."""
+    if isinstance(runs, Ensemble):
+        data = runs.dataset
+        if "cov" not in data:
+            raise TypeError(f"runs must be runs of a Gaussian, got runs of {data.attrs.get('state')}")
+        early = data["time"].values[None, :] < data["end_time"].values[:, None]
+        every = zip(data["cov"].values, data["end_cov"].values, early, strict=True)
+        return [np.concatenate([cov[keep], end[None]]) for cov, end, keep in every]
+    paths = [run.dataset["cov"].values if isinstance(run, Trajectory) else np.asarray(run) for run in runs]
+    return [path[np.isfinite(path).all(axis=(1, 2))] for path in paths]
+
+
+@styled
+def cone_plot(
+    runs: Runs,
+    ax: Axes | None = None,
+    *,
+    normalised: bool = False,
+    colours: Sequence[Any] | None = None,
+    view: tuple[float, float] = VIEW,
+    labels: bool = True,
+) -> Axes:
+    """Paths of covariances in the cone of symmetric positive 2 x 2 matrices, drawn at `cone_coordinates`.
+
+    Circles are starts, dots are ends. The dashed circle is where the slice of trace 1 meets the surface.
+
+    Args:
+        runs: runs of `Gaussian(mean, cov)` in the plane: an `Ensemble`, trajectories, or arrays (times, 2, 2).
+        ax: axes to draw into (3-d; plain ones if normalised); a new figure by default.
+        normalised: draw `Sigma/tr Sigma`, which stays in the slice of trace 1: a disc, whose rim has rank one. For
+            runs that blow up.
+        colours: one for each run; by default runs that blow up differ from the others.
+        view: elevation and azimuth of the camera, in degrees.
+        labels: name the axes.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(A=[[-1.0, 0.0], [0.0, 0.0]]))
+        >>> starts = [tkf.Gaussian(None, [[0.5, c], [c, 0.5]]) for c in (-0.4, 0.0, 0.4)]
+        >>> tkf.plotting.cone_plot(tkf.simulate_many(model, starts, t1=100.0)).figure.savefig("cone.png")
+    """
+    runs = runs if isinstance(runs, Ensemble) else list(runs)
+    paths = covariance_paths(runs)
+    if colours is None:
+        colours = [PALETTE[int(blown)] for blown in _blown_up(runs)]
+    if ax is None:
+        ax = Sheet(3.4, 3.2).add_subplot(projection=None if normalised else "3d")
+    points = [cone_coordinates(path) for path in paths]
+    if normalised:
+        points = [point[:, :2] / point[:, 2:] for point in points]
+        _draw_disc(ax, labels)
+    else:
+        _draw_cone(ax, max(1.0, max(point[:, 2].max() for point in points)), view, labels)
+    for point, colour in zip(points, colours, strict=True):
+        ax.plot(*point.T, color=colour, lw=0.6, alpha=0.5, zorder=2)
+    for index, style in ((0, {"mfc": "white", "mew": 0.6, "ms": 2.0}), (-1, {"mew": 0, "ms": 3.0})):
+        for colour in dict.fromkeys(colours):  # one call a colour: 3-d axes are slow
+            chosen = np.array([point[index] for point, own in zip(points, colours, strict=True) if own == colour])
+            ax.plot(*chosen.T, "o", color=colour, **style, zorder=3)
+    return ax
+
+
+def _blown_up(runs: Runs) -> list[bool]:
+    events = runs.events if isinstance(runs, Ensemble) else [getattr(run, "events", ()) for run in runs]
+    return [any(event.kind == "blow_up" for event in each) for each in events]
+
+
+def _draw_cone(ax: Axes, top: float, view: tuple[float, float], labels: bool) -> None:
+    angle = np.linspace(0, 2 * np.pi, 61)
+    height = np.array([[0.0], [top]])
+    ax.plot_surface(
+        height * np.cos(angle), height * np.sin(angle), height + 0 * angle, color=GREY, alpha=0.13, lw=0, shade=False
+    )
+    ax.plot(top * np.cos(angle), top * np.sin(angle), top, color=GREY, lw=0.6)
+    if top > 1:
+        ax.plot(np.cos(angle), np.sin(angle), 1, color=GREY, lw=0.6, ls="--")
+    ax.computed_zorder = False
+    ax.set_axis_off()
+    ax.set(xlim=(-top, top), ylim=(-top, top), zlim=(0, top))
+    ax.set_box_aspect((1, 1, 0.85), zoom=1.4)
+    ax.view_init(*view)
+    if labels:
+        axes = (((1, 0, 1), (1.25, 0, 1), "$a-b$"), ((0, 1, 1), (0, 1.5, 1), "$2c$"), ((0, 0, 0), (0, 0, 1.2), "$a+b$"))
+        for start, end, text in axes:
+            ax.plot(*(top * np.array([start, end])).T, color=INK, lw=0.5, zorder=4)
+            ax.text(*(top * np.array(end)), f" {text}", fontsize=7, va="center", zorder=4)
+
+
+def _draw_disc(ax: Axes, labels: bool) -> None:
+    angle = np.linspace(0, 2 * np.pi, 181)
+    ax.fill(np.cos(angle), np.sin(angle), color=GREY, alpha=0.13, lw=0)
+    ax.plot(np.cos(angle), np.sin(angle), color=GREY, lw=0.6)
+    ax.set(aspect="equal", xlim=(-1.1, 1.1), ylim=(-1.1, 1.1))
+    ax.set_axis_off()
+    if labels:
+        ax.text(1.13, 0, r"$\frac{a-b}{a+b}$", fontsize=9, ha="left", va="center")
+        ax.text(0, 1.12, r"$\frac{2c}{a+b}$", fontsize=9, ha="center", va="bottom")
+
+
+@styled
+def cone_figure(quick: bool = False, runs: Sequence[Ensemble] | None = None) -> Sheet:
+    """Six behaviours of Gaussian data in the plane under four kernels, in the cone of covariances (FORMULAS §5).
+
+    A row has one choice of Q, K, V: softmax and L2 attention take `K^T Q/sqrt(2)`, Sinkhorn `K^T Q`, multi-head two
+    softmax heads made of the first and second rows of Q, K, V. Below each picture is what the kernel really does.
+
+    Args:
+        quick: fewer starts.
+        runs: the runs of `CASES`, if they are at hand.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.plotting.cone_figure(quick=True).savefig("cones.pdf")
+    """
+    runs = [run_case(case, cone_starts(quick)) for case in CASES] if runs is None else runs
+    sheet = Sheet(WIDTH, 8.9, layout="none")
+    left, top, bottom = 0.17, 0.95, 0.03  # of the sheet: the pictures lie between these
+    width, height = (1 - left) / len(KERNELS), (top - bottom) / len(CASES)
+    for row, (case, run) in enumerate(zip(CASES, runs, strict=True)):
+        y = top - row * height
+        sheet.text(0.01, y - 0.26 * height, rf"$\mathbf{{{'abcdef'[row]}}}$  {case.name}", fontsize=10, va="bottom")
+        what = r"$\Sigma / \mathrm{tr}\,\Sigma$" if case.normalised else r"$\Sigma$"
+        sheet.text(0.035, y - 0.32 * height, f"{case.formula}\ndrawn: {what}", fontsize=8, va="top", linespacing=1.5)
+        paths = covariance_paths(run)
+        colours = [COLOURS[word] for word in outcomes(run)]
+        each = len(paths) // len(KERNELS)
+        for column, (kernel, words) in enumerate(zip(KERNELS, case.words, strict=True)):
+            middle, own = left + (column + 0.5) * width, slice(column * each, (column + 1) * each)
+            box = middle - 0.5 * width, y - 0.88 * height, width, 0.88 * height
+            ax = sheet.add_axes(box, projection=None if case.normalised else "3d")
+            _draw_target(ax, TARGETS.get(words, ()), plane="plane" in words)
+            cone_plot(
+                paths[own],
+                ax,
+                normalised=case.normalised,
+                colours=colours[own],
+                view=case.view,
+                labels=row + column == 0,
+            )
+            sheet.text(middle, y - 0.94 * height, words, ha="center", fontsize=8)
+            if row == 0:
+                sheet.text(middle, 0.985, kernel, ha="center", va="center", fontsize=10)
+    marks = [Line2D([], [], color=colour, marker="o", ms=4, label=word) for word, colour in COLOURS.items()]
+    start = Line2D([], [], color=GREY, marker="o", ls="", ms=4, mfc="white", label="start, of trace 1")
+    sheet.legend(handles=[start, *marks], loc="lower right", ncols=4, bbox_to_anchor=(0.99, 0.0))
+    return sheet
+
+
+def _draw_target(ax: Axes, edges: Sequence[np.ndarray], plane: bool) -> None:
+    """The set of limits: rays, or the part of a plane between two rays."""
+    if plane:
+        from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+
+        corners = [np.zeros(3), *(cone_coordinates(edge) for edge in edges)]
+        ax.add_collection3d(Poly3DCollection([corners], facecolor=PALETTE[4], alpha=0.3, lw=0, zorder=1))
+    for edge in edges:
+        ax.plot(*np.stack([np.zeros(3), cone_coordinates(edge)]).T, color=PALETTE[4], lw=1.2, zorder=1)
