@@ -1,9 +1,10 @@
 """Mean shift beside scikit-learn's on its own small data sets: time, and how well the known classes are found.
 
-scikit-learn has a flat kernel, a ball of radius R; our Gaussian gets h = R/2.8, at which both give about as many
-clusters. R is the share of `estimate_bandwidth(X, quantile=0.2)` at which the *flat* kernel finds the classes best,
-among 1, 0.9, … 0.5: at the estimate itself it gives 6 clusters for wine and 1 for digits. The adjusted Rand index
-(1: the classes, 0: chance) is printed for both: neither kernel is the better one, the difference is in time.
+scikit-learn has a flat kernel, a ball of radius R; our Gaussian gets h = R/2.8, a width chosen by eye: the
+numbers of clusters are 15 and 14 for wine, 39 and 27 for digits. R is the share of `estimate_bandwidth(X, quantile=0.2)` at which the *flat* kernel finds the
+classes best, among 1, 0.9, … 0.5 (for digits on the first 600): at the estimate itself it gives 6 clusters for wine
+and 1 for digits. The adjusted Rand index (1: the classes, 0: chance) is printed for both: neither kernel is the
+better one, the difference is in time.
 """
 
 import time
@@ -15,6 +16,7 @@ from sklearn.cluster import estimate_bandwidth
 from sklearn.datasets import load_digits, load_wine
 from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 from tokenfield.clustering import MeanShift
 
@@ -34,7 +36,8 @@ def _row(case: str, X: np.ndarray, truth: np.ndarray, share: float) -> tuple[str
     ours = lambda: MeanShift(bandwidth=radius / RADIUS_PER_BANDWIDTH).fit(X)  # noqa: E731
     ours()
     model, seconds = _timed(ours)
-    flat, theirs = _timed(lambda: FlatMeanShift(bandwidth=radius).fit(X))
+    with threadpool_limits(1):  # with more its threads wait for each other, and it is slower by far on a busy machine
+        flat, theirs = _timed(lambda: FlatMeanShift(bandwidth=radius).fit(X))
     for name, fitted in (("Gaussian", model), ("flat", flat)):
         index = adjusted_rand_score(truth, fitted.labels_)
         print(f"  {case}, {name}: {len(fitted.cluster_centers_)} clusters, adjusted Rand index {index:.3f}")

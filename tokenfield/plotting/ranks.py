@@ -55,8 +55,9 @@ def limit_ranks(
     A is Gaussian (symmetric unless told) and of norm 1, V = I or Gaussian of norm 1, Sigma_0 Wishart of trace 1; L2
     attention has K = I, Q = A. Every draw is counted, as one of:
 
-    - settled: at the end a time T as long as the last phase would move Sigma by less than tol/2 of its size; or its
-      trace is below tol, and the limit counts as 0. The rank is the number of eigenvalues above tol times the largest.
+    - settled: at the end a time T as long as the last phase would move Sigma by less than tol/2 of its size. The rank
+      is the number of eigenvalues above tol times the largest. Or its trace is below tol and still decays: the limit
+      counts as 0.
     - diverged: the trace passed 1000. The rank is that of `Sigma/tr Sigma` there. For V = I and softmax this means a
       blow-up in finite time; L2 and Sinkhorn attention only grow.
     - unsettled: the rest.
@@ -93,7 +94,7 @@ def limit_ranks(
     cov, diverged = cov / np.trace(cov, axis1=1, axis2=2)[:, None, None], np.zeros(draws, bool)
     for phase in range(2 + int(np.ceil(np.log10(1 / tol)))):
         length, trace = 10.0 * 10**phase, np.trace(cov, axis1=1, axis2=2)
-        speed = np.where(diverged | (trace < tol), 0.0, 1 / (trace if kernel == "softmax" else np.minimum(trace, 1)))
+        speed = np.where(diverged, 0.0, 1 / (trace if kernel == "softmax" else np.minimum(trace, 1)))
         if phase and not speed.any():
             break
         heads = [_head(kernel, a, c * v) for a, v, c in zip(A, V, speed, strict=True)]
@@ -101,7 +102,8 @@ def limit_ranks(
         diverged |= left
     moved = length * np.array([gaussian_stationarity(head, each) for head, each in zip(heads, cov, strict=True)])
     eigenvalues = np.linalg.eigvalsh(cov)
-    change, zero = moved / np.linalg.norm(cov, axis=(1, 2)), eigenvalues.sum(axis=1) < tol
+    change = moved / np.linalg.norm(cov, axis=(1, 2))
+    zero = (eigenvalues.sum(axis=1) < tol) & (change >= tol / 2)  # it only decays like 1/t, and never settles
     settled = zero | (change < tol / 2)
     kind = np.where(diverged, "diverged", np.where(settled, "settled", "unsettled"))
     rank = np.where(zero & ~diverged, 0, (eigenvalues > tol * eigenvalues[:, -1:]).sum(axis=1))

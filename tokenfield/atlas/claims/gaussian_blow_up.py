@@ -82,7 +82,7 @@ def draw(times, traces, marks):
     figure.axes[0].set_ylabel(r"$\mathrm{tr}\,\Sigma(t)$")
     figure.axes[0].set_title("invertible $K$", loc="left", fontsize=10)
     figure.axes[1].set_title("singular $K$", loc="left", fontsize=10)
-    figure.axes[0].legend(frameon=False, loc="lower right")
+    figure.axes[0].legend(frameon=False, loc="upper left")
     return figure
 
 

@@ -63,17 +63,14 @@ def projected(K: np.ndarray, cov: np.ndarray) -> np.ndarray:
 def draw(paths, limit, wrong):
     from matplotlib.figure import Figure
 
+    size = lambda difference: np.linalg.norm(difference, axis=(1, 2))  # noqa: E731
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axes = figure.add_subplot(xlabel="time $t$", ylabel=r"$|\Sigma(t) - \Sigma^*|$", xscale="log", yscale="log")
-    for path, name, colour in zip(paths, KERNELS, ("#D55E00", "#0072B2", "#009E73"), strict=True):
-        axes.plot(TIMES[1:], np.linalg.norm(path[1:] - limit, axis=(1, 2)), color=colour, lw=1.6, label=name)
+    styles = ("#D55E00", "-"), ("#0072B2", "-"), ("#009E73", (0, (3, 3)))
+    for path, name, (colour, dash) in zip(paths, KERNELS, styles, strict=True):
+        axes.plot(TIMES[1:], size(path[1:] - limit), color=colour, ls=dash, lw=1.8, label=name)
     axes.plot(
-        TIMES[1:],
-        np.linalg.norm(paths[0, 1:] - wrong, axis=(1, 2)),
-        "--",
-        color="black",
-        lw=1,
-        label="softmax, to the projection",
+        TIMES[1:], size(paths[0, 1:] - wrong), ":", color="black", label=r"softmax, to the projection of $\Sigma_0$"
     )
     axes.legend(frameon=False, loc="lower left")
     return figure

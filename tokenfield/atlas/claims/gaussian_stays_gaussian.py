@@ -76,7 +76,7 @@ def measure(quick: bool) -> Evidence:
 def draw(shown):
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 2.7), layout="constrained")
+    figure = Figure(figsize=(7, 2.1), layout="constrained")
     angle = np.linspace(0, 2 * np.pi, 100)
     circle = np.stack([np.cos(angle), np.sin(angle)])
     for axes, (name, (x, exact)) in zip(figure.subplots(1, 3, sharex=True, sharey=True), shown.items(), strict=True):
@@ -86,7 +86,7 @@ def draw(shown):
             axes.plot(*(radius * np.linalg.cholesky(np.asarray(START.cov)) @ circle), ":", color="black", lw=0.8)
             axes.plot(*(radius * np.linalg.cholesky(cov) @ circle), color="#D55E00", lw=1.4)
         axes.set_title(name, loc="left", fontsize=10)
-        axes.set(aspect="equal", xlabel="$x_1$", xlim=(-4, 4), ylim=(-2.6, 2.6))
+        axes.set(aspect="equal", xlabel="$x_1$", xlim=(-4, 4), ylim=(-2.4, 2.4))
     figure.axes[0].set_ylabel("$x_2$")
     return figure
 
