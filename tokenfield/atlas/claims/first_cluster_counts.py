@@ -111,7 +111,7 @@ CLAIM = Claim(
     statement="Near the uniform measure on the circle SA lets mode k grow at the rate k² I_k(β)/(β I_0(β)). The fastest, k_max "
     "(3 at β = 5, 4 at 7, 14 at 100), is the number of clusters that appear first, give or take one: the modes next to it grow "
     "nearly as fast, so single runs differ. Independent random tokens leave less time to select: they give fewer clusters on "
-    "average (40 runs of 400 tokens, β = 100: 12.9, and 14.1 from nearly even tokens), and the counts vary more.",
+    "average (40 runs of 400 tokens, β = 100: 12.8, and 14.1 from nearly even tokens), and the counts vary more.",
     source="Bruno, Pasqualotto, Agazzi 2024 (Emergence of meta-stable clustering in mean-field transformer models); "
     "Rigollet, The mean-field dynamics of Transformers",
     measure=measure,
