@@ -86,14 +86,16 @@ def cone_plot(
     paths = covariance_paths(runs)
     if colours is None:
         colours = [PALETTE[int(blown)] for blown in _blown_up(runs)]
+    zoom = 1.4  # fills the axes; alone on a sheet the labels need room
     if ax is None:
+        zoom = 1.1
         ax = Sheet(3.4, 3.2).add_subplot(projection=None if normalised else "3d")
     points = [cone_coordinates(path) for path in paths]
     if normalised:
         points = [point[:, :2] / point[:, 2:] for point in points]
         _draw_disc(ax, labels)
     else:
-        _draw_cone(ax, max(1.0, max(point[:, 2].max() for point in points)), view, labels)
+        _draw_cone(ax, max(1.0, max(point[:, 2].max() for point in points)), view, labels, zoom)
     for point, colour in zip(points, colours, strict=True):
         ax.plot(*point.T, color=colour, lw=0.6, alpha=0.5, zorder=2)
     for index, style in ((0, {"mfc": "white", "mew": 0.6, "ms": 2.0}), (-1, {"mew": 0, "ms": 3.0})):
@@ -108,7 +110,7 @@ def _blown_up(runs: Runs) -> list[bool]:
     return [any(event.kind == "blow_up" for event in each) for each in events]
 
 
-def _draw_cone(ax: Axes, top: float, view: tuple[float, float], labels: bool) -> None:
+def _draw_cone(ax: Axes, top: float, view: tuple[float, float], labels: bool, zoom: float) -> None:
     angle = np.linspace(0, 2 * np.pi, 61)
     height = np.array([[0.0], [top]])
     ax.plot_surface(
@@ -120,7 +122,7 @@ def _draw_cone(ax: Axes, top: float, view: tuple[float, float], labels: bool) ->
     ax.computed_zorder = False
     ax.set_axis_off()
     ax.set(xlim=(-top, top), ylim=(-top, top), zlim=(0, top))
-    ax.set_box_aspect((1, 1, 0.85), zoom=1.4)
+    ax.set_box_aspect((1, 1, 0.85), zoom=zoom)
     ax.view_init(*view)
     if labels:
         axes = (((1, 0, 1), (1.25, 0, 1), "$a-b$"), ((0, 1, 1), (0, 1.5, 1), "$2c$"), ((0, 0, 0), (0, 0, 1.2), "$a+b$"))
