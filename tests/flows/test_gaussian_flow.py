@@ -1,6 +1,7 @@
 """Gaussian data: maps against quadrature, flows against closed forms, properties over random matrices."""
 
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import tokenfield as tkf
-from tokenfield.flows.affine import attend
+from tokenfield.flows.affine import affine, attend
 from tokenfield.flows.gaussian import root
 
 RNG = np.random.default_rng(11)
@@ -91,6 +92,30 @@ def alternate(s, w):
         if np.abs(f / before - 1).max() < 1e-14:
             return f[:, None] * kernel * g
     raise AssertionError("Sinkhorn's alternation did not converge")
+
+
+@pytest.mark.parametrize("size", [1.0, 1e6, 1e9])
+@pytest.mark.parametrize("condition", [1.0, 1e4, 1e8])
+@pytest.mark.parametrize("rows", [3, 1])
+def test_maps_keep_their_digits_for_large_and_nearly_singular_covariances(size, condition, rows):
+    rng = np.random.default_rng(3)
+    left, right = (np.linalg.qr(rng.standard_normal((3, 3)))[0] for _ in range(2))
+    L, mean = size * left @ np.diag([1, condition**-0.5, 1 / condition]) @ right, rng.standard_normal(3)
+    Q, K, A = rng.standard_normal((rows, 3)), rng.standard_normal((rows, 3)), rng.standard_normal((3, 3))
+    with mpmath.workdps(80):
+        q, k, a, root_, m = (mpmath.matrix(each.tolist()) for each in (Q, K, A, L, mean[:, None]))
+        cov, b = root_ * root_.T, mpmath.mpf(0.7)
+        solve = (mpmath.eye(3) + 2 * b * cov * k.T * k) ** -1
+        l2 = solve * 2 * b * cov * k.T * q * root_, solve * (m + 2 * b * cov * k.T * q * m)
+        M = root_.T * a * root_
+        values, vectors = mpmath.eigsy(M.T * M)
+        factor = vectors * mpmath.diag([2 / (1 + mpmath.sqrt(1 + 4 * v)) for v in values]) * vectors.T
+        exact = [np.array(each.tolist(), float) for each in (*l2, root_ * M * factor)]
+    at = lambda head: affine(head, jnp.zeros(()), jnp.asarray(mean), jnp.asarray(L))  # noqa: E731
+    found, sinkhorn = at(tkf.L2(0.7, Q=Q, K=K)), at(tkf.Sinkhorn(A=A))
+    allowed = 100 * np.finfo(float).eps * condition  # what rounding L itself does: no method can do better by much
+    for mine, true in zip((found.on_root, found.at_mean[:, None], sinkhorn.on_root), exact, strict=True):
+        assert np.linalg.norm(np.asarray(mine) - true) < allowed * np.linalg.norm(true)
 
 
 def test_heads_add_up_with_their_output_maps():

@@ -37,13 +37,15 @@ def _(head, t, mean, L):
 def _(head, t, mean, L):
     """`B = (I + Sigma P)^{-1} Sigma A`, `c = (I + Sigma P)^{-1} alpha`, `A = 2 beta K^T Q`, `P = 2 beta K^T K`.
 
-    `(I + Sigma P)^{-1} L = L (I + L^T P L)^{-1}`, a positive definite solve.
+    With `K L = U s W^T` and `b = 2 beta`, `(I + Sigma P)^{-1} L L^T K^T = L W s/(1 + b s^2) U^T`. Forming `L^T P L` instead
+    would square the condition of L and lose all digits when Sigma is large and nearly singular.
     """
     identity = jnp.eye(mean.size)
-    q, k, _ = head.score.factors(t, identity)
-    A, P = k @ q.T, head.score.sharpness(t, identity) * (k @ k.T)
-    solve = lambda right: jnp.linalg.solve(identity + L.T @ P @ L, right)  # noqa: E731
-    return Affine(mean + L @ solve(L.T @ ((A - P) @ mean)), L @ solve(L.T @ A @ L))
+    q, k, _ = head.score.factors(t, identity)  # q^T = 2 beta Q, k^T = K
+    b = head.score.sharpness(t, identity)
+    U, s, W = jnp.linalg.svd(k.T @ L, full_matrices=False)
+    spread = L @ (W.T * (s / (1 + b * s * s))) @ U.T
+    return Affine(mean + spread @ ((q.T - b * k.T) @ mean), spread @ (q.T @ L))
 
 
 @affine.register(Sinkhorn)
