@@ -10,6 +10,23 @@ import numpy as np
 import tokenfield as tkf
 from tokenfield.flows import segments
 
+PREDICTED = [
+    "initial_velocity",
+    "terminal_law",
+    "terminal_rate",
+    "time_to_collapse",
+    "first_clusters",
+    "pair_lifetime",
+    "kappa_c",
+    "beta_star",
+    "transition",
+    "critical_gamma",
+    "gamma",
+    "lipschitz_upper",
+    "lipschitz_lower",
+    "lipschitz_mean_field",
+]  # the keys of `tokenfield predict`, in order
+
 D = 3
 _rng = np.random.default_rng(7)
 A = _rng.standard_normal((D, D))

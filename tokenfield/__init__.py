@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import _jax as _jax
+from ._lazy import lazy
 
 if TYPE_CHECKING:
     from .attention import L2 as L2
@@ -83,10 +84,9 @@ _HOMES = {
     "wasserstein attention_matrix renyi_centres metastable_states leaders kde_modes one_cluster at_most_clusters "
     "order_above cosine_above energy_settled",
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 _PACKAGES = ("theory", "lipschitz", "studies", "clustering", "plotting", "report", "atlas")
 
-__all__ = sorted(_HOME)
+__all__, _get = lazy(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:
@@ -94,13 +94,7 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("tokenfield")
-    if name in _HOME:
-        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-        globals()[name] = value
-        return value
-    if name in _PACKAGES:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module 'tokenfield' has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}") if name in _PACKAGES else _get(name)
 
 
 def __dir__() -> list[str]:

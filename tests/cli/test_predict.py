@@ -6,26 +6,10 @@ import sys
 
 import numpy as np
 import pytest
+from cases import PREDICTED
 
 from tokenfield.cli import main
 from tokenfield.theory.prediction import predict
-
-KEYS = {
-    "initial_velocity",
-    "terminal_law",
-    "terminal_rate",
-    "time_to_collapse",
-    "first_clusters",
-    "pair_lifetime",
-    "kappa_c",
-    "beta_star",
-    "transition",
-    "critical_gamma",
-    "gamma",
-    "lipschitz_upper",
-    "lipschitz_lower",
-    "lipschitz_mean_field",
-}
 
 
 def refuse(literal):
@@ -64,7 +48,7 @@ def test_json_holds_the_numbers_of_the_library():
     result = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
     numbers = json.loads(result.stdout, parse_constant=refuse)
-    assert set(numbers) == KEYS | {"details", "inputs"}
+    assert set(numbers) == {*PREDICTED, "details", "inputs"}
     rows = predict(32, 2, 7.0, "post", "unnormalized", rho0=0.25, angle=75.0, kappa=2.0, radius=1.5)
     for row in rows:
         assert numbers[row.key] == (pytest.approx(row.value, rel=1e-12) if isinstance(row.value, float) else row.value)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from cases import PREDICTED
 
 import tokenfield as tkf
 from tokenfield.lipschitz import bounds
@@ -12,27 +13,10 @@ from tokenfield.theory.noise import beta_star, critical_kappa
 from tokenfield.theory.pairs import pair_merge_time
 from tokenfield.theory.prediction import Prediction, predict
 
-KEYS = [
-    "initial_velocity",
-    "terminal_law",
-    "terminal_rate",
-    "time_to_collapse",
-    "first_clusters",
-    "pair_lifetime",
-    "kappa_c",
-    "beta_star",
-    "transition",
-    "critical_gamma",
-    "gamma",
-    "lipschitz_upper",
-    "lipschitz_lower",
-    "lipschitz_mean_field",
-]
-
 
 def table(*arguments, **options):
     rows = predict(*arguments, **options)
-    assert [row.key for row in rows] == KEYS
+    assert [row.key for row in rows] == PREDICTED
     assert all(isinstance(row, Prediction) and row.name and row.formula and row.section for row in rows)
     assert all(row.note for row in rows if not row.valid or row.value is None)
     return {row.key: row for row in rows}
@@ -54,7 +38,7 @@ def test_numbers_of_an_isotropic_model():
     assert rows["lipschitz_upper"].value == pytest.approx(math.sqrt(3 * (16 * 129 + 32)), rel=1e-12)
     assert rows["lipschitz_lower"].value == pytest.approx(math.sqrt(31) / (1 + 31 * math.exp(-1)), rel=1e-12)
     assert rows["lipschitz_mean_field"].value == pytest.approx(13 * math.exp(8), rel=1e-12)
-    assert valid(rows) == {*KEYS} - {"first_clusters", "critical_gamma", "beta_star"}
+    assert valid(rows) == {*PREDICTED} - {"first_clusters", "critical_gamma", "beta_star"}
 
 
 def test_circle():
@@ -67,7 +51,7 @@ def test_circle():
     assert rows["terminal_rate"].value == pytest.approx(2 * math.exp(7))
     marked = {"initial_velocity", "time_to_collapse", "critical_gamma"}
     marked |= {"lipschitz_upper", "lipschitz_lower", "lipschitz_mean_field"}
-    assert valid(rows) == {*KEYS} - marked
+    assert valid(rows) == {*PREDICTED} - marked
     assert "need d >= 100" in rows["initial_velocity"].note
     assert "softmax" in rows["critical_gamma"].note
 

@@ -77,8 +77,11 @@ def admit(state: Any, model: Any) -> None:
 
 
 @singledispatch
-def prepare(state: Any, model: Any) -> tuple[Any, Any, Callable[[Any], Any]]:
-    """An equivalent, smaller problem, where there is one: `(state, model, lift)`; `lift` brings saved states back."""
+def prepare(state: Any, model: Any, tolerance: float = 0.0) -> tuple[Any, Any, Callable[[Any], Any]]:
+    """An equivalent, smaller problem, where there is one: `(state, model, lift)`; `lift` brings saved states back.
+
+    Velocities may differ by much less than `tolerance`, and by rounding if it is 0.
+    """
     return state, model, lambda states: states
 
 

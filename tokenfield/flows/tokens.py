@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..attention.series import by_series
 from ..normalization import AbstractNorm, AbstractSphereNorm, NoNorm, Rescaled
 from ..states import Tokens
 from ..transformer import Transformer
@@ -53,7 +54,10 @@ def _flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> AbstractFlow
 
 
 @prepare.register(Tokens)
-def _(state: Tokens, model: Transformer):
+def _(state: Tokens, model: Transformer, tolerance: float = 0.0):
+    if isinstance(model.norm, AbstractSphereNorm) and not model.norm.scale_free:
+        quick = by_series(model.attention, state.x, state.weights, tolerance)
+        model = eqx.tree_at(lambda m: m.attention, model, quick)
     if not model.isotropic or state.d <= max(state.n, 2) or state.n < 2:
         return state, model, lambda states: states
     check(state, model)

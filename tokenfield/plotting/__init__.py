@@ -1,7 +1,8 @@
 """Figures and animations of runs, with matplotlib. Nothing here touches pyplot's global state."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy
 
 if TYPE_CHECKING:
     from .animation import animate as animate
@@ -21,32 +22,21 @@ if TYPE_CHECKING:
     from .style import Sheet as Sheet
     from .token_paths import tokens_panel as tokens_panel
 
-# Imported when first used: a summary of a run reads `frames` and `record` only, and needs no matplotlib.
-_HOME = {
-    "overview": "sheet",
-    "animate": "animation",
-    "space_time": "circle",
-    "tokens_panel": "token_paths",
-    "energy_panel": "energies",
-    "cosine_panel": "cosines",
-    "cone_coordinates": "cones",
-    "cone_plot": "cones",
-    "cone_figure": "cones",
-    "limit_ranks": "ranks",
-    "rank_histogram": "ranks",
-    "phase_picture": "long_context",
-    "norms_figure": "norms",
-    "staircase": "staircases",
-    "merge_tree": "staircases",
-    "Sheet": "style",
-}
-
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'tokenfield.plotting' has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+# A summary of a run reads `frames` and `record` only, and needs no matplotlib.
+__all__, __getattr__ = lazy(
+    __name__,
+    {
+        "sheet": "overview",
+        "animation": "animate",
+        "circle": "space_time",
+        "token_paths": "tokens_panel",
+        "energies": "energy_panel",
+        "cosines": "cosine_panel",
+        "cones": "cone_coordinates cone_plot cone_figure",
+        "ranks": "limit_ranks rank_histogram",
+        "long_context": "phase_picture",
+        "norms": "norms_figure",
+        "staircases": "staircase merge_tree",
+        "style": "Sheet",
+    },
+)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -22,6 +23,7 @@ BUCKETS = (8, 24, 96, 256, 512)  # tokens are padded to these numbers, so that f
 CHEAP = 24  # padding to so many costs nothing: a run that has come down to it is not padded to fewer
 HALF = math.log(2)  # a pair is half-way up its energy step when beta (1 - rho) = log 2
 STATIONARY = 1e-12
+FIRST_STEP = 0.2
 
 
 class Stop(eqx.Module):
@@ -240,14 +242,23 @@ def _settings(run: Coarsening) -> loop.Settings:
 
 def _start(run: Coarsening, flow: CoarseFlow, x: Array) -> loop.Carry:
     empty = jnp.zeros((0,))
-    return loop.start(
+    carry = loop.start(
         flow, run.stepper, _settings(run), jnp.zeros(()), flow.pack(x), (empty, empty), jnp.zeros((), int)
     )
+    return eqx.tree_at(lambda c: c.t_next, carry, _first_step(flow, x))
 
 
 @eqx.filter_jit
 def _m(flow: CoarseFlow, x: Array) -> Array:
     return flow.forces(x)[0]
+
+
+@eqx.filter_jit
+def _first_step(flow: CoarseFlow, x: Array) -> Array:
+    """A fraction of the s in which the waiting time changes e-fold: where steps settle, whatever time has passed before."""
+    _, forces = flow.forces(x)
+    _, slope = jax.jvp(lambda x: flow.forces(x)[0], (x,), (forces,))
+    return FIRST_STEP / (1 + jnp.abs(slope))
 
 
 @eqx.filter_jit

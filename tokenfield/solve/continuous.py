@@ -101,7 +101,7 @@ def simulate(
     rule = as_rule(stop_when)
     rule = None if rule is None else rule.resolve(model, state)
 
-    small, small_model, lift = prepare(state, model)
+    small, small_model, lift = prepare(state, model, rtol + atol)
     parts = segments(small, small_model)
     y0 = parts[0].flow.pack(small)
     max_steps = count("max_steps", max_steps)

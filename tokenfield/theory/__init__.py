@@ -1,36 +1,26 @@
 """What theory predicts, without simulating. Every function returns plain numbers or arrays and cites its formula."""
 
-from importlib import import_module
-from typing import Any
+from .._lazy import lazy
 
-# Imported when first used.
-_HOMES = {
-    "gaussian": "gaussian_closed_form gaussian_mean gaussian_blowup_time gaussian_limit gaussian_rank_bound "
-    "gaussian_stationarity",
-    "equiangular": "initial_velocity time_to_cosine terminal_law fit_terminal_law TerminalLaw",
-    "modes": "log_multiplier growth_rates first_clusters",
-    "mode_counts": "kde_modes_circle kde_modes_line kde_modes_line_limit",
-    "pairs": "pair_merge_time pair_merge_time_asymptotic",
-    "saddles": "saddle_to_saddle pair_cosine SaddleMerge",
-    "noise": "critical_kappa beta_star transition",
-    "long_context": "layer_contraction residual_layer_contraction critical_gamma layer_contraction_limit "
-    "causal_contraction",
-    "long_context_depth": "iterated_contraction iterated_contraction_limit orthogonal_threshold",
-    "attention_scales": "SCALES attention_scale choose_gamma GammaChoice",
-    "nearly_equiangular": "nearly_equiangular_threshold nearly_equiangular_limit nearly_equiangular_contraction",
-    "layer_curves": "equiangular_layers LayerCurve",
-    "row_moments": "softmax_moments SoftmaxMoments",
-    "random_weights": "random_attention random_weight_layers random_weight_tail",
-    "prediction": "predict Prediction",
-}
-_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
-
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'tokenfield.theory' has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+__all__, __getattr__ = lazy(
+    __name__,
+    {
+        "gaussian": "gaussian_closed_form gaussian_mean gaussian_blowup_time gaussian_limit gaussian_rank_bound "
+        "gaussian_stationarity",
+        "equiangular": "initial_velocity time_to_cosine terminal_law fit_terminal_law TerminalLaw",
+        "modes": "log_multiplier growth_rates first_clusters",
+        "mode_counts": "kde_modes_circle kde_modes_line kde_modes_line_limit",
+        "pairs": "pair_merge_time pair_merge_time_asymptotic",
+        "saddles": "saddle_to_saddle pair_cosine SaddleMerge",
+        "noise": "critical_kappa beta_star transition",
+        "long_context": "layer_contraction residual_layer_contraction critical_gamma layer_contraction_limit "
+        "causal_contraction",
+        "long_context_depth": "iterated_contraction iterated_contraction_limit orthogonal_threshold",
+        "attention_scales": "SCALES attention_scale choose_gamma GammaChoice",
+        "nearly_equiangular": "nearly_equiangular_threshold nearly_equiangular_limit nearly_equiangular_contraction",
+        "layer_curves": "equiangular_layers LayerCurve",
+        "row_moments": "softmax_moments SoftmaxMoments",
+        "random_weights": "random_attention random_weight_layers random_weight_tail",
+        "prediction": "predict Prediction",
+    },
+)

@@ -1,0 +1,31 @@
+"""Every claim of the atlas: what is claimed holds, and what was printed wrongly fails."""
+
+import pytest
+
+from tokenfield.atlas.runner import SECTIONS, all_claims
+
+PRINTED = {
+    "high_dimension_hemisphere": 1,
+    "energy_ascent": 1,
+    "kuramoto": 1,
+    "mean_shift": 3,
+    "random_weights": 2,
+    "long_context": 1,
+    "pairing": 2,
+    "kde_mode_counts": 2,
+}
+
+
+@pytest.mark.parametrize("claim", all_claims(), ids=lambda claim: claim.id)
+def test_claim(claim):
+    assert claim.section in SECTIONS
+    assert claim.title
+    assert claim.statement.endswith(".")
+    assert claim.source
+    evidence = claim.measure(True)
+    for check in evidence.checks:
+        assert check.holds is not check.printed, f"{check.what}: expected {check.predicted}, got {check.measured}"
+    assert sum(check.printed for check in evidence.checks) == PRINTED.get(claim.id, 0)
+    assert len(evidence.checks) > PRINTED.get(claim.id, 0)
+    assert evidence.figure is not None
+    assert evidence.caption

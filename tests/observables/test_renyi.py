@@ -1,0 +1,28 @@
+"""Rényi centres against their definition."""
+
+import numpy as np
+import pytest
+
+import tokenfield as tkf
+from tokenfield.observables.renyi import renyi_centres
+
+
+@pytest.mark.parametrize("d", [2, 3, 5])
+def test_renyi_centres_are_what_their_definition_says(d):
+    tokens = tkf.uniform_sphere(60, d, seed=d)
+    angle = np.arccos(np.clip(np.asarray(tokens.x @ tokens.x.T), -1, 1))
+    for delta in (0.1, 0.5, 1.2):
+        centres = []
+        for i in range(tokens.n):
+            if all(angle[i, j] > delta for j in centres):
+                centres.append(i)
+        strong = [i for i in range(tokens.n) if all(angle[i, j] > delta for j in range(i))]
+        assert renyi_centres(tokens, delta).tolist() == centres
+        assert renyi_centres(tokens, delta, strong=True).tolist() == strong
+        assert set(strong) <= set(centres)
+
+
+@pytest.mark.parametrize("delta", [0.0, -1.0, np.pi, np.nan])
+def test_renyi_centres_refuse_a_wrong_distance(delta):
+    with pytest.raises(ValueError, match="delta"):
+        renyi_centres(tkf.circle_tokens([0.0, 1.0]), delta)

@@ -1,0 +1,20 @@
+"""Names of a package that are imported when first used, so that `import tokenfield` stays quick."""
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+
+def lazy(package: str, homes: dict[str, str]) -> tuple[list[str], Callable[[str], Any]]:
+    """`(__all__, __getattr__)` of a package, given the names that each of its modules holds, set apart by spaces."""
+    home = {name: module for module, names in homes.items() for name in names.split()}
+
+    def getter(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{home[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return sorted(home), getter

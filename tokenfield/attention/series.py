@@ -1,0 +1,236 @@
+"""Attention by the series of its kernel: on the circle and on the 2-sphere a sum over n tokens costs O(n · modes).
+
+`e^{beta<x,y>}` is smooth, so a short series in waves holds it to rounding: `sqrt(70 beta)` waves or so. The moments of
+the tokens against the waves are summed once, multiplied by the kernel's coefficients, and summed again at each token.
+Such a sum has *absolute* accuracy: exponentially small forces between clusters far apart need the direct sum.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.special import ive
+
+from .base import AbstractAttention, AbstractHead
+from .softmax import Softmax
+from .unnormalized import Unnormalized
+
+BLOCK = 4096
+TRUNCATION = 1e-16  # of the largest kernel value
+MODES = tuple(k << s for s in range(6) for k in range(8, 16))  # 8, 9, …, 16, 18, …: so that few shapes are compiled
+MOST_MODES = {2: MODES[-1], 3: 288}  # for d = 2 and 3
+FEWEST = {2: 5, 3: 0.5}  # tokens per wave from which on the series is faster than the direct sum
+
+
+class SeriesSum(AbstractAttention):
+    """`Gamma` of a softmax or unnormalized head with A = beta I, for tokens of length 1 in R^2 or R^3."""
+
+    head: AbstractHead
+    coefficients: Float[Array, "..."]
+    """The kernel, divided by `e^{|beta|}`, in waves: see `kernel_waves`."""
+    log_scale: Float[Array, ""]
+
+    def __init__(self, head: AbstractHead, d: int, modes: int):
+        beta = float(head.score.sharpness(jnp.zeros(()), jnp.zeros(())))
+        self.head = head
+        self.coefficients = jnp.asarray(kernel_waves(beta, d, modes))
+        self.log_scale = jnp.abs(beta) - head.log_unit
+
+    def __call__(self, t, x, w, positions, unit=False):
+        if not unit:
+            return self.head(t, x, w, positions)
+        sums = wave_sums(self.coefficients, x, w)
+        if self.head.stochastic:
+            return self.head.value(t, sums[:, :-1] / sums[:, -1:])
+        return self.head.value(t, jnp.exp(self.log_scale) * sums[:, :-1])
+
+    @property
+    def heads(self):
+        return self.head.heads
+
+    @property
+    def isotropic(self):
+        return True
+
+    @property
+    def log_unit(self):
+        return self.head.log_unit
+
+    def check(self, d):
+        self.head.check(d)
+
+
+def by_series(attention: AbstractAttention, x: Any, w: Any, tolerance: float) -> AbstractAttention:
+    """The attention as a `SeriesSum`, where that is faster and its error stays well below a tolerance of the velocity.
+
+    Softmax divides by `Z_i >= w_i e^beta`, so the error there is at most that of a sum over the least weight.
+    """
+    n, d = x.shape
+    if not isinstance(attention, (Softmax, Unnormalized)) or d not in MOST_MODES or attention.causal:
+        return attention
+    if not (attention.isotropic and attention.score.autonomous):
+        return attention
+    modes = modes_needed(float(attention.score.sharpness(jnp.zeros(()), jnp.zeros(()))), d)
+    if modes is None or n < FEWEST[d] * (2 * modes + 1) ** (d - 1):
+        return attention
+    least = float(np.min(np.where(np.asarray(w) > 0, w, np.inf))) if isinstance(attention, Softmax) else 1.0
+    return SeriesSum(attention, d, modes) if rounding(modes) / least < 0.1 * tolerance else attention
+
+
+def modes_needed(beta: float, d: int) -> int | None:
+    """The last wave of the kernel that rounding does not hide, rounded up; None if that is too many."""
+    for modes in MODES:
+        rest = multipliers(beta, d, 2 * modes + 64)[modes + 1 :]
+        dimensions = 2.0 if d == 2 else 2 * np.arange(modes + 1, modes + 1 + len(rest)) + 1.0
+        if modes <= MOST_MODES[d] and float((np.abs(rest) * dimensions).sum()) < TRUNCATION:
+            return modes
+    return None
+
+
+def rounding(modes: int) -> float:
+    """Error of a sum over its largest possible value: above all that was measured up to beta = 1000."""
+    return 4e-17 * (modes + 64)
+
+
+def multipliers(beta: float, d: int, modes: int) -> np.ndarray:
+    """`w_k e^{-|beta|}`, k = 0 … modes: what the kernel makes of a spherical harmonic of degree k (FORMULAS §8)."""
+    k, b = np.arange(modes + 1), abs(beta)
+    if b == 0:
+        return (k == 0).astype(float)
+    w = ive(k, b) if d == 2 else math.sqrt(math.pi / (2 * b)) * ive(k + 0.5, b)
+    return np.where(k % 2 == 1, math.copysign(1.0, beta), 1.0) * w
+
+
+def kernel_waves(beta: float, d: int, modes: int) -> np.ndarray:
+    """The kernel in waves.
+
+    On the circle `e^{beta cos(a-b)} = sum_k c_k cos k(a-b)`: the numbers c_k. On the sphere, with colatitudes a, b and
+    longitudes p, q, `e^{beta<x,y>} = sum_m cos m(p-q) sum_{jk} G_mjk f_j(a) f_k(b)`, f_k a cosine for even m and a sine for
+    odd m: the array G, as the harmonics of order m have such waves.
+    """
+    w = multipliers(beta, d, modes)
+    if d == 2:
+        return w * np.where(np.arange(modes + 1) == 0, 1.0, 2.0)
+    each = (harmonic_waves(m, modes) for m in range(modes + 1))
+    return np.stack([(p.T * w[m:]) @ p for m, p in enumerate(each)])
+
+
+def harmonic_waves(m: int, modes: int) -> np.ndarray:
+    """`(l, k)`: associated Legendre functions of order m and degrees l = m … modes, in waves of k times the colatitude.
+
+    Normalised so that the squares of the `2l+1` harmonics of degree l add up to `2l+1`. By the stable recurrence in l, at
+    nodes where sums determine the waves exactly.
+    """
+    nodes = 2 * (modes + 1)
+    theta = math.pi * (np.arange(nodes) + 0.5) / nodes
+    i = np.arange(1, m + 1)
+    before = np.zeros(nodes)
+    values = [np.sin(theta) ** m * math.sqrt(np.prod((2 * i + 1) / (2 * i)) * (1 + (m > 0)))]
+    for el in range(m + 1, modes + 1):
+        a = math.sqrt((2 * el - 1) * (2 * el + 1) / ((el - m) * (el + m)))
+        b = math.sqrt((2 * el + 1) * (el + m - 1) * (el - m - 1) / ((el - m) * (el + m) * max(2 * el - 3, 1)))
+        before, now = values[-1], a * np.cos(theta) * values[-1] - b * before
+        values.append(now)
+    k = np.arange(modes + 1)
+    wave = (np.sin if m % 2 else np.cos)(np.outer(theta, k))
+    return np.stack(values) @ (wave * np.where(k == 0, 1.0, 2.0) / nodes)
+
+
+def wave_sums(coefficients: Float[Array, "..."], x: Float[Array, "n d"], w: Float[Array, " n"]) -> Float[Array, "n m"]:
+    """`sum_j w_j k(x_i, x_j) (x_j, 1)` for unit x: d+1 columns.
+
+    A wave is a product of two factors f and p, so both sums over waves are products of matrices. Waves times a coordinate
+    are waves next to them, so the moments of 1 give those of x.
+    """
+    n, d = x.shape
+    factors, fields = (_circle_factors, _circle_fields) if d == 2 else (_sphere_factors, _sphere_fields)
+    modes = coefficients.shape[-1] - 1
+    blocks = -(-n // BLOCK)
+    size = -(-n // blocks)
+    split = lambda a: jnp.pad(a, ((0, blocks * size - n), (0, 0))).reshape(blocks, size, -1).transpose(0, 2, 1)  # noqa: E731
+    x, w = split(x), split(w[:, None])
+    moments = lambda x, w: [f @ (p * w).T for f, p in factors(x, modes + 1)]  # noqa: E731
+    add = lambda total, block: (jax.tree.map(jnp.add, total, moments(*block)), None)  # noqa: E731
+    total, _ = jax.lax.scan(add, moments(x[0], w[0]), (x[1:], w[1:]))
+    F = fields(coefficients, total)
+
+    def evaluate(x):
+        parts = zip(F, factors(x, modes), strict=True)
+        return sum((_kept(field @ f).reshape(d + 1, len(p), size) * p).sum(1) for field, (f, p) in parts)
+
+    return jax.lax.map(evaluate, x).transpose(0, 2, 1).reshape(blocks * size, d + 1)[:n]
+
+
+def powers(c: Float[Array, " b"], s: Float[Array, " b"], count: int) -> list[tuple[Array, Array]]:
+    """`(cos k a, sin k a)`, k = 0 … count - 1, from `c = cos a` and `s = sin a`."""
+    found = [(jnp.ones_like(c), jnp.zeros_like(c)), (c, s)]
+    while len(found) < count:
+        p, q = found[len(found) // 2], found[-(-len(found) // 2)]  # errors then grow like log k
+        found.append((p[0] * q[0] - p[1] * q[1], p[0] * q[1] + p[1] * q[0]))
+    return found[:count]
+
+
+_kept = jax.lax.optimization_barrier  # inlined where they are used, these would be computed many times
+
+
+def _rows(*parts: Iterable[Array]) -> Float[Array, "k b"]:
+    return _kept(jnp.stack([row for part in parts for row in part]))
+
+
+def _circle_factors(x: Float[Array, "2 b"], modes: int) -> list[tuple[Array, Array]]:
+    """Wave `k = step i + r` is the product of the waves `step i` and r < step."""
+    step = _step(modes)
+    *low, last = powers(x[0], x[1], step + 1)
+    return [(_rows(*zip(*powers(*last, modes // step + 1), strict=True)), _rows(*zip(*low, strict=True)))]
+
+
+def _step(modes: int) -> int:
+    return math.isqrt(modes) + 1
+
+
+def _circle_fields(c: Float[Array, " k"], moments: list[Array]) -> list[Array]:
+    """`sum_k c_k Re(e^{ika} conj M_k)`, `M_k = sum_j w_j v_j e^{ikb_j}`, as matrices between the factors."""
+    modes = len(c) - 1
+    (hc, hs), step = moments[0].reshape(2, -1, moments[0].shape[1]), _step(modes + 1)
+    M = (hc[:, :step] - hs[:, step:] + 1j * (hc[:, step:] + hs[:, :step])).reshape(-1)[: modes + 2]
+    before, after = jnp.concatenate([M[1:2].conj(), M[:modes]]), M[1:]  # of e^{-ib} and of e^{ib}
+    M = c * jnp.stack([(after + before) / 2, (after - before) / 2j, M[:-1]])
+    step = _step(modes)
+    high = modes // step + 1
+    M = jnp.pad(M, ((0, 0), (0, high * step - len(c)))).reshape(3, high, step).transpose(0, 2, 1)
+    return [jnp.block([[M.real, M.imag], [M.imag, -M.real]]).reshape(-1, 2 * high)]
+
+
+def _sphere_factors(x: Float[Array, "3 b"], modes: int) -> list[tuple[Array, Array]]:
+    """Cosines of the colatitude with longitudes of even order, and sines with those of odd order."""
+    r = jnp.sqrt(x[0] ** 2 + x[1] ** 2)
+    safe = jnp.where(r > 0, r, 1)
+    east, north = jnp.where(r > 0, x[0] / safe, 1.0), x[1] / safe
+    longitude = powers(east, north, modes + 1)
+    colatitude = zip(*powers(x[2], r, modes + 1), strict=True)
+    return [(_rows(f), _rows(*zip(*longitude[parity::2], strict=True))) for parity, f in enumerate(colatitude)]
+
+
+def _sphere_fields(G: Float[Array, "k k k"], moments: list[Array]) -> list[Array]:
+    """The same on the sphere, `M_mk = sum_j w_j v_j f_k(b_j) e^{imq_j}`, for even and for odd m."""
+    modes = len(G) - 1
+    M = jnp.zeros((modes + 3, modes + 2), complex)  # m = -1, 0, …, modes + 1
+    for parity, moment in enumerate(moments):
+        real, imaginary = jnp.split(moment.T, 2)
+        M = M.at[1 + parity :: 2].set(real + 1j * imaginary)
+    M = M.at[0].set(M[2].conj())
+    even = (jnp.arange(-1, modes + 2) % 2 == 0)[:, None]
+    # f_{-1} = f_1 for cosines, -f_1 for sines; f_k cos a = (f_{k+1} + f_{k-1})/2; f_k sin a is of the other kind.
+    after, before = M[:, 1:], jnp.concatenate([jnp.where(even, M[:, 1:2], -M[:, 1:2]), M[:, :modes]], axis=1)
+    up = (after + before) / 2
+    across = jnp.where(even, before - after, after - before) / 2  # in row m: what (x ± iy) makes of rows m ∓ 1
+    east, west = across[2:], across[:-2]
+    values = jnp.stack([(east + west) / 2, (east - west) / 2j, up[1:-1], M[1:-1, :-1]])
+    field = jnp.einsum("mjk,vmk->vmj", G, values)
+    return [
+        jnp.concatenate([part.real, part.imag], 1).reshape(-1, modes + 1) for part in (field[:, ::2], field[:, 1::2])
+    ]
