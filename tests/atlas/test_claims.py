@@ -13,6 +13,10 @@ PRINTED = {
     "long_context": 1,
     "pairing": 2,
     "kde_mode_counts": 2,
+    "blow_up": 1,
+    "gaussian_blow_up": 1,
+    "stability": 2,
+    "sup_bounds": 1,
 }
 
 

@@ -6,7 +6,6 @@ Such a sum has *absolute* accuracy: exponentially small forces between clusters 
 """
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -19,7 +18,7 @@ from .base import AbstractAttention, AbstractHead
 from .softmax import Softmax
 from .unnormalized import Unnormalized
 
-BLOCK = 4096
+BLOCK = 2048
 TRUNCATION = 1e-16  # of the largest kernel value
 MODES = tuple(k << s for s in range(6) for k in range(8, 16))  # 8, 9, …, 16, 18, …: so that few shapes are compiled
 MOST_MODES = {2: MODES[-1], 3: 288}  # for d = 2 and 3
@@ -165,27 +164,38 @@ def wave_sums(coefficients: Float[Array, "..."], x: Float[Array, "n d"], w: Floa
     return jax.lax.map(evaluate, x).transpose(0, 2, 1).reshape(blocks * size, d + 1)[:n]
 
 
-def powers(c: Float[Array, " b"], s: Float[Array, " b"], count: int) -> list[tuple[Array, Array]]:
-    """`(cos k a, sin k a)`, k = 0 … count - 1, from `c = cos a` and `s = sin a`."""
-    found = [(jnp.ones_like(c), jnp.zeros_like(c)), (c, s)]
+def times(p: tuple[Array, Array], q: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The product of complex numbers, as real and imaginary parts."""
+    return p[0] * q[0] - p[1] * q[1], p[0] * q[1] + p[1] * q[0]
+
+
+def few_powers(z: tuple[Array, Array], count: int) -> tuple[Array, Array]:
+    """`z^0, …, z^{count-1}` on a new first axis, one by one."""
+    found = [(jnp.ones_like(z[0]), jnp.zeros_like(z[0])), z]
     while len(found) < count:
-        p, q = found[len(found) // 2], found[-(-len(found) // 2)]  # errors then grow like log k
-        found.append((p[0] * q[0] - p[1] * q[1], p[0] * q[1] + p[1] * q[0]))
-    return found[:count]
+        found.append(times(found[len(found) // 2], found[-(-len(found) // 2)]))  # errors then grow like log k
+    real, imaginary = zip(*found[:count], strict=True)
+    return jnp.stack(real), jnp.stack(imaginary)
+
+
+def powers(z: tuple[Array, Array], count: int) -> tuple[Array, Array]:
+    """The same as products of few powers, which compile quickly."""
+    step = math.isqrt(count - 1) + 1
+    low = few_powers(z, step + 1)
+    high = few_powers((low[0][step], low[1][step]), -(-count // step))
+    real, imaginary = times((high[0][:, None], high[1][:, None]), (low[0][:step], low[1][:step]))
+    return real.reshape(-1, *z[0].shape)[:count], imaginary.reshape(-1, *z[0].shape)[:count]
 
 
 _kept = jax.lax.optimization_barrier  # inlined where they are used, these would be computed many times
 
 
-def _rows(*parts: Iterable[Array]) -> Float[Array, "k b"]:
-    return _kept(jnp.stack([row for part in parts for row in part]))
-
-
 def _circle_factors(x: Float[Array, "2 b"], modes: int) -> list[tuple[Array, Array]]:
     """Wave `k = step i + r` is the product of the waves `step i` and r < step."""
     step = _step(modes)
-    *low, last = powers(x[0], x[1], step + 1)
-    return [(_rows(*zip(*powers(*last, modes // step + 1), strict=True)), _rows(*zip(*low, strict=True)))]
+    c, s = few_powers((x[0], x[1]), step + 1)
+    high = few_powers((c[step], s[step]), modes // step + 1)
+    return [(_kept(jnp.concatenate(high)), _kept(jnp.concatenate([c[:step], s[:step]])))]
 
 
 def _step(modes: int) -> int:
@@ -209,10 +219,11 @@ def _sphere_factors(x: Float[Array, "3 b"], modes: int) -> list[tuple[Array, Arr
     """Cosines of the colatitude with longitudes of even order, and sines with those of odd order."""
     r = jnp.sqrt(x[0] ** 2 + x[1] ** 2)
     safe = jnp.where(r > 0, r, 1)
-    east, north = jnp.where(r > 0, x[0] / safe, 1.0), x[1] / safe
-    longitude = powers(east, north, modes + 1)
-    colatitude = zip(*powers(x[2], r, modes + 1), strict=True)
-    return [(_rows(f), _rows(*zip(*longitude[parity::2], strict=True))) for parity, f in enumerate(colatitude)]
+    z = jnp.where(r > 0, x[0] / safe, 1.0), x[1] / safe
+    even = powers(times(z, z), modes // 2 + 1)
+    odd = times(z, (even[0][: (modes + 1) // 2], even[1][: (modes + 1) // 2]))
+    colatitude = powers((x[2], r), modes + 1)
+    return [(_kept(f), _kept(jnp.concatenate(p))) for f, p in zip(colatitude, (even, odd), strict=True)]
 
 
 def _sphere_fields(G: Float[Array, "k k k"], moments: list[Array]) -> list[Array]:
