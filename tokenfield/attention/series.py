@@ -77,7 +77,7 @@ def by_series(attention: AbstractAttention, x: Any, w: Any, tolerance: float) ->
     if modes is None or n < FEWEST[d] * (2 * modes + 1) ** (d - 1):
         return attention
     least = float(np.min(np.where(np.asarray(w) > 0, w, np.inf))) if isinstance(attention, Softmax) else 1.0
-    return SeriesSum(attention, d, modes) if rounding(modes) / least < 0.1 * tolerance else attention
+    return SeriesSum(attention, d, modes) if rounding(modes) / least < 0.2 * tolerance else attention
 
 
 def modes_needed(beta: float, d: int) -> int | None:
@@ -154,7 +154,8 @@ def wave_sums(coefficients: Float[Array, "..."], x: Float[Array, "n d"], w: Floa
     x, w = split(x), split(w[:, None])
     moments = lambda x, w: [f @ (p * w).T for f, p in factors(x, modes + 1)]  # noqa: E731
     add = lambda total, block: (jax.tree.map(jnp.add, total, moments(*block)), None)  # noqa: E731
-    total, _ = jax.lax.scan(add, moments(x[0], w[0]), (x[1:], w[1:]))
+    none = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), jax.eval_shape(moments, x[0], w[0]))
+    total, _ = jax.lax.scan(add, none, (x, w))
     F = fields(coefficients, total)
 
     def evaluate(x):

@@ -8,13 +8,13 @@ from scipy.spatial import cKDTree
 from ..flows import segments
 from ..states import Tokens
 from ..transformer import Transformer
-from .coarsening import Epoch, Record
+from .coarsening import CHEAP, Epoch, Record
 from .run import Plan, run
 from .steppers import Stepper
 
-FEW = 48  # so many clusters are followed in rescaled time from the start
-MANY = 512  # more are never: the forces of all pairs are held at once
-WINDOWS = 24
+FEW = 48  # so many tokens are followed in rescaled time from the start
+MANY = 4096  # with more, a program compiled for fewer tokens is worth its time
+PATIENCE = ((8, FEW), (24, 512))  # after so many windows, so many clusters may be left for rescaled time
 SAVED = 5
 
 
@@ -40,11 +40,12 @@ def collapse(
     for k in range(10_000):
         groups = join(x, delta)
         count = int(groups.max()) + 1
-        if count < len(x) and (count <= FEW or 2 * count <= len(x) or (k >= WINDOWS and count <= MANY)):
+        done = count <= CHEAP or any(k >= windows and count <= most for windows, most in PATIENCE) or t >= t1
+        if count < len(x) and (done or (len(x) > MANY and 8 * count <= len(x))):
             x, weights, labels = merged(x, weights, labels, groups)
             epochs.append(Epoch(weights, labels))
             records.append(Record(records[-1].log_t, len(epochs) - 1, x))
-        if len(x) <= FEW or (k >= WINDOWS and len(x) <= MANY) or t >= t1:
+        if done:
             break
         end = min(window, t1 - t)
         times = np.union1d(t + np.linspace(0, end, SAVED)[1:], targets[(targets > t) & (targets <= t + end)])

@@ -56,12 +56,17 @@ CONTROLLER = diffrax.PIDController(rtol=0.0, atol=1.0, norm=jnp.abs, pcoeff=0.3,
 def first_step(flow: AbstractFlow, settings: Settings, t0, y0, order: int) -> Float[Array, ""]:
     """A first step whose Euler increment and curvature are within the tolerances (Hairer et al., II.4)."""
     size = lambda v: flow.error_size(v, y0, y0, settings.rtol, settings.atol)  # noqa: E731
-    f0 = flow.velocity(t0, y0)
-    d0, d1 = size(y0), size(f0)
-    h0 = jnp.where((d0 < 1e-5) | (d1 < 1e-5), 1e-6, 0.01 * d0 / d1)
-    y1 = jax.tree.map(lambda y, f: y + h0 * f, y0, f0)
-    f1 = flow.velocity(t0 + h0, y1)
-    d2 = size(jax.tree.map(jnp.subtract, f1, f0)) / h0
+    d0 = size(y0)
+
+    def evaluate(at, _):  # as a loop, so that the velocity is compiled once
+        f = flow.velocity(*at)
+        d1 = size(f)
+        h0 = jnp.where((d0 < 1e-5) | (d1 < 1e-5), 1e-6, 0.01 * d0 / d1)
+        return (t0 + h0, jax.tree.map(lambda y, f: y + h0 * f, y0, f)), (f, d1, h0)
+
+    _, (fs, d1, h0) = jax.lax.scan(evaluate, (t0, y0), None, length=2)
+    d1, h0 = d1[0], h0[0]
+    d2 = size(jax.tree.map(lambda f: f[1] - f[0], fs)) / h0
     steepest = jnp.maximum(d1, d2)
     h1 = jnp.where(steepest <= 1e-15, jnp.maximum(1e-6, h0 * 1e-3), (0.01 / steepest) ** (1 / order))
     h = jnp.minimum(100 * h0, h1)

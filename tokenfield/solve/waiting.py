@@ -57,15 +57,15 @@ def simulate_waiting(
             f"merge_tolerance = {delta:g} would merge clusters that are still apart at beta = {float(beta):g}: it must be "
             f"at most {0.1 / math.sqrt(float(beta)):.3g}"
         )
-    small, small_model, lift = prepare(state, model)
     tolerance = 1e-2 * min(rtol, 1e-6)
+    plain = 1e-2 * tolerance if state.n > FEW else 0.0
+    small, small_model, lift = prepare(state, model, plain)
     targets = np.zeros(0) if save_at is None else save_at[save_at > 0]
     coarse = Coarsening(beta, log_scale, normalised, stepper("dopri8"), tolerance, delta, 0)
     early: list[Record] = []
-    epochs, steps, plain = [Epoch(np.asarray(small.weights), np.arange(small.n))], 0, 0.0
+    epochs, steps = [Epoch(np.asarray(small.weights), np.arange(small.n))], 0
     with Progress(progress, "coarsening", max(state.n - clusters, 1)) as bar:
         if small.n > FEW:
-            plain = 1e-2 * tolerance
             unit = math.exp(float(log_scale))
             early, epochs, steps = collapse(small_model, small, unit, t1, targets, stepper("dopri8"), plain, delta)
         start = early[-1] if early else Record(-math.inf, 0, np.asarray(small.x))
