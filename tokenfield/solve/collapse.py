@@ -1,5 +1,7 @@
 """The first collapse of many tokens into clusters, by the plain flow in physical time."""
 
+import math
+
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -92,6 +94,6 @@ def join(x: np.ndarray, delta: float) -> np.ndarray:
 def merged(x: np.ndarray, weights: np.ndarray, labels: np.ndarray, groups: np.ndarray):
     """Groups as single tokens at their weighted mean direction."""
     count = groups.max() + 1
-    total = np.bincount(groups, weights, count)
+    total = np.array([math.fsum(weights[groups == group]) for group in range(count)])  # no rounding but the last
     mean = np.stack([np.bincount(groups, weights * column, count) for column in x.T], 1)
     return mean / np.linalg.norm(mean, axis=1, keepdims=True), total, groups[labels]
