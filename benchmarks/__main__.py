@@ -8,10 +8,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's idle threads must
 
 
 def main() -> None:
-    from . import gaussian, memory, velocity, waiting, whole_run
+    from . import gaussian, mean_shift, memory, series, velocity, waiting, whole_run
 
     table = []
-    for source in (velocity.rows, whole_run.rows, whole_run.span_rows, gaussian.rows, waiting.rows):
+    sources = velocity, whole_run, gaussian, waiting, series, mean_shift
+    for source in (*(module.rows for module in sources), whole_run.span_rows):
         for case, ratios in source():
             for rival, ratio in ratios.items():
                 table.append({"case": case, "rival": rival, "ratio": ratio})
