@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .flows import NoClosedEquation as NoClosedEquation
     from .mlp import MLP as MLP
     from .noise import EuclideanNoise as EuclideanNoise
+    from .noise import SphereNoise as SphereNoise
     from .normalization import NGPT as NGPT
     from .normalization import MixLN as MixLN
     from .normalization import NoNorm as NoNorm
@@ -56,9 +57,12 @@ if TYPE_CHECKING:
     from .solve import layers as layers
     from .solve import simulate as simulate
     from .solve import simulate_many as simulate_many
+    from .states import CircleDensity as CircleDensity
     from .states import Equiangular as Equiangular
     from .states import Gaussian as Gaussian
+    from .states import SphereDensity as SphereDensity
     from .states import Tokens as Tokens
+    from .states import ZonalDensity as ZonalDensity
     from .states import circle_tokens as circle_tokens
     from .states import equiangular_tokens as equiangular_tokens
     from .states import gaussian_tokens as gaussian_tokens
@@ -74,8 +78,9 @@ _HOMES = {
     "normalization": "NoNorm Rescaled PostLN PreLN PeriLN MixLN NGPT SqrtScaling",
     "mlp": "MLP",
     "transformer": "Transformer",
-    "noise": "EuclideanNoise",
-    "states": "Tokens Gaussian Equiangular uniform_sphere gaussian_tokens hemisphere equiangular_tokens "
+    "noise": "EuclideanNoise SphereNoise",
+    "states": "Tokens Gaussian Equiangular CircleDensity SphereDensity ZonalDensity "
+    "uniform_sphere gaussian_tokens hemisphere equiangular_tokens "
     "nearly_equiangular separated_clusters circle_tokens perturbed",
     "flows": "NoClosedEquation",
     "solve": "simulate simulate_many layers SolverError",

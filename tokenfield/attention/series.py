@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import ive
 
+from ..spectral.legendre import legendre
 from .base import AbstractAttention, AbstractHead
 from .softmax import Softmax
 from .unnormalized import Unnormalized
@@ -121,22 +122,13 @@ def kernel_waves(beta: float, d: int, modes: int) -> np.ndarray:
 def harmonic_waves(m: int, modes: int) -> np.ndarray:
     """`(l, k)`: associated Legendre functions of order m and degrees l = m … modes, in waves of k times the colatitude.
 
-    Normalised so that the squares of the `2l+1` harmonics of degree l add up to `2l+1`. By the stable recurrence in l, at
-    nodes where sums determine the waves exactly.
+    From their values at nodes where sums determine the waves exactly.
     """
     nodes = 2 * (modes + 1)
     theta = math.pi * (np.arange(nodes) + 0.5) / nodes
-    i = np.arange(1, m + 1)
-    before = np.zeros(nodes)
-    values = [np.sin(theta) ** m * math.sqrt(np.prod((2 * i + 1) / (2 * i)) * (1 + (m > 0)))]
-    for el in range(m + 1, modes + 1):
-        a = math.sqrt((2 * el - 1) * (2 * el + 1) / ((el - m) * (el + m)))
-        b = math.sqrt((2 * el + 1) * (el + m - 1) * (el - m - 1) / ((el - m) * (el + m) * max(2 * el - 3, 1)))
-        before, now = values[-1], a * np.cos(theta) * values[-1] - b * before
-        values.append(now)
     k = np.arange(modes + 1)
     wave = (np.sin if m % 2 else np.cos)(np.outer(theta, k))
-    return np.stack(values) @ (wave * np.where(k == 0, 1.0, 2.0) / nodes)
+    return legendre(m, modes, np.cos(theta)) @ (wave * np.where(k == 0, 1.0, 2.0) / nodes)
 
 
 def wave_sums(coefficients: Float[Array, "..."], x: Float[Array, "n d"], w: Float[Array, " n"]) -> Float[Array, "n m"]:

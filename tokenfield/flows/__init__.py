@@ -1,5 +1,6 @@
 """How a Transformer moves each kind of state. Importing this registers them all."""
 
+from . import density as density
 from . import equiangular as equiangular
 from . import gaussian as gaussian
 from . import tokens as tokens

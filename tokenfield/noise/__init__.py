@@ -2,3 +2,4 @@
 
 from .base import AbstractNoise as AbstractNoise
 from .euclidean import EuclideanNoise as EuclideanNoise
+from .sphere import SphereNoise as SphereNoise

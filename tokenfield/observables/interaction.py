@@ -13,7 +13,7 @@ from ..attention.parameters import Bilinear
 from ..attention.softmax import Softmax
 from ..attention.sums import map_rows
 from ..attention.unnormalized import Unnormalized
-from ..states import Equiangular, Tokens
+from ..states import AbstractDensity, Equiangular, Tokens
 from ..states.tokens import only_tokens
 from ..transformer import Transformer
 
@@ -50,7 +50,9 @@ def energy(
 
 
 @singledispatch
-def normalized_energy(state: Tokens | Equiangular, model: Transformer | AbstractAttention | float) -> float:
+def normalized_energy(
+    state: Tokens | Equiangular | AbstractDensity, model: Transformer | AbstractAttention | float
+) -> float:
     """`Ebar = ∬ e^{beta(<x,y>-1)} dmu dmu` in (0, 1] for tokens on the unit sphere (FORMULAS §2).
 
     It does not overflow, is 1 for one cluster, and has plateaus at `sum_c mass_c^2` while clusters wait.

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from ..normalization.base import unit
-from ..states import Equiangular, Tokens
+from ..states import AbstractDensity, Equiangular, Tokens
 from ..states.tokens import only_tokens
 
 MOST_TOKENS = 4096
@@ -19,7 +19,7 @@ def directions(state: Tokens) -> Float[Array, "n d"]:
 
 
 @singledispatch
-def order_parameter(state: Tokens | Equiangular) -> float:
+def order_parameter(state: Tokens | Equiangular | AbstractDensity) -> float:
     """`|∫ x/|x| dmu|`, the length of the mean direction: 1 for one cluster, 0 for balanced tokens (FORMULAS §10).
 
     Example:

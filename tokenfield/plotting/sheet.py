@@ -2,6 +2,7 @@
 
 from ..results import Trajectory
 from .cosines import cosine_panel
+from .densities import density_sheet
 from .energies import energy_panel
 from .equiangular import equiangular_sheet
 from .frames import MOST_FRAMES
@@ -22,7 +23,7 @@ def overview(
     """A run on one sheet: for tokens, where they are, their energy and the cosines between them, over time.
 
     A run of a `Gaussian` shows its ellipses (or its mean) and the eigenvalues of its covariance, one of `Equiangular`
-    tokens the cosine and how it goes to 1.
+    tokens the cosine and how it goes to 1, one of a density the density over time and its spectrum.
 
     Args:
         traj: a run.
@@ -40,7 +41,12 @@ def overview(
         >>> traj = tkf.simulate(model, tkf.uniform_sphere(16, 3, seed=0), t1=2.0, save_at=5)
         >>> tkf.plotting.overview(traj).savefig("run.pdf")
     """
-    draw = {"Gaussian": gaussian_sheet, "Equiangular": equiangular_sheet}.get(traj.dataset.attrs["state"])
+    kind = traj.dataset.attrs["state"]
+    draw = (
+        density_sheet
+        if kind.endswith("Density")
+        else {"Gaussian": gaussian_sheet, "Equiangular": equiangular_sheet}.get(kind)
+    )
     if draw is not None:
         return draw(traj, title, width, height)
     sheet = Sheet(width, height)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..states import Equiangular, Gaussian, Tokens
+from ..states import AbstractDensity, CircleDensity, Equiangular, Gaussian, SphereDensity, Tokens, ZonalDensity
 
 if TYPE_CHECKING:
     import xarray
@@ -55,6 +55,21 @@ def _(states: Equiangular, times: np.ndarray) -> "xarray.Dataset":
     return xarray.Dataset(values, coords={"time": ("time", np.asarray(times, float))}, attrs=attributes)
 
 
+_AXES = {"CircleDensity": ("wave", "mode"), "ZonalDensity": ("mode",), "SphereDensity": ("wave", "order", "mode")}
+
+
+@to_dataset.register(AbstractDensity)
+def _(states: AbstractDensity, times: np.ndarray) -> "xarray.Dataset":
+    import xarray
+
+    name = type(states).__name__
+    return xarray.Dataset(
+        {"coefficients": (("time", *_AXES[name]), np.asarray(states.coefficients))},
+        coords={"time": ("time", np.asarray(times, float))},
+        attrs={"state": name, "d": states.d},
+    )
+
+
 def state_at(dataset: "xarray.Dataset", index: int) -> Any:
     """The state at a time index of a dataset."""
     part = lambda name: dataset[name].values[index]  # noqa: E731
@@ -65,4 +80,10 @@ def state_at(dataset: "xarray.Dataset", index: int) -> Any:
             return Gaussian(part("mean"), part("cov"))
         case "Equiangular":
             return Equiangular(part("rho"), dataset.attrs["n"], part("radius"), gap=part("gap"))
+        case "CircleDensity":
+            return CircleDensity(part("coefficients"))
+        case "SphereDensity":
+            return SphereDensity(part("coefficients"))
+        case "ZonalDensity":
+            return ZonalDensity(part("coefficients"), dataset.attrs["d"])
     raise TypeError(f"no state is known for {dataset.attrs['state']!r}")

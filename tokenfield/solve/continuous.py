@@ -21,6 +21,7 @@ from ..results.provenance import provenance
 from ..results.trajectory import Trajectory
 from ..transformer import Transformer
 from . import loop
+from .refining import Refined, run_refined
 from .run import Outcome, Plan, SolverError, run
 from .steppers import stepper
 from .stop import AbstractStopRule, as_rule
@@ -90,12 +91,8 @@ def simulate(
         return _coarsen(model, state, t1, save_at, rtol, stop_when, progress, dt, checkpoint, merge_tolerance)
     if merge_tolerance is not None:
         raise ValueError(f"merge_tolerance = {merge_tolerance!r} belongs to method 'coarsen', got method {method!r}")
-    method = "tsit5" if method is None else method
     t1 = positive("t1", t1)
     rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
-    chosen = stepper(method)
-    if dt is None and not chosen.adaptive:
-        raise ValueError(f"method {method!r} has no error control: give a fixed step dt")
     dt = None if dt is None else positive("dt", dt)
     times = save_times(save_at, t1)
     rule = as_rule(stop_when)
@@ -104,15 +101,15 @@ def simulate(
     small, small_model, lift = prepare(state, model, rtol + atol)
     parts = segments(small, small_model)
     y0 = parts[0].flow.pack(small)
+    stiff = hasattr(parts[0].flow, "decay")
+    method = ("lawson" if stiff else "tsit5") if method is None else method
+    chosen = stepper(method)
+    if dt is None and not chosen.adaptive:
+        raise ValueError(f"method {method!r} has no error control: give a fixed step dt")
+    if method == "lawson" and not stiff:
+        raise ValueError(f"method 'lawson' is for densities, got {type(state).__name__}")
     max_steps = count("max_steps", max_steps)
     plan = Plan(parts, y0, t1, times, rtol, atol, dt, chosen, rule, max_steps)
-    path = None if checkpoint is None else Path(checkpoint)
-    outcome = run(plan, progress, path, checkpoint_every)
-    if outcome.status == loop.UNDERFLOW:
-        confirm_blow_up(outcome.flow, outcome.t, outcome.y)
-        if dt is None and rtol + atol > BLOW_UP_RTOL:
-            plan = plan._replace(rtol=BLOW_UP_RTOL, atol=min(atol, 1e-2 * BLOW_UP_RTOL))
-            outcome = run(plan, progress, None, checkpoint_every)
     config = {
         "model": describe(model),
         "t1": t1,
@@ -123,6 +120,17 @@ def simulate(
         "stop_when": describe(rule),
         "max_steps": max_steps,
     }
+    if hasattr(parts[0].flow, "finer"):
+        if checkpoint is not None:
+            raise ValueError("checkpoint is not for densities: their runs take seconds")
+        return _refined(run_refined(plan, small_model, _unpack_all, progress), rule, config)
+    path = None if checkpoint is None else Path(checkpoint)
+    outcome = run(plan, progress, path, checkpoint_every)
+    if outcome.status == loop.UNDERFLOW:
+        confirm_blow_up(outcome.flow, outcome.t, outcome.y)
+        if dt is None and rtol + atol > BLOW_UP_RTOL:
+            plan = plan._replace(rtol=BLOW_UP_RTOL, atol=min(atol, 1e-2 * BLOW_UP_RTOL))
+            outcome = run(plan, progress, None, checkpoint_every)
     return _trajectory(outcome, lift, rule, config)
 
 
@@ -175,6 +183,31 @@ def confirm_blow_up(flow: AbstractFlow, t: float, y: Any) -> None:
             "range of double precision (stop earlier, or follow z = e^(-tV) x with norm=Rescaled()), or an inner "
             "iteration such as Sinkhorn's did not converge (allow more max_iterations)"
         )
+
+
+def _refined(found: Refined, rule: AbstractStopRule | None, config: dict) -> Trajectory:
+    events: list[dict[str, Any]] = []
+    outcome = found.outcome
+    if found.exhausted:
+        words = (
+            f"the density is concentrating: {found.states[-1].modes} modes no longer resolve it. Without noise it tends to "
+            "Dirac masses; go on with tokens, e.g. traj.final.sample(n, seed)"
+        )
+        events.append({"kind": "resolution", "time": found.t, "detail": {"message": words}})
+    elif outcome.status == loop.STOPPED and rule is not None:
+        events.append({"kind": rule.kind, "time": found.t})
+    if outcome.status == loop.UNDERFLOW:
+        raise SolverError(f"no step succeeds at t = {found.t:.6g}")
+    attributes = {
+        **provenance(),
+        "config": json.dumps(config),
+        "events": json.dumps(events),
+        "log_time_unit": float(outcome.flow.log_time_unit) + 0.0,
+        "steps": found.steps,
+        "rejected_steps": outcome.rejected,
+    }
+    states = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found.states)
+    return Trajectory(to_dataset(states, found.times).assign_attrs(attributes))
 
 
 def _trajectory(outcome: Outcome, lift: Callable, rule: AbstractStopRule | None, config: dict) -> Trajectory:

@@ -4,11 +4,13 @@ from typing import NamedTuple
 
 import diffrax
 
+from .lawson import Lawson
+
 
 class Stepper(NamedTuple):
     """A Diffrax solver, its order, and whether its interpolant is as good as its steps."""
 
-    solver: diffrax.AbstractSolver
+    solver: diffrax.AbstractSolver | Lawson
     order: int
     adaptive: bool
     interpolates: bool
@@ -20,6 +22,7 @@ STEPPERS: dict[str, Stepper] = {
     "bosh3": Stepper(diffrax.Bosh3(), 3, adaptive=True, interpolates=True),
     "dopri5": Stepper(diffrax.Dopri5(), 5, adaptive=True, interpolates=True),
     "tsit5": Stepper(diffrax.Tsit5(), 5, adaptive=True, interpolates=True),
+    "lawson": Stepper(Lawson(), 5, adaptive=True, interpolates=False),
     "dopri8": Stepper(diffrax.Dopri8(), 8, adaptive=True, interpolates=False),
 }
 

@@ -1,5 +1,7 @@
 """Representations of the measure, one a file."""
 
+from .circle_density import CircleDensity as CircleDensity
+from .density import AbstractDensity as AbstractDensity
 from .equiangular import Equiangular as Equiangular
 from .gaussian import Gaussian as Gaussian
 from .near_equal import nearly_equiangular as nearly_equiangular
@@ -10,4 +12,6 @@ from .samplers import hemisphere as hemisphere
 from .samplers import perturbed as perturbed
 from .samplers import separated_clusters as separated_clusters
 from .samplers import uniform_sphere as uniform_sphere
+from .sphere_density import SphereDensity as SphereDensity
 from .tokens import Tokens as Tokens
+from .zonal_density import ZonalDensity as ZonalDensity

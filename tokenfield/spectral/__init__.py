@@ -1,0 +1,6 @@
+"""Functions on spheres as sums of harmonics: the circle, the 2-sphere, and zonal functions in any dimension."""
+
+from .base import AbstractHarmonics as AbstractHarmonics
+from .circle import CircleHarmonics as CircleHarmonics
+from .sphere import SphereHarmonics as SphereHarmonics
+from .zonal import ZonalHarmonics as ZonalHarmonics

@@ -1,0 +1,58 @@
+"""What a basis of harmonics is: functions at nodes, and their coefficients."""
+
+import abc
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+
+class AbstractHarmonics(eqx.Module):
+    """Orthonormal harmonics up to a degree, with respect to the uniform *probability* on the sphere of R^d.
+
+    Coefficients are an array of a shape of their own; `degree` has that shape, and holds -1 where there is no harmonic.
+    There are enough nodes that the product of two functions is projected without error.
+    """
+
+    modes: eqx.AbstractVar[int]
+    """The largest degree."""
+    d: eqx.AbstractVar[int]
+    degree: eqx.AbstractVar[Float[Array, "..."]]
+
+    @property
+    @abc.abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the coefficients."""
+
+    @property
+    @abc.abstractmethod
+    def nodes(self) -> Float[Array, "N d"]:
+        """The nodes as points of the sphere."""
+
+    @abc.abstractmethod
+    def values(self, c: Float[Array, "..."]) -> Float[Array, " N"]:
+        """The function at the nodes."""
+
+    @abc.abstractmethod
+    def coefficients(self, values: Float[Array, " N"]) -> Float[Array, "..."]:
+        """`∫ f phi dsigma` for every harmonic phi, f given at the nodes."""
+
+    @abc.abstractmethod
+    def at(self, c: Float[Array, "..."], x: Float[Array, "n d"]) -> Float[Array, " n"]:
+        """The function at any points of the sphere."""
+
+    @abc.abstractmethod
+    def moments(self, x: Float[Array, "n d"], w: Float[Array, " n"]) -> Float[Array, "..."]:
+        """`sum_j w_j phi(x_j)` for every harmonic: the coefficients of weighted tokens."""
+
+    @abc.abstractmethod
+    def resized(self, modes: int) -> "AbstractHarmonics":
+        """The same basis up to another degree."""
+
+    @abc.abstractmethod
+    def embed(self, c: Float[Array, "..."], modes: int) -> Float[Array, "..."]:
+        """The same function in the basis up to another degree: zeros are added, or the highest degrees dropped."""
+
+    @property
+    def laplacian(self) -> Float[Array, "..."]:
+        """Minus the eigenvalues of the Laplacian, `l (l + d - 2)`; 0 where there is no harmonic."""
+        return (self.degree * (self.degree + self.d - 2)) * (self.degree > 0)

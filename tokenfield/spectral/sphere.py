@@ -1,0 +1,90 @@
+"""Spherical harmonics on the 2-sphere."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .base import AbstractHarmonics
+from .legendre import legendre
+
+
+def legendre_table(modes: int, z: np.ndarray) -> np.ndarray:
+    """`(m, l, N)`: associated Legendre functions at z, 0 for l < m."""
+    found = np.zeros((modes + 1, modes + 1, len(z)))
+    for m in range(modes + 1):
+        found[m, m:] = legendre(m, modes, z)
+    return found
+
+
+class SphereHarmonics(AbstractHarmonics):
+    """Coefficients of shape (2, modes + 1, modes + 1): cosines or sines of the longitude, order m, degree l.
+
+    Nodes: Gauss–Legendre in the last coordinate times evenly spaced longitudes.
+    """
+
+    modes: int = eqx.field(static=True)
+    d: int = eqx.field(static=True)
+    degree: Float[Array, "2 m l"]
+    z: Float[Array, " N"]
+    weights: Float[Array, " N"]
+    table: Float[Array, "m l N"]
+
+    def __init__(self, modes: int):
+        self.modes, self.d = modes, 3
+        m, k = np.meshgrid(np.arange(modes + 1), np.arange(modes + 1.0), indexing="ij")
+        k = np.where(k < m, -1, k)
+        self.degree = jnp.asarray(np.stack([k, np.where(m == 0, -1, k)]))
+        z, w = np.polynomial.legendre.leggauss(2 * (modes + 1))
+        self.z, self.weights, self.table = jnp.asarray(z), jnp.asarray(w / 2), jnp.asarray(legendre_table(modes, z))
+
+    @property
+    def shape(self):
+        return (2, self.modes + 1, self.modes + 1)
+
+    @property
+    def count(self) -> int:
+        return 4 * (self.modes + 1)
+
+    @property
+    def nodes(self):
+        angle = 2 * jnp.pi * jnp.arange(self.count) / self.count
+        side = jnp.sqrt(1 - self.z**2)[:, None]
+        flat = [
+            side * jnp.cos(angle),
+            side * jnp.sin(angle),
+            jnp.broadcast_to(self.z[:, None], (len(self.z), self.count)),
+        ]
+        return jnp.stack([part.reshape(-1) for part in flat], axis=1)
+
+    def values(self, c):
+        waves = jnp.einsum("sml,mlN->smN", c, self.table)
+        half = jnp.where(jnp.arange(self.modes + 1) == 0, 1.0, 0.5)[:, None]
+        spectrum = half * (waves[0] - 1j * waves[1])
+        return (jnp.fft.irfft(spectrum.T, n=self.count, axis=1) * self.count).reshape(-1)
+
+    def coefficients(self, values):
+        spectrum = jnp.fft.rfft(values.reshape(len(self.z), self.count), axis=1)[:, : self.modes + 1].T / self.count
+        parts = jnp.stack([spectrum.real, -spectrum.imag]) * self.weights
+        return jnp.einsum("smN,mlN->sml", parts, self.table) * (self.degree >= 0)
+
+    def at(self, c, x):
+        table, waves = self._waves(x)
+        return jnp.einsum("sml,mln,smn->n", c, table, waves)
+
+    def moments(self, x, w):
+        table, waves = self._waves(x)
+        return jnp.einsum("mln,smn,n->sml", table, waves, w) * (self.degree >= 0)
+
+    def _waves(self, x):
+        angle = jnp.arctan2(x[:, 1], x[:, 0]) * jnp.arange(self.modes + 1)[:, None]
+        z = np.clip(np.asarray(x)[:, 2], -1, 1)
+        return jnp.asarray(legendre_table(self.modes, z)), jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+
+    def resized(self, modes):
+        return SphereHarmonics(modes)
+
+    def embed(self, c, modes):
+        grown = max(modes - self.modes, 0)
+        cut = c[..., : modes + 1, : modes + 1]
+        return jnp.pad(cut, [(0, 0)] * (c.ndim - 2) + [(0, grown), (0, grown)])

@@ -1,0 +1,63 @@
+"""A density on the circle."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._check import count
+from ..spectral import CircleHarmonics
+from .density import AbstractDensity, checked, invert, projected, smoothed
+from .samplers import circle_tokens
+from .tokens import Tokens
+
+
+class CircleDensity(AbstractDensity):
+    """A density on the circle by its Fourier series, `p = 1 + sqrt(2) sum_k (a_k cos k t + b_k sin k t)`.
+
+    Args:
+        coefficients: (2, modes + 1), a_k and b_k; a_0 = 1 is the mass.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.CircleDensity.uniform(modes=64).perturbed(seed=0)
+    """
+
+    coefficients: Float[Array, "2 k"]
+
+    def __init__(self, coefficients):
+        self.coefficients = jnp.asarray(coefficients, float)
+        self.coefficients = checked("CircleDensity", self.harmonics, self.coefficients)
+
+    @property
+    def harmonics(self):
+        return CircleHarmonics(self.coefficients.shape[-1] - 1)
+
+    def with_coefficients(self, c):
+        return CircleDensity(c)
+
+    @staticmethod
+    def uniform(modes: int = 64) -> "CircleDensity":
+        """The uniform measure."""
+        return CircleDensity(jnp.zeros((2, count("modes", modes, 1) + 1)).at[0, 0].set(1.0))
+
+    @staticmethod
+    def from_function(function, modes: int = 64) -> "CircleDensity":
+        """The density proportional to a function of the angle."""
+        by_point = lambda x: function(np.arctan2(x[:, 1], x[:, 0]))  # noqa: E731
+        return CircleDensity(projected("CircleDensity", CircleHarmonics(count("modes", modes, 1)), by_point))
+
+    @staticmethod
+    def from_tokens(tokens: Tokens, modes: int = 64, width: float = 0.1) -> "CircleDensity":
+        """Tokens, each spread to a Gaussian of a width in radians."""
+        return CircleDensity(smoothed(CircleHarmonics(count("modes", modes, 1)), tokens, width))
+
+    def sample(self, n, seed):
+        a, b = np.sqrt(2) * np.asarray(self.coefficients)[:, 1:]
+        k = np.arange(1, self.modes + 1)
+
+        def law(t, _):
+            c, s = np.cos(np.outer(t, k)), np.sin(np.outer(t, k))
+            return (t + (s * a + (1 - c) * b) @ (1 / k)) / (2 * np.pi), (1 + c @ a + s @ b) / (2 * np.pi)
+
+        u = np.random.default_rng(seed).uniform(size=count("n", n))
+        return circle_tokens(invert(law, u, 0.0, 2 * np.pi))

@@ -1,0 +1,70 @@
+"""A density on the 2-sphere."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._check import count
+from ..spectral import SphereHarmonics
+from ..spectral.sphere import legendre_table
+from .density import AbstractDensity, checked, invert, projected, smoothed
+from .tokens import Tokens
+from .zonal_density import heights
+
+
+class SphereDensity(AbstractDensity):
+    """A density on the 2-sphere by real spherical harmonics, orthonormal for the uniform probability.
+
+    Args:
+        coefficients: (2, modes + 1, modes + 1): cosines or sines of the longitude, order m, degree l (0 for l < m, and for
+            the sines of order 0); [0, 0, 0] = 1 is the mass.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.SphereDensity.uniform(modes=16).perturbed(seed=0)
+    """
+
+    coefficients: Float[Array, "2 m l"]
+
+    def __init__(self, coefficients):
+        self.coefficients = jnp.asarray(coefficients, float)
+        self.coefficients = checked("SphereDensity", self.harmonics, self.coefficients)
+
+    @property
+    def harmonics(self):
+        return SphereHarmonics(self.coefficients.shape[-1] - 1)
+
+    def with_coefficients(self, c):
+        return SphereDensity(c)
+
+    @staticmethod
+    def uniform(modes: int = 24) -> "SphereDensity":
+        """The uniform measure."""
+        size = count("modes", modes, 1) + 1
+        return SphereDensity(jnp.zeros((2, size, size)).at[0, 0, 0].set(1.0))
+
+    @staticmethod
+    def from_function(function, modes: int = 24) -> "SphereDensity":
+        """The density proportional to a function of points x (n, 3)."""
+        return SphereDensity(projected("SphereDensity", SphereHarmonics(count("modes", modes, 1)), function))
+
+    @staticmethod
+    def from_tokens(tokens: Tokens, modes: int = 24, width: float = 0.2) -> "SphereDensity":
+        """Tokens, each spread by Brownian motion to a width in radians."""
+        return SphereDensity(smoothed(SphereHarmonics(count("modes", modes, 1)), tokens, width))
+
+    def sample(self, n, seed):
+        rng, c = np.random.default_rng(seed), np.asarray(self.coefficients)
+        u, v = rng.uniform(size=(2, count("n", n)))
+        z = heights(c[0, 0], 3, u)
+        waves = np.einsum("sml,mln->smn", c, legendre_table(self.modes, z))
+        m = np.arange(1, self.modes + 1)[:, None]
+        first, cosines, sines = waves[0, 0], waves[0, 1:], waves[1, 1:]
+
+        def law(p, i):
+            c, s, whole = np.cos(m * p), np.sin(m * p), 2 * np.pi * first[i]
+            cdf = first[i] * p + ((cosines[:, i] * s + sines[:, i] * (1 - c)) / m).sum(0)
+            return cdf / whole, (first[i] + (cosines[:, i] * c + sines[:, i] * s).sum(0)) / whole
+
+        p, side = invert(law, v, 0.0, 2 * np.pi), np.sqrt(1 - z * z)
+        return Tokens(np.stack([side * np.cos(p), side * np.sin(p), z], axis=1))

@@ -1,0 +1,96 @@
+"""An axisymmetric density on the sphere of any dimension."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._check import count
+from ..spectral import ZonalHarmonics
+from ..spectral.zonal import polynomials
+from .density import AbstractDensity, checked, invert, projected, smoothed
+from .tokens import Tokens
+
+
+class ZonalDensity(AbstractDensity):
+    """A density on the sphere of R^d that depends on `t = <x, e>` alone, e the last axis: `p = sum_l c_l phi_l(t)`.
+
+    phi_l is the Gegenbauer polynomial of degree l, orthonormal for the law of t under the uniform probability.
+
+    Args:
+        coefficients: (modes + 1,), c_l; c_0 = 1 is the mass.
+        d: dimension of the tokens, at least 2.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.ZonalDensity.uniform(modes=32, d=5).perturbed(seed=0)
+    """
+
+    coefficients: Float[Array, " l"]
+    dimension: int = eqx.field(static=True)
+
+    def __init__(self, coefficients, d: int):
+        self.dimension = count("d", d, 2)
+        self.coefficients = jnp.asarray(coefficients, float)
+        self.coefficients = checked("ZonalDensity", self.harmonics, self.coefficients)
+
+    @property
+    def harmonics(self):
+        return ZonalHarmonics(self.coefficients.shape[-1] - 1, self.dimension)
+
+    @property
+    def d(self):
+        return self.dimension
+
+    def with_coefficients(self, c):
+        return ZonalDensity(c, self.dimension)
+
+    @staticmethod
+    def uniform(modes: int = 64, d: int = 3) -> "ZonalDensity":
+        """The uniform measure."""
+        return ZonalDensity(jnp.zeros(count("modes", modes, 1) + 1).at[0].set(1.0), d)
+
+    @staticmethod
+    def from_function(function, modes: int = 64, d: int = 3) -> "ZonalDensity":
+        """The density proportional to a function of `t = <x, e>` in [-1, 1]."""
+        basis = ZonalHarmonics(count("modes", modes, 1), count("d", d, 2))
+        return ZonalDensity(projected("ZonalDensity", basis, lambda x: function(x[:, -1])), d)
+
+    @staticmethod
+    def from_tokens(tokens: Tokens, modes: int = 64, width: float = 0.1) -> "ZonalDensity":
+        """Tokens turned about the last axis at random and spread to a width in radians."""
+        return ZonalDensity(smoothed(ZonalHarmonics(count("modes", modes, 1), tokens.d), tokens, width), tokens.d)
+
+    def sample(self, n, seed):
+        d, rng = self.dimension, np.random.default_rng(seed)
+        t = heights(np.asarray(self.coefficients), d, rng.uniform(size=count("n", n)))
+        rest = rng.standard_normal((n, d - 1))
+        rest *= np.sqrt(1 - t**2)[:, None] / np.linalg.norm(rest, axis=1, keepdims=True)
+        return Tokens(np.concatenate([rest, t[:, None]], axis=1))
+
+
+def heights(c: np.ndarray, d: int, u: np.ndarray) -> np.ndarray:
+    """The quantiles u of t under a zonal density with coefficients c.
+
+    The angle arccos t has a density proportional to `p(t) sin^{d-2}`: integrated by Gauss–Legendre panels between fine
+    knots, and inverted by bisection inside a panel.
+    """
+    modes = len(c) - 1
+    knots = np.linspace(0, np.pi, 4 * (modes + 8) + 1)
+    nodes, weights = np.polynomial.legendre.leggauss(10)
+    law = lambda a: (c @ polynomials(d, modes, np.cos(a).ravel())).reshape(a.shape) * np.sin(a) ** (d - 2)  # noqa: E731
+
+    def partial(start, end):
+        half = (end - start)[:, None] / 2
+        return (law(start[:, None] + half * (nodes + 1)) * weights * half).sum(1)
+
+    total = np.concatenate([[0.0], np.cumsum(partial(knots[:-1], knots[1:]))])
+    u = (1 - u) * total[-1]
+    k = np.clip(np.searchsorted(total, u) - 1, 0, len(knots) - 2)
+    wide = knots[1] - knots[0]
+
+    def inside(s, i):
+        start = knots[k[i]]
+        return partial(start, start + s * wide), wide * law(start + s * wide)
+
+    return np.cos(knots[k] + wide * invert(inside, u - total[k], 0.0, 1.0))
