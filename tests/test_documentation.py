@@ -39,6 +39,8 @@ def theory_callables():
         "SCALES",
         "Bounds",
         "SaddleMerge",
+        "StationaryState",
+        "Branch",
     }
     packages = {"theory": tkf.theory, "lipschitz": tkf.lipschitz, "studies": tkf.studies, "clustering": tkf.clustering}
     return [

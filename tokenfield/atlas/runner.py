@@ -28,6 +28,7 @@ SECTIONS = (
     "Metastability",
     "Causal attention",
     "Layers and flow",
+    "Noise",
 )
 
 

@@ -6,6 +6,7 @@ import typer
 
 from .atlas_command import atlas
 from .norms_command import norms
+from .phase_diagram_command import phase_diagram
 from .predict_command import predict
 from .simulate_command import simulate
 
@@ -20,6 +21,7 @@ app.command()(simulate)
 app.command()(predict)
 app.command()(atlas)
 app.command()(norms)
+app.command("phase-diagram")(phase_diagram)
 
 
 def _version(wanted: bool) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .energies import energy_panel as energy_panel
     from .long_context import phase_picture as phase_picture
     from .norms import norms_figure as norms_figure
+    from .phase_diagram import phase_diagram_figure as phase_diagram_figure
     from .ranks import limit_ranks as limit_ranks
     from .ranks import rank_histogram as rank_histogram
     from .sheet import overview as overview
@@ -36,6 +37,7 @@ __all__, __getattr__ = lazy(
         "ranks": "limit_ranks rank_histogram",
         "long_context": "phase_picture",
         "norms": "norms_figure",
+        "phase_diagram": "phase_diagram_figure",
         "staircases": "staircase merge_tree",
         "style": "Sheet",
     },

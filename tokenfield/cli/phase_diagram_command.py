@@ -1,0 +1,123 @@
+"""`tokenfield phase-diagram`."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import xarray
+
+DATASET, FIGURE = "phase_diagram.zarr", "phase_diagram.png"
+
+
+def phase_diagram(
+    d: Annotated[int, typer.Option(help="Dimension of the tokens.")] = 2,
+    beta_max: Annotated[float, typer.Option(help="Largest inverse temperature.")] = 6.0,
+    kappa_min: Annotated[
+        float | None, typer.Option(help="Least inverse noise [below all lines].", show_default=False)
+    ] = None,
+    kappa_max: Annotated[
+        float | None, typer.Option(help="Largest inverse noise [above all lines].", show_default=False)
+    ] = None,
+    attention: Annotated[str, typer.Option(help="unnormalized or softmax.")] = "unnormalized",
+    points: Annotated[int, typer.Option(help="Values of beta, and of kappa.")] = 60,
+    out: Annotated[
+        Path | None,
+        typer.Option(help=f"Folder for {FIGURE} and {DATASET} [phase-diagram; with --json, none].", show_default=False),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a diagram in the folder.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the lines of the diagram as JSON.")] = False,
+) -> None:
+    """Draw where noisy tokens on the sphere are ordered: kappa_c, the fold and the jump over beta.
+
+    The noise is sqrt(2/kappa) dW; kappa is spaced evenly in its logarithm.
+    """
+    folder = out if out is not None or as_json else Path("phase-diagram")
+    from .._check import count, positive
+    from ..theory.names import kernel_name
+
+    beta_max, points = positive("beta_max", beta_max), count("points", points, 2)
+    d, attention = count("d", d, 2), kernel_name(attention)
+    least = None if kappa_min is None else positive("kappa_min", kappa_min)
+    most = None if kappa_max is None else positive("kappa_max", kappa_max)
+    if folder is not None:
+        _open(folder, overwrite)
+    import numpy as np
+
+    from ..theory.branches import fold
+    from ..theory.noise import critical_kappa
+    from ..theory.phase_diagram import phase_diagram as compute
+
+    ends = fold(0.0, d, attention), fold(beta_max, d, attention), critical_kappa(beta_max, d, attention)
+    least = 0.6 * min(ends) if least is None else least
+    most = 1.5 * max(ends) if most is None else most
+    if not least < most:
+        raise ValueError(f"kappa_max must be above kappa_min = {least:.4g}, got {most:g}")
+    diagram = compute(np.linspace(0.0, beta_max, points), np.geomspace(least, most, points), d, attention)
+    numbers = summary(diagram)
+    if folder is not None:
+        numbers["out"] = str(folder)
+        _write(diagram, folder)
+    if as_json:
+        print(json.dumps(numbers, allow_nan=False))
+    else:
+        _print(numbers)
+
+
+def summary(diagram: "xarray.Dataset") -> dict[str, Any]:
+    """The lines, and the tricritical point (null for softmax, which has none)."""
+    import numpy as np
+
+    star = diagram.attrs["beta_star"], diagram.attrs["kappa_star"]
+    finite = bool(np.isfinite(star).all())
+    lines = {name: diagram[name].values.tolist() for name in ("beta", "critical_kappa", "fold", "equal")}
+    names = json.loads(diagram.attrs["regions"])
+    cells = {name: int((diagram["region"] == k).sum()) for k, name in enumerate(names)}
+    return {
+        "d": diagram.attrs["d"],
+        "attention": diagram.attrs["attention"],
+        "beta_star": star[0] if finite else None,
+        "kappa_star": star[1] if finite else None,
+        **lines,
+        "cells": cells,
+        "cells_not_computed": int(np.isnan(diagram["m_1"]).sum()),
+    }
+
+
+def _open(folder: Path, overwrite: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--out: {folder} is a file, not a folder")
+    if (folder / DATASET).exists() and not overwrite:
+        raise ValueError(f"--out: {folder} holds a diagram: give another folder, or --overwrite")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"--out: cannot write to {folder}: {error.strerror}") from None
+
+
+def _write(diagram: "xarray.Dataset", folder: Path) -> None:
+    from ..plotting.phase_diagram import phase_diagram_figure
+
+    diagram.to_zarr(folder / DATASET, mode="w", consolidated=False, zarr_format=3)
+    phase_diagram_figure(diagram).savefig(folder / FIGURE, dpi=160)
+
+
+def _print(numbers: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    star = numbers["beta_star"]
+    kind = "continuous for every beta" if star is None else f"continuous up to beta = {star:.7g}, first order above"
+    table = Table("beta", "fold", "equal free energy", "kappa_c", title=f"{numbers['attention']}, d = {numbers['d']}")
+    count = len(numbers["beta"])
+    for i in sorted({round(k * (count - 1) / 10) for k in range(11)}):
+        row = (numbers[name][i] for name in ("fold", "equal", "critical_kappa"))
+        table.add_row(f"{numbers['beta'][i]:.4g}", *(f"{value:.7g}" for value in row))
+    Console().print(table)
+    print(f"order sets in at kappa_c: {kind}")
+    if numbers["cells_not_computed"]:
+        print(f"{numbers['cells_not_computed']} cells are too concentrated to be computed (grey)")
+    if "out" in numbers:
+        print(f"written to {numbers['out']}")

@@ -1,0 +1,101 @@
+"""Order and disorder of noisy tokens: the picture."""
+
+import numpy as np
+from matplotlib import patheffects
+
+from .style import GREY, INK, PALETTE, WIDTH, Sheet, styled, write_title
+
+COLOURS = "Blues"
+STRONG, JUMP, TURN = INK, PALETTE[1], PALETTE[2]
+
+
+@styled
+def phase_diagram_figure(diagram, width: float = WIDTH, height: float = 3.4) -> Sheet:
+    """The order parameter of the ordered law over beta and kappa, with the lines of the transition (FORMULAS §10).
+
+    A second panel shows the same lines divided by kappa_c, in which the range where both laws are stable opens up
+    (unnormalized attention above beta_star only). Grey cells were too concentrated to be computed.
+
+    Args:
+        diagram: the dataset of `theory.phase_diagram`.
+        width, height: in inches.
+
+    Example:
+        >>> import numpy as np, tokenfield as tkf
+        >>> from tokenfield.plotting.phase_diagram import phase_diagram_figure
+        >>> diagram = tkf.theory.phase_diagram(np.linspace(0, 6, 9), np.geomspace(0.05, 3, 9), d=2)
+        >>> phase_diagram_figure(diagram).savefig("phases.png")
+    """
+    beta, critical = diagram["beta"].values, diagram["critical_kappa"].values
+    ratio = diagram["fold"].values / critical
+    both = bool((ratio < 1 - 1e-6).any())
+    sheet = Sheet(width, height)
+    axes = np.atleast_1d(sheet.subplots(1, 1 + both, gridspec_kw={"width_ratios": [1.25, 1][: 1 + both]}))
+    _plane(sheet, axes[0], diagram, both)
+    if both:
+        _range(axes[1], beta, ratio, diagram["equal"].values / critical, diagram.attrs["beta_star"])
+    names = {"unnormalized": "unnormalized attention (USA)", "softmax": "softmax attention (SA)"}
+    write_title(axes[0], f"{names[diagram.attrs['attention']]}, d = {diagram.attrs['d']}", "a" if both else "")
+    return sheet
+
+
+def _plane(sheet, ax, diagram, both) -> None:
+    beta, kappa = diagram["beta"].values, diagram["kappa"].values
+    ax.set_facecolor(GREY)
+    mesh = ax.pcolormesh(
+        beta, kappa, diagram["m_1"].values.T, cmap=COLOURS, vmin=0, vmax=1.25, shading="nearest", rasterized=True
+    )
+    ax.plot(beta, diagram["critical_kappa"], color=STRONG, label=r"$\kappa_c$: uniform law unstable above")
+    if both:
+        above = beta >= diagram.attrs["beta_star"]
+        ax.plot(beta[above], diagram["equal"][above], color=JUMP, ls="--", label="equal free energies")
+        ax.plot(beta[above], diagram["fold"][above], color=TURN, ls=":", lw=2, label="fold: ordered law exists above")
+        star = diagram.attrs["beta_star"], diagram.attrs["kappa_star"]
+        ax.plot(*star, "o", color="white", mec=STRONG, ms=6, label=rf"$\beta_* = {star[0]:.4g}$", zorder=5)
+    logarithmic = kappa[-1] > 8 * kappa[0]
+    ax.set(
+        xlabel=r"inverse temperature $\beta$",
+        ylabel=r"inverse noise $\kappa$",
+        yscale="log" if logarithmic else "linear",
+        xlim=(beta[0], beta[-1]),
+        ylim=(kappa[0], kappa[-1]),
+    )
+    for region, word in ((0, "disorder:\nuniform only"), (3, "order only")):
+        cells = np.argwhere(diagram["region"].values == region)
+        if len(cells):
+            i, j = cells.mean(axis=0).round().astype(int)
+            text = ax.text(beta[i], kappa[j], word, ha="center", va="center", color=INK)
+            text.set_path_effects([patheffects.Stroke(linewidth=2.5, foreground="white"), patheffects.Normal()])
+    bar = sheet.colorbar(mesh, ax=ax, boundaries=np.linspace(0, 1, 201), ticks=[0, 0.25, 0.5, 0.75, 1])
+    bar.set_label(r"order parameter $m_1$ of the ordered law")
+    sheet.legend(loc="outside lower center", ncols=4)
+
+
+def _range(ax, beta, turn, jump, star) -> None:
+    ax.fill_between(beta, turn, jump, color=PALETTE[2], alpha=0.25, lw=0)
+    ax.fill_between(beta, jump, 1, color=PALETTE[1], alpha=0.25, lw=0)
+    ax.axhline(1, color=STRONG)
+    above = np.r_[star, beta[beta > star]]
+    ax.plot(above, np.r_[1, jump[beta > star]], color=JUMP, ls="--")
+    ax.plot(above, np.r_[1, turn[beta > star]], color=TURN, ls=":", lw=2)
+    least = float(turn.min())
+    top, bottom = 1 + 0.3 * (1 - least), least - 0.15 * (1 - least)
+    left = max(beta[0], min(star, beta[-1]) - 0.2 * (beta[-1] - star))
+    ax.set(
+        xlim=(left, beta[-1]), ylim=(bottom, top), xlabel=r"inverse temperature $\beta$", ylabel=r"$\kappa/\kappa_c$"
+    )
+    ax.plot([star], [1], "o", color="white", mec=STRONG, ms=6, zorder=5, clip_on=False)
+    write_title(ax, "both laws stable, in units of $\\kappa_c$", "b")
+    at = lambda share: left + share * (beta[-1] - left)  # noqa: E731
+    line = lambda x, values: float(np.interp(x, beta, values))  # noqa: E731
+    centred = {"ha": "center", "va": "center"}
+    ax.text(at(0.5), (1 + top) / 2, "order only", **centred)
+    ax.text(at(0.3), bottom + 0.15 * (1 - least), "uniform only", **centred)
+    ax.text(at(0.78), (1 + line(at(0.78), jump)) / 2 + 0.03 * (1 - least), "both, order\nfavoured", **centred)
+    ax.annotate(
+        "both, uniform\nfavoured",
+        (at(0.78), (line(at(0.78), turn) + line(at(0.78), jump)) / 2),
+        (at(0.28), 1 - 0.6 * (1 - least)),
+        arrowprops={"arrowstyle": "-", "color": INK, "lw": 0.7},
+        **centred,
+    )

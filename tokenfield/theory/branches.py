@@ -1,0 +1,156 @@
+"""Branches of stationary laws of noisy tokens: the whole curve in kappa, its fold, and the jump."""
+
+import math
+import warnings
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from .._check import count, positive
+from .continuation import Path, between, trace
+from .linearised import growth
+from .names import kernel_name
+from .noise import critical_kappa, transition
+from .self_consistency import SelfConsistency
+from .stationary import branches, is_stable
+
+
+class Branch(NamedTuple):
+    """Stationary laws along a branch, in order, from the uniform law on: arrays, one entry a law.
+
+    stable: 1 stable, 0 unstable, nan where the growth rate is not known from 0 (so at a fold).
+    complete: False if continuation ended before kappa_max; `note` says why.
+    """
+
+    kappa: np.ndarray
+    m_1: np.ndarray
+    free_energy: np.ndarray
+    growth: np.ndarray
+    stable: np.ndarray
+    complete: bool
+    note: str
+
+
+def branch(
+    beta: float,
+    d: int,
+    attention: str = "unnormalized",
+    l: int = 1,  # noqa: E741
+    kappa_max: float | None = None,
+    side: int = 1,
+    log_unit: float = 0.0,
+) -> Branch:
+    """The stationary laws that leave the uniform one at `kappa_l = beta/w_l` (softmax: `beta w_0/w_l`; FORMULAS §10).
+
+    Pseudo-arclength continuation of `mu ∝ exp(kappa W*mu)` or `mu ∝ Z^{kappa/beta}`, through folds. If it fails, the
+    branch so far is given with a warning, and `complete` is False.
+
+    Args:
+        beta: inverse temperature, >= 0 (at beta = 0 only l = 1 exists).
+        d: dimension of the tokens.
+        attention: "unnormalized" or "softmax".
+        l: the mode.
+        kappa_max: where to stop; None for 2 kappa_l.
+        side: for d > 2 and even l, 1 for more and -1 for less mass at the poles at the start.
+        log_unit: the drift is divided by `e^{log_unit}`, which multiplies kappa by it.
+
+    Returns:
+        a `Branch`. Free energies and growth rates are those of `stationary_states`.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.theory.branch(beta=4.0, d=2).kappa.min()
+    """
+    beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2), kernel_name(attention)
+    mode = count("l", l)
+    degrees = SelfConsistency(beta, d, attention)
+    if mode not in degrees.degrees:
+        raise ValueError(
+            f"l must be a mode that the kernel has at beta = {beta:g}, 1 to {degrees.degrees[-1]}, got {l}"
+        )
+    if side not in (1, -1):
+        raise ValueError(f"side must be 1 or -1, got {side!r}")
+    unit = critical_kappa(beta, d, attention, log_unit)
+    onset = -math.log(degrees.rho[mode - 1])
+    end = onset + math.log(2) if kappa_max is None else math.log(positive("kappa_max", kappa_max)) - math.log(unit)
+    found = branches(beta, d, attention, mode, end, longest=0.08)
+    problem, path, _ = found[-1] if side < 0 else found[0]
+    points = [(np.zeros(len(problem.degrees)), onset)] + [(point.x, point.sigma) for point in path.points]
+    points = _cut(problem, points, end)
+    if path.trouble:
+        warnings.warn(f"the branch l = {l} at beta = {beta:g}, d = {d} is not complete: {path.trouble}", stacklevel=2)
+    kappa = unit * np.exp([sigma for _, sigma in points])
+    rates = np.array([0.0] + [growth(problem, x, sigma) for x, sigma in points[1:]])
+    stable = [math.nan if is_stable(rate) is None else float(rate < 0) for rate in rates]
+    energy = np.array([problem.free_energy(x, sigma) for x, sigma in points]) / kappa
+    m_1 = np.array([problem.order(x) for x, _ in points])
+    return Branch(kappa, m_1, energy, rates / kappa, np.array(stable), not path.trouble, path.trouble)
+
+
+def _cut(
+    problem: SelfConsistency, points: list[tuple[np.ndarray, float]], end: float
+) -> list[tuple[np.ndarray, float]]:
+    """Without what lies beyond `end` at the far end of the branch, whose last point is then at `end`."""
+    kept = list(points)
+    while len(kept) > 1 and kept[-1][1] > end and kept[-2][1] > end:
+        kept.pop()
+    if kept[-1][1] > end and len(kept) > 1:
+        (low, one), (high, two) = kept[-2], kept[-1]
+        x = problem.newton(low + (end - one) / (two - one) * (high - low), end)
+        kept[-1:] = [] if x is None else [(x, end)]
+    return kept
+
+
+def fold(beta: float, d: int, attention: str = "unnormalized", log_unit: float = 0.0) -> float:
+    """The least kappa with an ordered law (one peak): where the branch of mode 1 folds (FORMULAS §10).
+
+    Where the transition is continuous (`beta <= beta_star(d)`, softmax) there is no fold, and the least kappa is
+    `critical_kappa`, which is returned.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.theory.fold(beta=4.0, d=2)
+    """
+    beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2), kernel_name(attention)
+    unit = critical_kappa(beta, d, attention, log_unit)
+    if transition(beta, d, attention) == "continuous":
+        return unit
+    _, path = ordered(beta, d, attention, 0.0)
+    return unit * math.exp(path.points[path.lowest()].sigma)
+
+
+def first_order_point(beta: float, d: int, attention: str = "unnormalized", log_unit: float = 0.0) -> float:
+    """The kappa at which the ordered law (one peak) and the uniform one have the same free energy (FORMULAS §10).
+
+    `F = (1/kappa) ∫ p log p - ½ ∬ W`; the ordered law is the minimum above it. Where the transition is continuous
+    (`beta <= beta_star(d)`, softmax) it is `critical_kappa`.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.theory.first_order_point(beta=4.0, d=2)
+    """
+    beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2), kernel_name(attention)
+    unit = critical_kappa(beta, d, attention, log_unit)
+    if transition(beta, d, attention) == "continuous":
+        return unit
+    problem, path = ordered(beta, d, attention, 0.0)
+    return unit * math.exp(equal_energy(problem, path))
+
+
+def ordered(beta: float, d: int, attention: str, sigma: float) -> tuple[SelfConsistency, Path]:
+    """The branch of mode 1, up to sigma if possible, of a first-order transition: past its fold and the jump at least."""
+    problem = SelfConsistency(beta, d, attention)
+    path = trace(problem, 1, 1, sigma)
+    if not path.folds or problem.free_energy(path.points[-1].x, path.points[-1].sigma) > 0:
+        why = path.trouble or "no turning point"
+        raise ValueError(f"beta = {beta:g}: the fold was not found for d = {d}: {why}")
+    return problem, path
+
+
+def equal_energy(problem: SelfConsistency, path: Path) -> float:
+    """`log(kappa/kappa_c)` at which the free energy changes sign, after the lowest fold of the branch."""
+    for one, two in pairwise(path.points[path.lowest() :]):
+        if problem.free_energy(two.x, two.sigma) <= 0:
+            return between(problem, one, two, lambda at: problem.free_energy(at.x, at.sigma)).sigma
+    raise ValueError(f"beta = {problem.beta:g}: {path.trouble or 'free energies do not cross'}")

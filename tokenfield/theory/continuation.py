@@ -1,0 +1,171 @@
+"""Pseudo-arclength continuation of stationary laws in kappa, from a bifurcation of the uniform law through folds."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from .self_consistency import SelfConsistency, Unresolved
+
+START, SMALLEST, LONGEST, MOST = 2e-3, 1e-9, 0.12, 2000
+
+
+class Point(NamedTuple):
+    """A point of a branch, with the direction in which it goes on: `sigma = log(kappa/kappa_c)`."""
+
+    x: np.ndarray
+    sigma: float
+    dx: np.ndarray
+    dsigma: float
+
+
+class Path(NamedTuple):
+    """A branch: the sigma at which it leaves the uniform law, its points in order, the places of folds among them.
+
+    mode, sign: it leaves in the direction of `sign` times the polynomial of this degree.
+    trouble: why it ended early ("" if it did not).
+    """
+
+    onset: float
+    mode: int
+    sign: int
+    points: list[Point]
+    folds: list[int]
+    trouble: str
+
+    def lowest(self) -> int:
+        """The place of the fold of least kappa. (In high dimension, at large beta, the branch folds more than once.)"""
+        return min(self.folds, key=lambda place: self.points[place].sigma)
+
+
+def trace(problem: SelfConsistency, mode: int, sign: int, sigma_end: float, longest: float = LONGEST) -> Path:
+    """The branch that leaves the uniform law at that mode l, until sigma passes `sigma_end` on its way up.
+
+    The bifurcation is at `s_l = 1/rho_l`: kappa_l = beta/w_l (unnormalized), beta w_0/w_l (softmax).
+    """
+    place = int(np.nonzero(problem.degrees == mode)[0][0])
+    start = -math.log(problem.rho[place]), mode, sign
+    points: list[Point] = []
+    folds: list[int] = []
+    try:
+        point, trouble = enter(problem, mode, sign * START), ""
+        if point is None:
+            return Path(*start, [], [], "the branch could not be entered")
+        points.append(point)
+        length = 2 * START * problem.root[place] / _scale(point.x)
+        while not (point.sigma > sigma_end and point.dsigma > 0):
+            if len(points) >= MOST:
+                return Path(*start, points, folds, f"{MOST} steps were not enough")
+            onward, used = None, length
+            while onward is None:
+                used, onward = length, _advance(problem, point, length)
+                length /= 2
+                if onward is None and length < SMALLEST:
+                    why = f"continuation failed at kappa/kappa_c = {math.exp(point.sigma):.6g}"
+                    return Path(*start, points, folds, why)
+            if problem.resolve(onward.x, onward.sigma):
+                length = used
+                continue
+            if onward.dsigma * point.dsigma < 0:
+                points.append(between(problem, point, onward, lambda at: at.dsigma))
+                folds.append(len(points) - 1)
+            points.append(onward)
+            point, length = onward, min(used * 1.5, longest)
+    except Unresolved as error:
+        trouble = str(error)
+    return Path(*start, points, folds, trouble)
+
+
+def _scale(x: np.ndarray) -> float:
+    return 0.3 + float(np.linalg.norm(x))
+
+
+def _tangent(problem: SelfConsistency, x: np.ndarray, sigma: float, row: np.ndarray) -> tuple[np.ndarray, float]:
+    _, jacobian, slope = problem.linearise(x, sigma)
+    matrix = np.block([[jacobian, slope[:, None]], [row[None, :]]])
+    t = np.linalg.solve(matrix, np.r_[np.zeros(len(x)), 1.0])
+    t /= math.hypot(float(np.linalg.norm(t[:-1])) / _scale(x), float(t[-1]))
+    return t[:-1], float(t[-1])
+
+
+def _correct(
+    problem: SelfConsistency, x: np.ndarray, sigma: float, row: np.ndarray, level: float
+) -> tuple[np.ndarray, float] | None:
+    """Newton for the stationary equation together with `row · (x, sigma) = level`."""
+    y, last = np.r_[x, sigma], math.inf
+    for _ in range(12):
+        residual, jacobian, slope = problem.linearise(y[:-1], float(y[-1]))
+        matrix = np.block([[jacobian, slope[:, None]], [row[None, :]]])
+        step = np.linalg.solve(matrix, -np.r_[residual, row @ y - level])
+        size = float(np.linalg.norm(step))
+        if not size < max(last, 1e-9) * 1.5:
+            return None
+        y, last = y + step, size
+        if abs(y[-1] - sigma) > 1.0:
+            return None
+        if size < 1e-10 * (1 + float(np.linalg.norm(y))):
+            return y[:-1], float(y[-1])
+    return None
+
+
+def enter(problem: SelfConsistency, mode: int, amplitude: float) -> Point | None:
+    """The point of the branch at which `a_l = amplitude`, small and of either sign."""
+    place = int(np.nonzero(problem.degrees == mode)[0][0])
+    x = np.zeros(len(problem.degrees))
+    x[place] = amplitude * problem.root[place]
+    row = np.zeros(len(x) + 1)
+    row[place] = 1
+    found = _correct(problem, x, -math.log(problem.rho[place]), row, float(x[place]))
+    return None if found is None else Point(*found, *_tangent(problem, *found, math.copysign(1, amplitude) * row))
+
+
+def near_onset(problem: SelfConsistency, path: Path, sigma: float) -> list[np.ndarray]:
+    """The point at that sigma between the uniform law and the first point of the branch, if its a_l is above 1e-5."""
+
+    def ahead(amplitude: float) -> Point:
+        found = enter(problem, path.mode, amplitude)
+        if found is None:
+            raise Unresolved(f"continuation failed near kappa/kappa_c = {math.exp(path.onset):.6g}")
+        return found
+
+    ends = START * path.sign * 5e-3, START * path.sign
+    if (ahead(ends[0]).sigma <= sigma) == (path.points[0].sigma <= sigma):
+        return []
+    return [ahead(float(brentq(lambda a: ahead(a).sigma - sigma, *ends, xtol=1e-12))).x]
+
+
+def _row(point: Point) -> np.ndarray:
+    return np.r_[point.dx / _scale(point.x) ** 2, point.dsigma]
+
+
+def _advance(problem: SelfConsistency, point: Point, length: float) -> Point | None:
+    """The point at that distance along the branch; None if Newton fails or the branch turns too much."""
+    row = _row(point)
+    x, sigma = point.x + length * point.dx, point.sigma + length * point.dsigma
+    try:
+        found = _correct(problem, x, sigma, row, float(row @ np.r_[x, sigma]))
+        if found is None:
+            return None
+        dx, dsigma = _tangent(problem, *found, row)
+    except np.linalg.LinAlgError:
+        return None
+    moved = np.linalg.norm(found[0] - x) / _scale(point.x)
+    turned = float(row @ np.r_[dx, dsigma]) * _scale(point.x) / _scale(found[0])
+    if moved + abs(found[1] - sigma) > 0.3 * length or turned < 0.9:
+        return None
+    return Point(*found, dx, dsigma)
+
+
+def between(problem: SelfConsistency, one: Point, two: Point, zero: Callable[[Point], float]) -> Point:
+    """The point of the branch between two neighbours at which `zero`, of opposite signs at the two, vanishes."""
+    length = float(_row(one) @ np.r_[two.x - one.x, two.sigma - one.sigma])
+
+    def ahead(h: float) -> Point:
+        found = one if h == 0 else two if h == length else _advance(problem, one, h)
+        if found is None:
+            raise Unresolved(f"continuation failed near kappa/kappa_c = {math.exp(one.sigma):.6g}")
+        return found
+
+    return ahead(float(brentq(lambda h: zero(ahead(h)), 0.0, length, xtol=1e-13 * length, rtol=1e-14)))
