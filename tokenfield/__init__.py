@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from .attention import Unnormalized as Unnormalized
     from .flows import NoClosedEquation as NoClosedEquation
     from .mlp import MLP as MLP
+    from .noise import AnisotropicNoise as AnisotropicNoise
+    from .noise import CommonNoise as CommonNoise
     from .noise import EuclideanNoise as EuclideanNoise
+    from .noise import MultiplicativeNoise as MultiplicativeNoise
     from .noise import SphereNoise as SphereNoise
     from .normalization import NGPT as NGPT
     from .normalization import MixLN as MixLN
@@ -78,7 +81,7 @@ _HOMES = {
     "normalization": "NoNorm Rescaled PostLN PreLN PeriLN MixLN NGPT SqrtScaling",
     "mlp": "MLP",
     "transformer": "Transformer",
-    "noise": "EuclideanNoise SphereNoise",
+    "noise": "SphereNoise EuclideanNoise CommonNoise AnisotropicNoise MultiplicativeNoise",
     "states": "Tokens Gaussian Equiangular CircleDensity SphereDensity ZonalDensity "
     "uniform_sphere gaussian_tokens hemisphere equiangular_tokens "
     "nearly_equiangular separated_clusters circle_tokens perturbed",

@@ -20,7 +20,8 @@ class Transformer(eqx.Module):
         attention: any attention, e.g. `Softmax(beta=9.0)` or `MultiHead([...])`.
         norm: the normalization rule; none by default (the free flow in R^d).
         mlp: a token-wise MLP, added to the attention in the flow, a second sublayer in `layers`.
-        noise: a random force on every token, e.g. `EuclideanNoise(kappa=4.0)`.
+        noise: random pushes of every token, `SphereNoise(kappa=4.0)` under Post-LN, `EuclideanNoise(kappa=4.0)` without a
+            norm. Runs of tokens then need a seed.
         breakpoints: times at which A(t), V(t), … jump. The integrator stops and restarts there.
 
     Example:
@@ -77,6 +78,6 @@ class Transformer(eqx.Module):
 
     def check(self, d: int) -> None:
         """Raise a ValueError if any part does not fit tokens in R^d."""
-        for part in (self.attention, self.norm, self.mlp):
+        for part in (self.attention, self.norm, self.mlp, self.noise):
             if part is not None:
                 part.check(d)

@@ -7,7 +7,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 Y = PyTree[Array]
 
@@ -45,6 +45,18 @@ class AbstractFlow(eqx.Module):
         """Time runs in units of `exp(log_time_unit)`; 0 means plain time."""
 
 
+class AbstractNoisyFlow(AbstractFlow):
+    """A flow that is kicked at random, `dy = velocity(t, y) dt + noise`."""
+
+    @abc.abstractmethod
+    def kick(self, key: PRNGKeyArray, t: Float[Array, ""], y: Y, h: Float[Array, ""]) -> Y:
+        """A random displacement: what noise alone does in time h, to be added to y before the retraction."""
+
+    @abc.abstractmethod
+    def rate(self, state: Any) -> float:
+        """About the fastest rate of the drift and of the noise: steps should be a small part of its inverse."""
+
+
 class Segment(eqx.Module):
     """A flow that is smooth up to the time `until`."""
 
@@ -74,6 +86,12 @@ def segments(state: Any, model: Any) -> tuple[Segment, ...]:
 @singledispatch
 def admit(state: Any, model: Any) -> None:
     """Raise a ValueError unless the values of a state are a start that the model allows."""
+
+
+@singledispatch
+def is_random(state: Any, model: Any) -> bool:
+    """True when the model moves such a state at random, by an `AbstractNoisyFlow`; runs then need a seed."""
+    return False
 
 
 @singledispatch

@@ -103,7 +103,7 @@ def density_flow(state: AbstractDensity, model: Transformer) -> DensityFlow:
     if beta == 0:  # Z/beta → <x, mean> + const
         kernel = jnp.where(degree == 1, 1 / state.d, 0.0)
         speed, normalised = v * (1.0 if isinstance(head, Softmax) else jnp.exp(-head.log_unit)), False
-    kappa = jnp.inf if model.noise is None else model.noise.kappa * jnp.exp(head.log_unit)
+    kappa = jnp.inf if model.noise is None else model.noise.kappa  # in the time of the run, as everywhere
     return DensityFlow(basis, state, kernel, jnp.asarray(speed), basis.laplacian / kappa, head.log_unit, normalised)
 
 

@@ -14,6 +14,7 @@ from .base import (
     NoClosedEquation,
     Segment,
     admit,
+    is_random,
     obstacle,
     prepare,
     require_closed,
@@ -21,6 +22,7 @@ from .base import (
     segments,
 )
 from .free import FreeFlow
+from .noisy import NoisyFlow, noise_obstacle
 from .rescaled import rescaled_flow
 from .span import coordinates
 from .sphere import SphereFlow, check_lengths
@@ -36,13 +38,24 @@ def _(state: Tokens, model: Transformer) -> tuple[Segment, ...]:
 
 @obstacle(Tokens)
 def _(model: Transformer) -> str | None:
-    if model.noise is not None:
-        return f"{type(model.noise).__name__} makes tokens random, and their law is not a finite set of tokens"
-    return None
+    return noise_obstacle(model)
+
+
+@is_random.register(Tokens)
+def _(state: Tokens, model: Transformer) -> bool:
+    return model.noise is not None
 
 
 def _flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> AbstractFlow:
-    """The smooth flow under one rule."""
+    """The smooth flow under one rule, with the noise if there is any."""
+    flow = _smooth_flow(state, model, rule)
+    if model.noise is None:
+        return flow
+    assert isinstance(flow, (SphereFlow, FreeFlow))  # `noise_obstacle` admits no others
+    return NoisyFlow(flow, model.noise)
+
+
+def _smooth_flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> AbstractFlow:
     if isinstance(rule, AbstractSphereNorm):
         radial = isinstance(model.norm, AbstractSphereNorm) and model.norm.radial
         return SphereFlow(model, rule, radial, state.weights, state.positions)

@@ -1,5 +1,8 @@
 """Kinds of noise, one a file."""
 
+from .anisotropic import AnisotropicNoise as AnisotropicNoise
 from .base import AbstractNoise as AbstractNoise
+from .common import CommonNoise as CommonNoise
 from .euclidean import EuclideanNoise as EuclideanNoise
+from .multiplicative import MultiplicativeNoise as MultiplicativeNoise
 from .sphere import SphereNoise as SphereNoise

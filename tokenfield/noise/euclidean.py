@@ -1,5 +1,7 @@
 """Brownian noise in R^d."""
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -10,12 +12,24 @@ from .base import AbstractNoise
 class EuclideanNoise(AbstractNoise):
     """`dX = Gamma_mu(X) dt + sqrt(2/kappa) dB` in R^d (FORMULAS §5): a Gaussian's covariance gains `(2/kappa) I`.
 
+    Tokens have independent Brownian motions, without a norm.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0, V=-1.0), noise=tkf.EuclideanNoise(kappa=4.0))
     """
 
     kappa: Array
+    on_sphere: ClassVar[bool] = False
 
     def __init__(self, kappa):
         self.kappa = jnp.asarray(positive("kappa", kappa), float)
+
+    def draws(self, n, d):
+        return n, d
+
+    def displacement(self, xi, x, h):
+        return jnp.sqrt(2 * h / self.kappa) * xi
+
+    def rate(self, x):
+        return jnp.zeros(())

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._check import count, positive
-from ..flows import AbstractFlow, prepare, segments
+from ..flows import AbstractFlow, is_random, prepare, segments
 from ..results.datasets import to_dataset
 from ..results.describe import describe
 from ..results.provenance import provenance
@@ -24,9 +24,11 @@ from . import loop
 from .refining import Refined, run_refined
 from .run import Outcome, Plan, SolverError, run
 from .steppers import stepper
+from .stochastic import checked_method, checked_seed, refuse, simulate_noisy
 from .stop import AbstractStopRule, as_rule
 from .waiting import helps, simulate_waiting
 
+RTOL, ATOL = 1e-6, 1e-9
 BLOW_UP_RTOL = 1e-10  # blow-up times are located at this tolerance or a tighter one
 
 
@@ -36,8 +38,8 @@ def simulate(
     t1: float,
     *,
     save_at: int | ArrayLike | None = None,
-    rtol: float = 1e-6,
-    atol: float = 1e-9,
+    rtol: float = RTOL,
+    atol: float = ATOL,
     seed: int | None = None,
     stop_when: AbstractStopRule | Callable | None = None,
     method: str | None = None,
@@ -58,13 +60,17 @@ def simulate(
             method "coarsen" or an infinite t1 keeps its own steps by default.
         rtol, atol: allowed error of a step, for each token in the Euclidean length: `atol + rtol |x_i|`. On the
             sphere, where `|x_i| = 1`, that is simply `atol + rtol`.
-        seed: for random models; refused where nothing is random.
+        seed: for random models (tokens with noise), which need one: same seed, same bits. Refused where nothing is random.
         stop_when: a rule such as `one_cluster()`, or any function of the state that gives a bool. The moment at
             which it first holds is found to rounding, and is the last state and an event.
         method: "tsit5", "dopri5", "dopri8", "bosh3", "heun", or "euler" with a fixed step; or "coarsen", which merges
             collapsed clusters and follows the others through exponentially long waits (SA and USA with Post-LN). By
-            default "coarsen" for long runs that it can do and that no rule stops, "tsit5" for all others.
-        dt: a fixed step in place of error control.
+            default "coarsen" for long runs that it can do and that no rule stops, "tsit5" for all others. With noise "heun"
+            (half a kick, Heun's step of the drift, half a kick; weak order 2 with `SphereNoise` and `EuclideanNoise`, 1
+            with other kinds) or "euler" (projected Euler–Maruyama, weak order 1).
+        dt: a fixed step in place of error control. Runs with noise always have one: by default 1/100 of t1 or, if less,
+            1/20 of the time in which the drift or the noise acts, `min(1/((1 + beta) |drift|), kappa/(d-1))` with the
+            drift of coinciding tokens (1 for SA, e^beta for USA).
         progress: show a progress bar; by default on a terminal only.
         checkpoint: a file to keep the run in. A run that was killed goes on from there to the same bits.
         checkpoint_every: seconds between checkpoints.
@@ -81,6 +87,18 @@ def simulate(
         >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
         >>> tkf.simulate(model, tkf.uniform_sphere(256, 3, seed=0), t1=40.0).plot()
     """
+    if is_random(state, model):
+        seed = checked_seed(seed, model)
+        refuse(
+            stop_when=stop_when is not None,
+            checkpoint=checkpoint is not None,
+            merge_tolerance=merge_tolerance is not None,
+            rtol=rtol != RTOL,
+            atol=atol != ATOL,
+        )
+        method, t1, dt = checked_method(method), positive("t1", t1), None if dt is None else positive("dt", dt)
+        times, max_steps = save_times(save_at, t1), count("max_steps", max_steps)
+        return simulate_noisy(model, state, t1, times, dt, seed, method, max_steps, progress)
     if seed is not None:
         raise ValueError(f"seed = {seed!r} was given, but nothing in this model is random")
     plain = stop_when is None and dt is None and checkpoint is None and merge_tolerance is None

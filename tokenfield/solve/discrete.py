@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._check import count, positive
-from ..flows.base import admit, require_closed
+from ..flows.base import admit, is_random, require_closed
 from ..flows.tokens import check
 from ..results.datasets import to_dataset
 from ..results.describe import describe
@@ -48,6 +48,8 @@ def layers(
         raise ValueError(f"layers moves Tokens, got {type(state).__name__}: sample it to tokens first")
     models = _stack(model, depth)
     for each in {id(each): each for each in models}.values():
+        if is_random(state, each):
+            raise ValueError("layers has no noise: a Transformer with noise runs by simulate(..., seed=...)")
         require_closed(state, each)
         check(state, each)
     admit(state, models[0])

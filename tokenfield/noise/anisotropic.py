@@ -1,0 +1,46 @@
+"""Noise that is stronger in some directions of R^d."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._check import as_float, positive
+from .base import AbstractNoise, along_great_circle, tangent
+
+
+class AnisotropicNoise(AbstractNoise):
+    """`dX_i = P(drift) dt + sqrt(2/kappa) P_{X_i} S dB_i` on the sphere, S a (d, k) matrix, B_i independent in R^k.
+
+    In the sense of Itô on the sphere: the noise has no tangent drift, its generator is
+    `(1/kappa) tr(P S S^T P ∇²f)` with the sphere's Hessian, in R^d `-(1/kappa) tr(P S S^T P) X dt` beside the Itô
+    integral. (The Stratonovich equation would add the tangent drift `-(1/kappa) P S S^T X`; for S = I both are
+    `SphereNoise`.) For tokens under `PostLN`.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> noise = tkf.AnisotropicNoise(kappa=4.0, S=[[1.0, 0.0], [0.0, 0.2]])
+        >>> model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN(), noise=noise)
+        >>> tkf.simulate(model, tkf.uniform_sphere(16, 2, seed=0), t1=1.0, seed=1)
+    """
+
+    kappa: Array
+    S: Float[Array, "d k"]
+    on_sphere: ClassVar[bool] = True
+
+    def __init__(self, kappa, S):
+        self.kappa = jnp.asarray(positive("kappa", kappa), float)
+        self.S = as_float("S", S, 2)
+
+    def draws(self, n, d):
+        return n, self.S.shape[-1]
+
+    def displacement(self, xi, x, h):
+        return along_great_circle(x, tangent(x, jnp.sqrt(2 * h / self.kappa) * xi @ self.S.T))
+
+    def rate(self, x):
+        return (self.S**2).sum() / self.kappa
+
+    def check(self, d):
+        if self.S.shape[0] != d:
+            raise ValueError(f"S must have shape ({d}, k) for tokens in R^{d}, got {self.S.shape}")

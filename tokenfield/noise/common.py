@@ -1,0 +1,40 @@
+"""One Brownian motion that pushes all tokens."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._check import positive
+from .base import AbstractNoise
+from .sphere import brownian_step
+
+
+class CommonNoise(AbstractNoise):
+    """`dX_i = P(drift) dt + sqrt(2/kappa) P_{X_i} ∘ dB` with the same Brownian motion B of R^d for all tokens.
+
+    In Itô form the same correction `-((d-1)/kappa) X_i` appears as for `SphereNoise` (Itô and Stratonovich differ by
+    nothing tangent), so each token by itself is moved as by `SphereNoise`. Together they are not: tokens at one place
+    stay together, and without drift tokens cluster, since B pushes towards one point of the sphere at a time. For
+    tokens under `PostLN`.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN(), noise=tkf.CommonNoise(kappa=4.0))
+        >>> tkf.simulate(model, tkf.uniform_sphere(64, 3, seed=0), t1=1.0, seed=1)
+    """
+
+    kappa: Array
+    on_sphere: ClassVar[bool] = True
+
+    def __init__(self, kappa):
+        self.kappa = jnp.asarray(positive("kappa", kappa), float)
+
+    def draws(self, n, d):
+        return 1, d
+
+    def displacement(self, xi, x, h):
+        return brownian_step(xi, x, 2 * h / self.kappa)
+
+    def rate(self, x):
+        return (x.shape[-1] - 1) / self.kappa

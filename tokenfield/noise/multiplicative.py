@@ -1,0 +1,66 @@
+"""Noise whose strength depends on where a token is."""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .._check import positive
+from .base import AbstractNoise, along_great_circle, tangent
+
+SENSES = ("ito", "stratonovich")
+
+
+class MultiplicativeNoise(AbstractNoise):
+    """`dX_i = P(drift) dt + sqrt(2/kappa) g(X_i) dW_i` on the sphere, g a function of a token, W_i independent.
+
+    In the sense of Itô (the default) the generator of the noise is `(g²/kappa) Δ`; in that of Stratonovich it is
+    `(1/kappa) (g² Δ + g <∇g, ∇>)`, a drift `(1/kappa) g ∇g` more, made by a Heun corrector. Without drift the
+    stationary density is `1/g²` for Itô, on the circle `1/g` for Stratonovich. For tokens under `PostLN`.
+
+    Args:
+        kappa: inverse strength.
+        g: a function from a unit vector of shape (d,) to a number, in `jax.numpy`.
+        sense: "ito" or "stratonovich".
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> noise = tkf.MultiplicativeNoise(kappa=4.0, g=lambda x: 1 + 0.5 * x[0])
+        >>> model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN(), noise=noise)
+        >>> tkf.simulate(model, tkf.uniform_sphere(16, 2, seed=0), t1=1.0, seed=1)
+    """
+
+    kappa: Array
+    g: Callable
+    sense: str = eqx.field(static=True)
+    on_sphere: ClassVar[bool] = True
+
+    def __init__(self, kappa, g, sense="ito"):
+        self.kappa = jnp.asarray(positive("kappa", kappa), float)
+        if not callable(g):
+            raise ValueError(f"g must be a function of a token, such as lambda x: 1 + 0.5 * x[0], got {g!r}")
+        if sense not in SENSES:
+            raise ValueError(f"sense must be one of {', '.join(SENSES)}, got {sense!r}")
+        self.g, self.sense = g, sense
+
+    def draws(self, n, d):
+        return n, d
+
+    def displacement(self, xi, x, h):
+        step = jnp.sqrt(2 * h / self.kappa) * tangent(x, xi)
+        strength = jax.vmap(self.g)
+        g = strength(x)[:, None]
+        if self.sense == "stratonovich":
+            g = (g + strength(x + along_great_circle(x, g * step))[:, None]) / 2
+        return along_great_circle(x, g * step)
+
+    def rate(self, x):
+        return (x.shape[-1] - 1) * (jax.vmap(self.g)(x) ** 2).max() / self.kappa
+
+    def check(self, d):
+        shape = jax.eval_shape(self.g, jnp.zeros(d)).shape
+        if shape != ():
+            raise ValueError(f"g must give a number for a token of shape ({d},), got shape {shape}")
