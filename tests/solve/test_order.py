@@ -16,7 +16,7 @@ def sphere_error(t1=1.0, **options):
     return abs(np.arctan2(x[0, 1], x[0, 0]) - (np.pi / 2 - np.arccos(np.tanh(t1))) / 2)
 
 
-@pytest.mark.parametrize("method", STEPPERS)
+@pytest.mark.parametrize("method", [name for name in STEPPERS if name != "lawson"])
 def test_fitted_slope_is_the_claimed_order_on_the_sphere(method):
     steps = np.array([4, 8, 16] if STEPPERS[method].order > 5 else [16, 32, 64])
     errors = [sphere_error(2.0, method=method, dt=2.0 / k) for k in steps]
@@ -24,7 +24,7 @@ def test_fitted_slope_is_the_claimed_order_on_the_sphere(method):
     assert abs(slope - STEPPERS[method].order) < 0.5
 
 
-@pytest.mark.parametrize("method", STEPPERS)
+@pytest.mark.parametrize("method", [name for name in STEPPERS if name != "lawson"])
 def test_fitted_slope_is_the_claimed_order_in_space(method):
     """One token under softmax attention with V = (1+t) M is linear: x = e^{(t+t²/2) M} x_0."""
     M = np.array([[0.3, -1.2], [0.8, -0.5]])
@@ -84,3 +84,16 @@ def test_published_metastable_circle_has_reproducible_merge_times():
         times.append([*history, pair.events[0].time])
     np.testing.assert_allclose(times[0], times[1], rtol=1e-5)
     assert abs(times[1][-1] - 328.364) < 2e-3
+
+
+def test_fitted_slope_is_the_claimed_order_for_a_noisy_density():
+    model = tkf.Transformer(tkf.Softmax(2.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(20.0))
+    start = tkf.CircleDensity.from_function(lambda t: np.exp(0.3 * np.cos(t) + 0.2 * np.sin(2 * t)), 24)
+    end = lambda **options: np.asarray(tkf.simulate(model, start, 1.0, save_at=2, **options).final.coefficients)  # noqa: E731
+    exact = end(rtol=1e-12, atol=1e-14)
+    steps = np.array([10, 20, 40])
+    errors = [np.abs(end(dt=1 / n, method="lawson") - exact).max() for n in steps]
+    slope = -np.polyfit(np.log(steps), np.log(errors), 1)[0]
+    assert abs(slope - STEPPERS["lawson"].order) < 0.5
+    explicit = end(method="tsit5", rtol=1e-10, atol=1e-12)
+    assert np.abs(explicit - exact).max() < 1e-8
