@@ -245,7 +245,7 @@ def test_bad_arguments_are_named(arguments, message):
             r"outputs\[0\] must have shape \(3, 1\)",
         ),
         (tkf.Transformer(tkf.MultiHead([tkf.Softmax()]), tkf.Rescaled()), lambda: START, "single head"),
-        (SA, lambda: "tokens", "known: Equiangular, Gaussian, Tokens"),
+        (SA, lambda: "tokens", "known: CircleDensity, Equiangular, Gaussian, SphereDensity, Tokens, ZonalDensity"),
     ],
 )
 def test_models_and_states_that_do_not_fit(model, state, message):

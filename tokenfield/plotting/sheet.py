@@ -11,6 +11,15 @@ from .style import WIDTH, Sheet, styled
 from .token_paths import tokens_panel
 
 
+SHEETS = {
+    "Gaussian": gaussian_sheet,
+    "Equiangular": equiangular_sheet,
+    "CircleDensity": density_sheet,
+    "SphereDensity": density_sheet,
+    "ZonalDensity": density_sheet,
+}
+
+
 @styled
 def overview(
     traj: Trajectory,
@@ -41,12 +50,7 @@ def overview(
         >>> traj = tkf.simulate(model, tkf.uniform_sphere(16, 3, seed=0), t1=2.0, save_at=5)
         >>> tkf.plotting.overview(traj).savefig("run.pdf")
     """
-    kind = traj.dataset.attrs["state"]
-    draw = (
-        density_sheet
-        if kind.endswith("Density")
-        else {"Gaussian": gaussian_sheet, "Equiangular": equiangular_sheet}.get(kind)
-    )
+    draw = SHEETS.get(traj.dataset.attrs["state"])
     if draw is not None:
         return draw(traj, title, width, height)
     sheet = Sheet(width, height)
