@@ -10,7 +10,6 @@ from .gaussian import gaussian_sheet
 from .style import WIDTH, Sheet, styled
 from .token_paths import tokens_panel
 
-
 SHEETS = {
     "Gaussian": gaussian_sheet,
     "Equiangular": equiangular_sheet,
