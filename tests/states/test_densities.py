@@ -68,3 +68,9 @@ def test_order_parameter_and_energy_agree_between_resolutions():
 def test_bad_input_is_refused(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+@pytest.mark.parametrize("measure", [tkf.clusters, tkf.pairwise_cosines, tkf.mean_cosine, tkf.effective_rank])
+def test_observables_of_tokens_refuse_densities(measure):
+    with pytest.raises(TypeError, match="not known for a state of type CircleDensity"):
+        measure(CIRCLE)

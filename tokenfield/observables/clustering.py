@@ -9,6 +9,7 @@ from scipy.spatial import cKDTree
 
 from .._check import positive
 from ..states import Tokens
+from ..states.tokens import only_tokens
 
 FEW, LOW = 64, 6  # fewer tokens, or more dimensions, are flooded from token to token
 
@@ -52,6 +53,7 @@ def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters
         >>> import tokenfield as tkf
         >>> tkf.clusters(tkf.separated_clusters(60, 3, k=4, spread=0.001, seed=0)).sizes
     """
+    state = only_tokens("clusters", state)
     tol = positive("tol", tol)
     if metric == "auto":
         metric = "cosine" if state.on_sphere() else "distance"

@@ -53,6 +53,7 @@ def pairwise_cosines(state: Tokens) -> np.ndarray:
         >>> import tokenfield as tkf
         >>> tkf.pairwise_cosines(tkf.equiangular_tokens(rho=0.3, n=4))
     """
+    state = only_tokens("pairwise_cosines", state)
     if state.n > MOST_TOKENS:
         raise ValueError(
             f"pairwise_cosines holds all pairs and takes at most {MOST_TOKENS} tokens, got {state.n}: take a subset"
