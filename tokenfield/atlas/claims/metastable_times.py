@@ -57,7 +57,7 @@ def log_speed(beta: float) -> float:
 
 def measure(quick: bool) -> Evidence:
     alpha = float(centres()[0] @ centres()[1])
-    betas = (20.0, 40.0, 60.0, 80.0) if quick else (20.0, 40.0, 60.0, 80.0, 120.0, 160.0)
+    betas = (20.0, 40.0, 60.0, 80.0) if quick else (20.0, 40.0, 60.0, 80.0, 100.0, 120.0)
     narrow = [width_time(beta, math.exp(-C * beta)) for beta in betas]
     fixed = [width_time(beta, 1e-3) for beta in betas]
     slope = np.polyfit(betas, narrow, 1)[0]
