@@ -10,15 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import assert_help_without_jax, assert_one_line_error, tokenfield
 
 import tokenfield as tkf
 
 SMALL = ["--n", "12", "--t1", "1", "--save-at", "5"]
-
-
-def tokenfield(*arguments, cwd=None, **options):
-    command = [sys.executable, "-m", "tokenfield", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300, **options)
 
 
 @pytest.fixture(scope="module")
@@ -134,11 +130,7 @@ def test_discrete_layers(tmp_path):
     ],
 )
 def test_bad_input_is_one_line_and_a_non_zero_code(arguments, message, tmp_path):
-    result = tokenfield(*arguments, cwd=tmp_path)
-    assert result.returncode == 2
-    assert message in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
-    assert "Traceback" not in result.stderr
+    assert_one_line_error(tokenfield(*arguments, cwd=tmp_path), message)
 
 
 @pytest.mark.parametrize(
@@ -158,10 +150,7 @@ def test_bad_input_is_one_line_and_a_non_zero_code(arguments, message, tmp_path)
 )
 def test_bad_files_name_the_key(text, message, tmp_path):
     (tmp_path / "run.toml").write_text(text)
-    result = tokenfield("simulate", "run.toml", cwd=tmp_path)
-    assert result.returncode == 2
-    assert message in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
+    assert_one_line_error(tokenfield("simulate", "run.toml", cwd=tmp_path), message)
 
 
 def test_bad_token_files(tmp_path):
@@ -175,10 +164,7 @@ def test_bad_token_files(tmp_path):
         ("pickle.npy", "not a matrix of numbers"),
         ("words.csv", "not a matrix of numbers"),
     ):
-        result = tokenfield("simulate", "--file", name, cwd=tmp_path)
-        assert result.returncode == 2
-        assert message in result.stderr
-        assert len(result.stderr.strip().splitlines()) == 1
+        assert_one_line_error(tokenfield("simulate", "--file", name, cwd=tmp_path), message)
 
 
 def test_finished_runs_are_not_replaced_by_accident(finished):
@@ -222,19 +208,7 @@ def test_ctrl_c_keeps_a_checkpoint_and_the_same_command_goes_on(tmp_path):
 
 
 def test_help_and_version_are_quick_and_do_not_load_jax():
-    code = """
-import sys
-sys.argv = ["tokenfield", "--help"]
-from tokenfield.cli import main
-try:
-    main()
-except SystemExit:
-    pass
-assert not {"jax", "numpy"} & set(sys.modules)
-"""
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    assert "simulate" in result.stdout
+    assert_help_without_jax([], "simulate")
     assert tokenfield("--version").stdout.startswith("tokenfield 0.")
 
 

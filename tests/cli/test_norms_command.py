@@ -1,12 +1,11 @@
 """`tokenfield norms` as a user meets it."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import xarray
+from commands import assert_help_without_jax, assert_one_line_error, tokenfield
 
 from tokenfield.studies import normalization_study
 
@@ -14,8 +13,7 @@ SMALL = ["--d", "40", "--n", "6", "--depth", "3", "--seeds", "3"]
 
 
 def norms(*arguments, cwd=None):
-    command = [sys.executable, "-m", "tokenfield", "norms", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300)
+    return tokenfield("norms", *arguments, cwd=cwd)
 
 
 @pytest.fixture(scope="module")
@@ -74,23 +72,8 @@ def test_table_and_the_folder_by_default(tmp_path):
     ],
 )
 def test_bad_input_is_one_line_and_code_2(arguments, message, tmp_path):
-    result = norms(*arguments, cwd=tmp_path)
-    assert result.returncode == 2
-    assert message in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
+    assert_one_line_error(norms(*arguments, cwd=tmp_path), message)
 
 
 def test_help_does_not_load_jax():
-    code = """
-import sys
-sys.argv = ["tokenfield", "norms", "--help"]
-from tokenfield.cli import main
-try:
-    main()
-except SystemExit:
-    pass
-assert not {"jax", "numpy"} & set(sys.modules)
-"""
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    assert "--quick" in result.stdout
+    assert_help_without_jax(["norms"], "--quick")

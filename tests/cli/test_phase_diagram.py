@@ -1,12 +1,11 @@
 """Phase diagrams of noisy tokens: the dataset, and `tokenfield phase-diagram` as a user meets it."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import xarray
+from commands import assert_help_without_jax, assert_one_line_error, tokenfield
 
 from tokenfield.plotting.phase_diagram import phase_diagram_figure
 from tokenfield.theory import (
@@ -22,8 +21,7 @@ SMALL = ["--beta-max", "5", "--points", "6"]
 
 
 def command(*arguments, cwd=None):
-    line = [sys.executable, "-m", "tokenfield", "phase-diagram", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, cwd=cwd, timeout=300)
+    return tokenfield("phase-diagram", *arguments, cwd=cwd)
 
 
 @pytest.fixture(scope="module")
@@ -157,23 +155,8 @@ def test_softmax_has_no_tricritical_point():
     ],
 )
 def test_bad_input_is_one_line_and_code_2(arguments, message, tmp_path):
-    result = command(*arguments, cwd=tmp_path)
-    assert result.returncode == 2
-    assert message in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
+    assert_one_line_error(command(*arguments, cwd=tmp_path), message)
 
 
 def test_help_does_not_load_jax():
-    code = """
-import sys
-sys.argv = ["tokenfield", "phase-diagram", "--help"]
-from tokenfield.cli import main
-try:
-    main()
-except SystemExit:
-    pass
-assert not {"jax", "numpy"} & set(sys.modules)
-"""
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    assert "--kappa-max" in result.stdout
+    assert_help_without_jax(["phase-diagram"], "--kappa-max")

@@ -8,6 +8,7 @@ from scipy.integrate import simpson
 from scipy.optimize import brentq, fsolve, minimize_scalar
 from scipy.special import i0, i1, iv, roots_chebyt, roots_jacobi
 
+from tokenfield.spectral.gegenbauer import basis, gauss, log_dimension, polynomials
 from tokenfield.theory import continuation
 from tokenfield.theory.branches import branch, first_order_point, fold
 from tokenfield.theory.continuation import trace
@@ -15,7 +16,6 @@ from tokenfield.theory.linearised import sector
 from tokenfield.theory.noise import _landau, beta_star, critical_kappa
 from tokenfield.theory.self_consistency import SelfConsistency
 from tokenfield.theory.stationary import branches, crossings, stationary_states
-from tokenfield.theory.zonal import basis, gauss, log_dimension, polynomials
 
 USA, SA = "unnormalized", "softmax"
 

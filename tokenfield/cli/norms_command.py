@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .folders import open_folder, write_dataset, write_figure
+
 if TYPE_CHECKING:
     import xarray
 
@@ -48,14 +50,17 @@ def norms(
         **{key: value for key, value in given.items() if value is not None},
     }
     if folder is not None:
-        _open(folder, overwrite)
+        open_folder(folder, DATASET, "a study", overwrite)
     from ..studies.normalization import RULES, normalization_study
 
     study = normalization_study(**sizes, beta=beta, rules=rule or RULES, rho0=rho, tau=tau, alpha=alpha)
     numbers = summary(study)
     if folder is not None:
         numbers["out"] = str(folder)
-        _write(study, folder)
+        from ..plotting.norms import norms_figure
+
+        write_dataset(study, folder / DATASET)
+        write_figure(norms_figure(study), folder / FIGURE)
     if as_json:
         print(json.dumps(numbers))
     else:
@@ -78,24 +83,6 @@ def summary(study: "xarray.Dataset") -> dict[str, Any]:
             "identity": float(one["identity"]),
         }
     return {**json.loads(study.attrs["config"]), "seeds": study.sizes["seed"], "rules": rules}
-
-
-def _open(folder: Path, overwrite: bool) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--out: {folder} is a file, not a folder")
-    if (folder / DATASET).exists() and not overwrite:
-        raise ValueError(f"--out: {folder} holds a study: give another folder, or --overwrite")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"--out: cannot write to {folder}: {error.strerror}") from None
-
-
-def _write(study: "xarray.Dataset", folder: Path) -> None:
-    from ..plotting.norms import norms_figure
-
-    study.to_zarr(folder / DATASET, mode="w", consolidated=False, zarr_format=3)
-    norms_figure(study).savefig(folder / FIGURE, dpi=160)
 
 
 def _print(numbers: dict[str, Any]) -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .folders import open_folder, write_dataset, write_figure
+
 if TYPE_CHECKING:
     import xarray
 
@@ -43,7 +45,7 @@ def phase_diagram(
     least = None if kappa_min is None else positive("kappa_min", kappa_min)
     most = None if kappa_max is None else positive("kappa_max", kappa_max)
     if folder is not None:
-        _open(folder, overwrite)
+        open_folder(folder, DATASET, "a diagram", overwrite)
     import numpy as np
 
     from ..theory.branches import fold
@@ -59,7 +61,10 @@ def phase_diagram(
     numbers = summary(diagram)
     if folder is not None:
         numbers["out"] = str(folder)
-        _write(diagram, folder)
+        from ..plotting.phase_diagram import phase_diagram_figure
+
+        write_dataset(diagram, folder / DATASET)
+        write_figure(phase_diagram_figure(diagram), folder / FIGURE)
     if as_json:
         print(json.dumps(numbers, allow_nan=False))
     else:
@@ -84,24 +89,6 @@ def summary(diagram: "xarray.Dataset") -> dict[str, Any]:
         "cells": cells,
         "cells_not_computed": int(np.isnan(diagram["m_1"]).sum()),
     }
-
-
-def _open(folder: Path, overwrite: bool) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--out: {folder} is a file, not a folder")
-    if (folder / DATASET).exists() and not overwrite:
-        raise ValueError(f"--out: {folder} holds a diagram: give another folder, or --overwrite")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"--out: cannot write to {folder}: {error.strerror}") from None
-
-
-def _write(diagram: "xarray.Dataset", folder: Path) -> None:
-    from ..plotting.phase_diagram import phase_diagram_figure
-
-    diagram.to_zarr(folder / DATASET, mode="w", consolidated=False, zarr_format=3)
-    phase_diagram_figure(diagram).savefig(folder / FIGURE, dpi=160)
 
 
 def _print(numbers: dict[str, Any]) -> None:

@@ -1,16 +1,13 @@
 """One Brownian motion that pushes all tokens."""
 
-from typing import ClassVar
-
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._check import positive
-from .base import AbstractNoise
-from .sphere import brownian_step
+from .sphere import AbstractBrownian
 
 
-class CommonNoise(AbstractNoise):
+class CommonNoise(AbstractBrownian):
     """`dX_i = P(drift) dt + sqrt(2/kappa) P_{X_i} ∘ dB` with the same Brownian motion B of R^d for all tokens.
 
     In Itô form the same correction `-((d-1)/kappa) X_i` appears as for `SphereNoise` (Itô and Stratonovich differ by
@@ -25,16 +22,9 @@ class CommonNoise(AbstractNoise):
     """
 
     kappa: Array
-    on_sphere: ClassVar[bool] = True
 
     def __init__(self, kappa):
         self.kappa = jnp.asarray(positive("kappa", kappa), float)
 
     def draws(self, n, d):
         return 1, d
-
-    def displacement(self, xi, x, h):
-        return brownian_step(xi, x, 2 * h / self.kappa)
-
-    def rate(self, x):
-        return (x.shape[-1] - 1) / self.kappa

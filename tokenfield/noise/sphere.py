@@ -9,7 +9,19 @@ from .._check import positive
 from .base import AbstractNoise, along_great_circle, tangent
 
 
-class SphereNoise(AbstractNoise):
+class AbstractBrownian(AbstractNoise):
+    """Brownian motion of every token on the sphere, whatever the tokens share."""
+
+    on_sphere: ClassVar[bool] = True
+
+    def displacement(self, xi, x, h):
+        return brownian_step(xi, x, 2 * h / self.kappa)
+
+    def rate(self, x):
+        return (x.shape[-1] - 1) / self.kappa
+
+
+class SphereNoise(AbstractBrownian):
     """`dX_i = P(drift) dt + sqrt(2/kappa) dW_i` with independent Brownian motions W_i on the sphere (FORMULAS §10).
 
     In R^d (Itô): `dX = [P drift - ((d-1)/kappa) X] dt + sqrt(2/kappa) P_X dB`. The generator of the noise is
@@ -22,19 +34,12 @@ class SphereNoise(AbstractNoise):
     """
 
     kappa: Array
-    on_sphere: ClassVar[bool] = True
 
     def __init__(self, kappa):
         self.kappa = jnp.asarray(positive("kappa", kappa), float)
 
     def draws(self, n, d):
         return n, d
-
-    def displacement(self, xi, x, h):
-        return brownian_step(xi, x, 2 * h / self.kappa)
-
-    def rate(self, x):
-        return (x.shape[-1] - 1) / self.kappa
 
 
 def brownian_step(xi: Float[Array, "n d"], x: Float[Array, "n d"], variance: Array) -> Float[Array, "n d"]:

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from .._check import count
 from ..spectral import ZonalHarmonics
-from ..spectral.zonal import polynomials
+from ..spectral.gegenbauer import polynomials
 from .density import AbstractDensity, checked, invert, projected, smoothed
 from .tokens import Tokens
 
@@ -78,7 +78,7 @@ def heights(c: np.ndarray, d: int, u: np.ndarray) -> np.ndarray:
     modes = len(c) - 1
     knots = np.linspace(0, np.pi, 4 * (modes + 8) + 1)
     nodes, weights = np.polynomial.legendre.leggauss(10)
-    law = lambda a: (c @ polynomials(d, modes, np.cos(a).ravel())).reshape(a.shape) * np.sin(a) ** (d - 2)  # noqa: E731
+    law = lambda a: (polynomials(np.cos(a).ravel(), modes + 1, d)[0] @ c).reshape(a.shape) * np.sin(a) ** (d - 2)  # noqa: E731
 
     def partial(start, end):
         half = (end - start)[:, None] / 2

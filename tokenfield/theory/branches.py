@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -112,12 +113,7 @@ def fold(beta: float, d: int, attention: str = "unnormalized", log_unit: float =
         >>> import tokenfield as tkf
         >>> tkf.theory.fold(beta=4.0, d=2)
     """
-    beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2), kernel_name(attention)
-    unit = critical_kappa(beta, d, attention, log_unit)
-    if transition(beta, d, attention) == "continuous":
-        return unit
-    _, path = ordered(beta, d, attention, 0.0)
-    return unit * math.exp(path.points[path.lowest()].sigma)
+    return _threshold(beta, d, attention, log_unit, lambda problem, path: path.points[path.lowest()].sigma)
 
 
 def first_order_point(beta: float, d: int, attention: str = "unnormalized", log_unit: float = 0.0) -> float:
@@ -130,12 +126,16 @@ def first_order_point(beta: float, d: int, attention: str = "unnormalized", log_
         >>> import tokenfield as tkf
         >>> tkf.theory.first_order_point(beta=4.0, d=2)
     """
+    return _threshold(beta, d, attention, log_unit, equal_energy)
+
+
+def _threshold(beta, d, attention, log_unit, sigma: Callable[[SelfConsistency, Path], float]) -> float:
+    """`kappa_c e^sigma`, sigma found on the branch of mode 1; `kappa_c` where the transition is continuous."""
     beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2), kernel_name(attention)
     unit = critical_kappa(beta, d, attention, log_unit)
     if transition(beta, d, attention) == "continuous":
         return unit
-    problem, path = ordered(beta, d, attention, 0.0)
-    return unit * math.exp(equal_energy(problem, path))
+    return unit * math.exp(sigma(*ordered(beta, d, attention, 0.0)))
 
 
 def ordered(beta: float, d: int, attention: str, sigma: float) -> tuple[SelfConsistency, Path]:

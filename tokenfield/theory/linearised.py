@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln, hyp0f1, ive
 
+from ..spectral.gegenbauer import basis, gauss, polynomials
 from .modes import log_multiplier
 from .self_consistency import SelfConsistency
-from .zonal import basis, gauss, polynomials
 
 
 def uniform_growth(problem: SelfConsistency, sigma: float) -> float:

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
+from ..spectral.gegenbauer import basis, gauss, log_dimension
 from .modes import log_multiplier
-from .zonal import basis, gauss, log_dimension
 
 TAIL, MOST_NODES = 1e-13, 1024
 

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from .._check import count, positive
+from ..spectral.gegenbauer import polynomials
 from .continuation import LONGEST, Path, between, near_onset, trace
 from .linearised import growth, uniform_growth
 from .names import kernel_name
 from .noise import critical_kappa
 from .self_consistency import SelfConsistency
-from .zonal import polynomials
 
 
 class StationaryState(NamedTuple):

@@ -1,5 +1,6 @@
 """Functions of `t = <x, e>` on the sphere: orthonormal Gegenbauer polynomials and Gauss quadrature."""
 
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -7,14 +8,20 @@ import numpy as np
 from scipy.linalg import eigh_tridiagonal
 from scipy.special import gammaln
 
-from ..spectral.zonal import jacobi
-
 
 class Quadrature(NamedTuple):
     """Nodes and weights for the law of `<x, e>`, x uniform on the sphere of R^d (the weights sum to 1)."""
 
     t: np.ndarray
     weights: np.ndarray
+
+
+def jacobi(d: int, count: int) -> np.ndarray:
+    """`b_1, …, b_count` in `t p_l = b_{l+1} p_{l+1} + b_l p_{l-1}`, p_l orthonormal for the law of t."""
+    k = np.arange(1.0, count + 1)
+    if d == 2:
+        return np.where(k == 1, math.sqrt(0.5), 0.5)
+    return np.sqrt(k * (k + d - 3) / ((2 * k + d - 2) * (2 * k + d - 4)))
 
 
 @lru_cache(maxsize=64)
