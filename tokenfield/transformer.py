@@ -7,6 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ._check import positive
 from .attention import AbstractAttention
 from .mlp import MLP
 from .noise import AbstractNoise
@@ -22,6 +23,9 @@ class Transformer(eqx.Module):
         mlp: a token-wise MLP, added to the attention in the flow, a second sublayer in `layers`.
         noise: random pushes of every token, `SphereNoise(kappa=4.0)` under Post-LN, `EuclideanNoise(kappa=4.0)` without a
             norm. Runs of tokens then need a seed.
+        fisher_rao: the rate c at which the weights of tokens grow, `m_i' = c m_i (phi_i - sum_j m_j phi_j)` with
+            `phi_i = (1/beta) sum_j m_j e^{beta<x_i,x_j>}`: the Wasserstein–Fisher–Rao flow (unnormalized attention, Post-LN).
+            None leaves weights as they are.
         breakpoints: times at which A(t), V(t), … jump. The integrator stops and restarts there.
 
     Example:
@@ -33,6 +37,7 @@ class Transformer(eqx.Module):
     norm: AbstractNorm
     mlp: MLP | None
     noise: AbstractNoise | None
+    fisher_rao: Array | None
     breakpoints: tuple[float, ...] = eqx.field(static=True)
 
     def __init__(
@@ -42,6 +47,7 @@ class Transformer(eqx.Module):
         mlp: MLP | None = None,
         breakpoints: Sequence[float] = (),
         noise: AbstractNoise | None = None,
+        fisher_rao: float | None = None,
     ):
         if not isinstance(attention, AbstractAttention):
             raise ValueError(f"attention must be an attention such as Softmax(beta=1.0), got {attention!r}")
@@ -58,6 +64,7 @@ class Transformer(eqx.Module):
         self.norm = norm
         self.mlp = mlp
         self.noise = noise
+        self.fisher_rao = None if fisher_rao is None else jnp.asarray(positive("fisher_rao", fisher_rao, or_zero=True))
         self.breakpoints = tuple(sorted(float(time) for time in breakpoints))
 
     @property

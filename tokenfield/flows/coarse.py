@@ -114,6 +114,8 @@ def coarse_obstacle(model: Transformer) -> str | None:
         return f"it needs the unit sphere, norm=PostLN(), got {model.norm!r}"
     if head.causal or model.mlp is not None or model.noise is not None:
         return "a causal mask, an MLP or noise lets tokens of a cluster part again"
+    if model.fisher_rao is not None:
+        return "fisher_rao moves weights, and clusters are followed with fixed ones"
     if not (head.isotropic and head.score.autonomous and head.value.autonomous):
         return "it needs isotropic attention (beta, with V a number) that does not change with time"
     if not float(head.score.sharpness(jnp.zeros(()), jnp.zeros(()))) > 0:

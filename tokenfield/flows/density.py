@@ -116,6 +116,8 @@ def _obstacle(model: Transformer) -> str | None:
     head = model.attention
     if not isinstance(head, (Softmax, Unnormalized)):
         return f"it needs Softmax or Unnormalized attention, got {type(head).__name__}"
+    if model.fisher_rao is not None:
+        return "fisher_rao moves the weights of tokens"
     if not isinstance(model.norm, PostLN) or model.norm.gain.g is not None:
         return f"it needs the unit sphere, norm=PostLN(), got {model.norm!r}"
     if head.causal or model.mlp is not None:

@@ -117,6 +117,8 @@ def _(state: Equiangular, model: Transformer) -> None:
 def _(model: Transformer) -> str | None:
     if not isinstance(model.norm, AbstractSphereNorm):
         return f"{type(model.norm).__name__} does not move directions on the sphere (use PostLN, PreLN, …)"
+    if model.fisher_rao is not None:
+        return "fisher_rao moves the weights of tokens"
     if not model.norm.isotropic:
         return "a gain changes angles"
     if model.mlp is not None or model.noise is not None:

@@ -125,6 +125,8 @@ def _(state: Gaussian, model: Transformer) -> tuple[Segment, ...]:
 def _(model: Transformer) -> str | None:
     if not isinstance(model.norm, NoNorm):
         return f"{type(model.norm).__name__} bends the space, and a Gaussian does not stay Gaussian (use NoNorm())"
+    if model.fisher_rao is not None:
+        return "fisher_rao moves the weights of tokens"
     if model.mlp is not None:
         return "an MLP is not affine, and a Gaussian does not stay Gaussian"
     if not (model.noise is None or isinstance(model.noise, EuclideanNoise)):

@@ -21,6 +21,7 @@ from .base import (
     rules_in_time,
     segments,
 )
+from .fisher_rao import FisherRaoFlow, fisher_rao_obstacle
 from .free import FreeFlow
 from .noisy import NoisyFlow, noise_obstacle
 from .rescaled import rescaled_flow
@@ -38,7 +39,7 @@ def _(state: Tokens, model: Transformer) -> tuple[Segment, ...]:
 
 @obstacle(Tokens)
 def _(model: Transformer) -> str | None:
-    return noise_obstacle(model)
+    return noise_obstacle(model) or fisher_rao_obstacle(model)
 
 
 @is_random.register(Tokens)
@@ -56,6 +57,8 @@ def _flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> AbstractFlow
 
 
 def _smooth_flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> AbstractFlow:
+    if model.fisher_rao is not None:
+        return FisherRaoFlow(model, state.weights, state.positions)
     if isinstance(rule, AbstractSphereNorm):
         radial = isinstance(model.norm, AbstractSphereNorm) and model.norm.radial
         return SphereFlow(model, rule, radial, state.weights, state.positions)
@@ -68,7 +71,7 @@ def _smooth_flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> Abstr
 
 @prepare.register(Tokens)
 def _(state: Tokens, model: Transformer, tolerance: float = 0.0):
-    if isinstance(model.norm, AbstractSphereNorm) and not model.norm.scale_free:
+    if isinstance(model.norm, AbstractSphereNorm) and not model.norm.scale_free and model.fisher_rao is None:
         quick = by_series(model.attention, state.x, state.weights, tolerance)
         model = eqx.tree_at(lambda m: m.attention, model, quick)
     if not model.isotropic or state.d <= max(state.n, 2) or state.n < 2:

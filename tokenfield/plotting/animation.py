@@ -14,7 +14,7 @@ from scipy.spatial import cKDTree
 
 from .._check import count, positive
 from ..results import Trajectory
-from .frames import final_clusters, read_frames
+from .frames import areas, final_clusters, read_frames
 from .projection import View, view_of
 from .record import time_text
 from .scenery import draw_scenery
@@ -31,8 +31,9 @@ def animate(
 ) -> Path:
     """Write an animation of the tokens as a GIF: on the circle or sphere, in the plane or space, or their PCA.
 
-    Colours are final clusters, and short tails show where tokens come from. Frames are saved states, evenly
-    chosen; more states make it smoother. Of more than 1000 tokens a random sample (always the same one) is shown.
+    Colours are final clusters, areas of marks are weights, and short tails show where tokens come from. Frames are saved
+    states, evenly chosen; more states make it smoother. Of more than 1000 tokens a random sample (always the same one) is
+    shown.
 
     Args:
         traj: a run of tokens.
@@ -60,7 +61,9 @@ def animate(
     times = [time_text(traj, time) for time in shown.times]
     palette = _palette()
     nearest = _nearest(palette)
-    images = [_indexed(frame, palette, nearest) for frame in _images(view_of(shown), colours, title, times)]
+    images = [
+        _indexed(frame, palette, nearest) for frame in _images(view_of(shown), colours, shown.weights, title, times)
+    ]
     durations = [pause] * (len(images) - 1) + [max(pause, 1500.0)]  # rest at the end
     target.parent.mkdir(parents=True, exist_ok=True)
     images[0].save(target, save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=True)
@@ -92,7 +95,7 @@ def _indexed(frame: np.ndarray, palette: np.ndarray, nearest: np.ndarray) -> Ima
     return image
 
 
-def _images(view: View, colours: np.ndarray, title: str, times: list[str]) -> Iterator[np.ndarray]:
+def _images(view: View, colours: np.ndarray, weights: np.ndarray, title: str, times: list[str]) -> Iterator[np.ndarray]:
     """The frames: the scenery is drawn once, the tokens and their tails over it each time."""
     sheet = Sheet(4.0, 4.0, dpi=PIXELS / 4.0)
     canvas = FigureCanvasAgg(sheet)
@@ -102,14 +105,14 @@ def _images(view: View, colours: np.ndarray, title: str, times: list[str]) -> It
     ax.set_title(title)
     size = 26 if view.points.shape[1] <= 300 else 10
     tails = ax.add_collection(LineCollection([], lw=1.0, zorder=2, animated=True))
-    dots = ax.scatter([], [], s=size, linewidths=0, zorder=3, animated=True)
+    dots = ax.scatter([], [], linewidths=0, zorder=3, animated=True)
     clock = ax.text(1.0, 1.02, "", transform=ax.transAxes, ha="right", animated=True)
     canvas.draw()
     sheet.set_layout_engine("none")
     background = canvas.copy_from_bbox(sheet.bbox)
     for k, time in enumerate(times):
         canvas.restore_region(background)
-        _move(view, k, colours, tails, dots)
+        _move(view, k, colours, size * areas(weights[k]), tails, dots)
         clock.set_text(time)
         for artist in (tails, dots, clock):
             ax.draw_artist(artist)
@@ -124,10 +127,10 @@ def _limits(ax: Axes, view: View) -> None:
         ax.autoscale_view()
 
 
-def _move(view: View, k: int, colours: np.ndarray, tails: LineCollection, dots) -> None:
+def _move(view: View, k: int, colours: np.ndarray, sizes: np.ndarray, tails: LineCollection, dots) -> None:
     behind = (view.depth[k] < 0) & (view.kind == "sphere")
     order = np.argsort(view.depth[k], kind="stable")
     shades = np.concatenate([colours[:, :3], np.where(behind, 0.3, 1.0)[:, None]], 1)
-    dots.set(offsets=view.points[k, order], facecolors=shades[order])
+    dots.set(offsets=view.points[k, order], facecolors=shades[order], sizes=sizes[order])
     pale = shades * (1, 1, 1, 0.35)
     tails.set(segments=list(view.points[max(0, k - TAIL) : k + 1].swapaxes(0, 1)), colors=pale)

@@ -50,7 +50,7 @@ def space_time(traj: Trajectory, tol: float = 1e-3, width: float = 5.0, height: 
         + f" ({shown.share})" * bool(shown.share)
     )
     options = {"title": cluster_heading(groups), "title_fontsize": 8, "loc": "center left"}
-    ax.legend(handles=cluster_marks(groups, shown.weights), bbox_to_anchor=(1.0, 0.5), **options)
+    ax.legend(handles=cluster_marks(groups, shown.weights[-1]), bbox_to_anchor=(1.0, 0.5), **options)
     return sheet
 
 

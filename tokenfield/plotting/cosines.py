@@ -48,10 +48,11 @@ def pair_histogram(frames: Frames, bins: int = BINS) -> PairHistogram:
         values = np.stack([_distances(each) for each in x])
         edges = np.linspace(0, values.max() if values.max() > 0 else 1.0, bins + 1)
     first, second = np.triu_indices(frames.n, 1)
-    mass = frames.weights[first] * frames.weights[second]
-    mass = mass / mass.sum() if mass.sum() > 0 else np.full(len(mass), 1 / len(mass))
-    shares = np.stack([np.histogram(row, edges, weights=mass)[0] for row in values])
-    return PairHistogram(label, edges, shares, values @ mass)
+    mass = frames.weights[:, first] * frames.weights[:, second]
+    total = mass.sum(axis=1, keepdims=True)
+    mass = np.where(total > 0, mass / np.where(total > 0, total, 1), 1 / mass.shape[1])
+    shares = np.stack([np.histogram(row, edges, weights=each)[0] for row, each in zip(values, mass, strict=True)])
+    return PairHistogram(label, edges, shares, (values * mass).sum(axis=1))
 
 
 def _cosines(x: np.ndarray) -> np.ndarray:

@@ -73,7 +73,7 @@ def curves_of(shown: Frames, beta: float | None) -> Curves:
     """The numbers that say most about a run: energy and order, order and rank, or the spread on the line."""
     every = range(len(shown.times))
     if shown.d == 1:
-        values = np.array([_deviation(x[:, 0], shown.weights) for x in shown.x])
+        values = np.array([_deviation(x[:, 0], w) for x, w in zip(shown.x, shown.weights, strict=True)])
         return Curves("Spread", "standard deviation", (Curve("standard deviation", values, PALETTE[0]),))
     order = Curve("order parameter", np.array([order_parameter(shown.state(k)) for k in every]), PALETTE[1])
     if beta is None:
@@ -83,7 +83,9 @@ def curves_of(shown: Frames, beta: float | None) -> Curves:
     paired = shown.sample(MOST_PAIRED) if beta > 0 else shown
     title = rf"Energy, $\beta$ = {beta:g}" + (f" ({paired.share})" if paired.share else "")
     if beta > 0:
-        values = np.array([float(_normalized_energy(x, paired.weights, beta)) for x in paired.x])
+        values = np.array(
+            [float(_normalized_energy(x, w, beta)) for x, w in zip(paired.x, paired.weights, strict=True)]
+        )
         return Curves(title, "energy, order", (Curve("normalized energy", values, PALETTE[0]), order))
     values = np.array([energy(shown.state(k), 0.0) for k in every])
     return Curves(title, "energy, order", (Curve("centred energy", values, PALETTE[0]), order))

@@ -23,7 +23,7 @@ class Frames(NamedTuple):
         times: (f,) times.
         x: (f, n, d) directions x/|x| if `spherical`, the tokens themselves otherwise.
         tokens: (f, n, d) the tokens themselves in any case.
-        weights: (n,) weights.
+        weights: (f, n) weights.
         spherical: True when the norm moves directions on the unit sphere, or all tokens have length 1.
         symbol: the name of a token: "x", "z" for rescaled coordinates, "θ" for directions of longer tokens.
         of: number of tokens in the run.
@@ -54,22 +54,21 @@ class Frames(NamedTuple):
 
     def state(self, k: int) -> Tokens:
         """Frame k of x; sizes near the end of the double range are divided out, as no observable here needs them."""
-        return _tame(self.x[k], self.weights)
+        return _tame(self.x[k], self.weights[k])
 
     def rank(self, k: int) -> float:
         """Effective rank of the tokens of frame k."""
-        return effective_rank(_tame(self.tokens[k], self.weights))
+        return effective_rank(_tame(self.tokens[k], self.weights[k]))
 
     def sample(self, most: int, seed: int = 0) -> "Frames":
         """At most `most` of the tokens, chosen at random once and for all frames."""
         if self.n <= most:
             return self
         chosen = np.sort(np.random.default_rng(seed).choice(self.n, most, replace=False))
-        return self._replace(
-            x=self.x[:, chosen],
-            tokens=self.tokens[:, chosen],
-            weights=self.weights[chosen] / self.weights[chosen].sum(),
-        )
+        w = self.weights[:, chosen]
+        total = w.sum(axis=1, keepdims=True)
+        weights = np.where(total > 0, w / np.where(total > 0, total, 1), 1 / most)
+        return self._replace(x=self.x[:, chosen], tokens=self.tokens[:, chosen], weights=weights)
 
     @property
     def share(self) -> str:
@@ -92,7 +91,14 @@ def read_frames(traj: Trajectory, most: int = MOST_FRAMES) -> Frames:
     if spherical(traj) and not unit:
         x, symbol = tokens / np.where(lengths > 0, lengths, 1), "θ"
     is_sphere = unit or spherical(traj)
-    return Frames(traj.times[chosen], x, tokens, traj.dataset["weights"].values, is_sphere, symbol, x.shape[1])
+    weights = traj.dataset["weights"]
+    w = weights.values[chosen] if "time" in weights.dims else np.broadcast_to(weights.values, x.shape[:2])
+    return Frames(traj.times[chosen], x, tokens, w, is_sphere, symbol, x.shape[1])
+
+
+def areas(weights: np.ndarray) -> np.ndarray:
+    """The areas of tokens' marks relative to one of weight 1/n, within limits that can be seen: (n,) from (n,)."""
+    return np.clip(len(weights) * weights, 0.05, 12.0)
 
 
 def _tame(x: np.ndarray, weights: np.ndarray) -> Tokens:
@@ -109,7 +115,7 @@ def _scale(x: np.ndarray) -> np.ndarray:
 def relative(frames: Frames) -> np.ndarray:
     """The tokens divided by their root mean square length at each time: (f, n, d)."""
     x = frames.x / _scale(frames.x)
-    size = np.sqrt(np.einsum("fnd,fnd,n->f", x, x, frames.weights))[:, None, None]
+    size = np.sqrt(np.einsum("fnd,fnd,fn->f", x, x, frames.weights))[:, None, None]
     return x / np.where(size > 0, size, 1)
 
 
@@ -119,7 +125,7 @@ def final_clusters(frames: Frames, tol: float = 1e-3) -> tuple[Clusters, str]:
     Tokens that grow are compared after division by their root mean square length: no fixed distance suits them.
     """
     if frames.growing:
-        last = frames._replace(x=frames.x[-1:])
-        return clusters(Tokens(relative(last)[0], frames.weights), tol, "distance"), "relative distance"
+        last = frames._replace(x=frames.x[-1:], weights=frames.weights[-1:])
+        return clusters(Tokens(relative(last)[0], frames.weights[-1]), tol, "distance"), "relative distance"
     metric = "cosine" if frames.spherical else "distance"
     return clusters(frames.state(-1), tol, metric), metric

@@ -44,7 +44,7 @@ def view_of(frames: Frames) -> View:
     if frames.d == 2:
         return View("circle" if frames.spherical else "plane", x, flat, names, title_of(frames), basis, x)
     if frames.d == 3:
-        basis = viewing_basis(x, frames.weights) if frames.spherical else oblique_basis(-60, 22)
+        basis = viewing_basis(x, frames.weights[-1]) if frames.spherical else oblique_basis(-60, 22)
         turned = x @ basis.T
         kind = "sphere" if frames.spherical else "space"
         return View(kind, turned[..., :2], turned[..., 2], names, title_of(frames), basis, x)
@@ -77,7 +77,7 @@ def principal_axes(x: np.ndarray, weights: np.ndarray, count: int) -> tuple[np.n
 
     Args:
         x: (f, n, d) tokens.
-        weights: (n,) weights.
+        weights: (f, n) weights.
         count: number of axes.
 
     Returns:
@@ -86,7 +86,8 @@ def principal_axes(x: np.ndarray, weights: np.ndarray, count: int) -> tuple[np.n
     pick = lambda size, most: np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(int))  # noqa: E731
     times, tokens = pick(x.shape[0], PCA_FRAMES), pick(x.shape[1], PCA_TOKENS)
     pool = x[times][:, tokens].reshape(-1, x.shape[2])
-    w = np.tile(weights[tokens] / weights[tokens].sum() / len(times), len(times))
+    chosen = weights[times][:, tokens]
+    w = (chosen / chosen.sum(axis=1, keepdims=True) / len(times)).ravel()
     rows = np.sqrt(w)[:, None] * (pool - w @ pool)
     _, values, axes = np.linalg.svd(np.pad(rows, ((0, max(0, count - len(rows))), (0, 0))), full_matrices=False)
     axes, variances = axes[:count], values[:count] ** 2

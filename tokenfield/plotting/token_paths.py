@@ -7,7 +7,7 @@ from matplotlib.colors import to_rgba
 
 from ..observables import Clusters
 from ..results import Trajectory
-from .frames import MOST_FRAMES, MOST_SHOWN, Frames, final_clusters, read_frames
+from .frames import MOST_FRAMES, MOST_SHOWN, Frames, areas, final_clusters, read_frames
 from .projection import View, symbol, view_of
 from .scenery import draw_scenery
 from .style import INK, cluster_heading, cluster_marks, coloured, token_colours, write_title
@@ -28,7 +28,8 @@ def tokens_panel(
 ) -> Axes:
     """Tokens in their space: faint circles where they start, paths, strong marks where they end.
 
-    Colours are final clusters; a cluster's mark has an area that grows with its mass. On the circle, in the plane
+    Colours are final clusters; a cluster's mark has an area that grows with its mass, a token's one that is in proportion
+    to its weight. On the circle, in the plane
     and on the sphere (seen from the side of the final mean; tokens behind are paler) this is the space itself; in
     more dimensions it is the plane of the two principal axes of the tokens pooled over time, and the title says
     so. Tokens of the line are drawn against time. Of more than 256 tokens some paths are left out, of more than
@@ -57,10 +58,10 @@ def tokens_panel(
         draw_scenery(ax, view)
         _paths(ax, view_of(arcs(shown)), colours)
         _starts(ax, view, colours)
-        _ends(ax, view, groups, colours)
+        _ends(ax, view, groups, colours, areas(shown.weights[-1]))
     write_title(ax, view.title + (f"\n({shown.share})" if shown.share else ""), letter)
     if legend:
-        _legend(ax, groups, shown.weights, outside=legend == "figure")
+        _legend(ax, groups, shown.weights[-1], outside=legend == "figure")
     return ax
 
 
@@ -121,13 +122,14 @@ def _starts(ax: Axes, view: View, colours: np.ndarray) -> None:
     ax.scatter(*view.points[0].T, s=12, facecolors="none", edgecolors=edges, lw=0.7, zorder=2)
 
 
-def _ends(ax: Axes, view: View, groups: Clusters, colours: np.ndarray) -> None:
-    """Every token as a dot, every cluster worth a colour as a disc whose area grows with its mass."""
+def _ends(ax: Axes, view: View, groups: Clusters, colours: np.ndarray, relative: np.ndarray) -> None:
+    """Every token as a dot, of an area in proportion to its weight; every cluster worth a colour as a disc that grows
+    with its mass."""
     hidden = _hidden(view, -1)
     fill = np.concatenate([colours[:, :3], np.where(hidden, 0.35, 1.0)[:, None]], 1)
     order = np.argsort(view.depth[-1], kind="stable")
     size = 14 if len(order) <= 500 else 6
-    ax.scatter(*view.points[-1, order].T, s=size, c=fill[order], lw=0, zorder=3)
+    ax.scatter(*view.points[-1, order].T, s=size * relative[order], c=fill[order], lw=0, zorder=3)
     marks = np.array([int(np.argmax(groups.labels == k)) for k in range(coloured(groups))], int)
     area = 18 + 160 * groups.masses[groups.labels[marks]]
     edges = np.where(hidden[marks, None], to_rgba(INK, 0.3), to_rgba(INK))

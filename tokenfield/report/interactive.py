@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import to_hex
 
-from ..plotting.frames import Frames, final_clusters, read_frames
+from ..plotting.frames import Frames, areas, final_clusters, read_frames
 from ..plotting.projection import graticule, oblique_basis, principal_axes, view_of, viewing_basis
 from ..plotting.style import GREY, token_colours
 from ..results import Trajectory
@@ -28,10 +28,15 @@ def interactive(traj: Trajectory, tol: float = 1e-3) -> tuple[str, str]:
     colours = [to_hex(rgba) for rgba in token_colours(final_clusters(shown, tol)[0])]
     points, axes, caption = positions(shown)
     on_sphere = shown.spherical and shown.d == 3
-    towards = viewing_basis(shown.x, shown.weights)[2] if on_sphere else oblique_basis(-60, 22)[2]
+    towards = viewing_basis(shown.x, shown.weights[-1])[2] if on_sphere else oblique_basis(-60, 22)[2]
+    sizes = np.sqrt([areas(w) for w in shown.weights]).astype(np.float32)
+    moving = bool((sizes != sizes[:1]).any())
     figure = Figure(
-        data=[_scatter(points[0], colours), *_scenery(shown)],
-        frames=[Frame(data=[_scatter(each)], traces=[0], name=str(k)) for k, each in enumerate(points)],
+        data=[_scatter(points[0], sizes[0], colours), *_scenery(shown)],
+        frames=[
+            Frame(data=[_scatter(each, size if moving else None)], traces=[0], name=str(k))
+            for k, (each, size) in enumerate(zip(points, sizes, strict=True))
+        ],
         layout=layout_of(points, axes, [f"{time:.4g}" for time in shown.times], towards, hidden=on_sphere),
     )
     options = {"displayModeBar": False, "responsive": True}
@@ -57,14 +62,17 @@ def positions(shown: Frames) -> tuple[np.ndarray, tuple[str, ...], str]:
     return view.x.astype(np.float32), names, f"{what}{relative}.{turn}"
 
 
-def _scatter(points: np.ndarray, colours: list[str] | None = None) -> Any:
-    """Tokens at one time; a frame gives positions only."""
+def _scatter(points: np.ndarray, sizes: np.ndarray | None, colours: list[str] | None = None) -> Any:
+    """Tokens at one time; a frame gives positions, and sizes relative to a plain mark where they change."""
     from plotly.graph_objects import Scatter, Scatter3d
 
     space = points.shape[1] == 3
     options = dict(zip("xyz", points.T, strict=False))
+    marker: dict[str, Any] = {} if sizes is None else {"size": (4 if space else 8) * sizes}
+    if marker:
+        options["marker"] = marker
     if colours is not None:
-        marker = {"size": 4 if space else 8, "color": colours, "opacity": 1.0, "line": {"width": 0}}
+        marker |= {"color": colours, "opacity": 1.0, "line": {"width": 0}}
         names = [f"token {k}" for k in range(len(points))]
         options |= {"mode": "markers", "marker": marker, "text": names, "hoverinfo": "text"}
     return (Scatter3d if space else Scatter)(**options)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @singledispatch
 def to_dataset(states: Any, times: np.ndarray) -> "xarray.Dataset":
-    """States stacked along a leading time axis as a labelled dataset."""
+    """States stacked along a leading time axis as a labelled dataset; weights have one only where they change."""
     raise TypeError(f"no dataset is known for {type(states).__name__}")
 
 
@@ -21,10 +21,12 @@ def to_dataset(states: Any, times: np.ndarray) -> "xarray.Dataset":
 def _(states: Tokens, times: np.ndarray) -> "xarray.Dataset":
     import xarray
 
+    weights = np.asarray(states.weights)
+    moving = bool((weights != weights[:1]).any())
     return xarray.Dataset(
         {
             "x": (("time", "token", "coordinate"), np.asarray(states.x)),
-            "weights": (("token",), np.asarray(states.weights)[0]),
+            "weights": (("time", "token"), weights) if moving else (("token",), weights[0]),
             "positions": (("token",), np.asarray(states.positions)[0]),
         },
         coords={"time": ("time", np.asarray(times, float))},
@@ -75,7 +77,10 @@ def state_at(dataset: "xarray.Dataset", index: int) -> Any:
     part = lambda name: dataset[name].values[index]  # noqa: E731
     match dataset.attrs["state"]:
         case "Tokens":
-            return Tokens(part("x"), dataset["weights"].values, dataset["positions"].values)
+            weights = dataset["weights"]
+            return Tokens(
+                part("x"), part("weights") if "time" in weights.dims else weights.values, dataset["positions"].values
+            )
         case "Gaussian":
             return Gaussian(part("mean"), part("cov"))
         case "Equiangular":

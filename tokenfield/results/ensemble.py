@@ -70,7 +70,8 @@ def stacked_dataset(
     states: Any, times: np.ndarray, counts: np.ndarray, final: Any, ends: np.ndarray
 ) -> "xarray.Dataset":
     """States with leading axes (member, time), of which the first `counts` times are filled, as one dataset."""
-    first = to_dataset(jax.tree.map(lambda leaf: np.asarray(leaf)[0], states), times)
+    typical = _with_moving_weights(states)
+    first = to_dataset(jax.tree.map(lambda leaf: np.asarray(leaf)[typical], states), times)
     late = np.arange(len(times))[None, :] >= counts[:, None]
     for name, variable in first.data_vars.items():
         values = np.array(getattr(states, str(name)))
@@ -82,3 +83,11 @@ def stacked_dataset(
             values = values[:, 0]
         first = first.assign({str(name): (("member", *variable.dims), values)})
     return first.assign(end_time=("member", ends))
+
+
+def _with_moving_weights(states: Any) -> int:
+    """A member whose weights change in time, if there is one: its dataset has a time axis where the others need it."""
+    if not hasattr(states, "weights"):
+        return 0
+    weights = np.asarray(states.weights)
+    return int(np.argmax((weights != weights[:, :1]).any(axis=(1, 2))))

@@ -50,6 +50,8 @@ def layers(
     for each in {id(each): each for each in models}.values():
         if is_random(state, each):
             raise ValueError("layers has no noise: a Transformer with noise runs by simulate(..., seed=...)")
+        if each.fisher_rao is not None:
+            raise ValueError("layers keeps the weights of tokens: a Transformer with fisher_rao runs by simulate")
         require_closed(state, each)
         check(state, each)
     admit(state, models[0])
