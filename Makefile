@@ -10,7 +10,7 @@ atlas: $(VENV)/base
 	$(BIN)/tokenfield atlas $(ATLAS_FLAGS)
 
 test: $(VENV)/test browser lint
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/test
 	$(BIN)/ruff check .

@@ -125,6 +125,9 @@ def test_discrete_layers(tmp_path):
         (["simulate", "missing.toml"], "no such file: missing.toml"),
         (["simulate", "--file", "missing.npy"], "no such file"),
         (["simulate", "--out", "/proc/none/run"], "cannot write to /proc/none/run"),
+        (["simulate", "--kappa", "-1"], "kappa must be finite and > 0, got -1.0"),
+        (["simulate", "--noise-seed", "1"], "noise.kappa: Field required"),
+        (["simulate", "--fisher-rao", "1"], "fisher_rao needs Unnormalized"),
         (["simulat"], "simulat"),
         (["atlas", "--only", "one_clustr"], "did you mean one_cluster?"),
     ],
@@ -241,3 +244,21 @@ def test_waits_beyond_any_double(tmp_path):
     assert merge["relative_error"] < 1e-4
     assert numbers["log_time_unit"] > 0
     assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_noise_and_moving_weights_from_flags(tmp_path):
+    result = tokenfield("simulate", *SMALL, "--attention", "unnormalized", "--kappa", 4, "--noise-seed", 3, "--json")
+    assert result.returncode == 0, result.stderr
+    start = tkf.uniform_sphere(12, 3, seed=0)
+    model = tkf.Transformer(tkf.Unnormalized(1.0), tkf.PostLN(), noise=tkf.SphereNoise(4.0))
+    final = tkf.simulate(model, start, 1.0, save_at=5, seed=3).final
+    assert json.loads(result.stdout)["order_parameter"] == pytest.approx(tkf.order_parameter(final), rel=1e-9)
+
+    flags = ["--attention", "unnormalized", "--fisher-rao", 2, "--out", tmp_path / "run", "--no-animation", "--json"]
+    result = tokenfield("simulate", *SMALL, *flags)
+    assert result.returncode == 0, result.stderr
+    weights = tkf.load(tmp_path / "run" / "trajectory.zarr").dataset["weights"].values
+    model = tkf.Transformer(tkf.Unnormalized(1.0), tkf.PostLN(), fisher_rao=2.0)
+    expected = tkf.simulate(model, start, 1.0, save_at=5).dataset["weights"].values
+    np.testing.assert_allclose(weights, expected, rtol=1e-9)
+    assert np.ptp(expected[-1]) > 0.01

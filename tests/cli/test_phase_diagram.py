@@ -17,7 +17,7 @@ from tokenfield.theory import (
     stationary_states,
 )
 
-SMALL = ["--beta-max", "5", "--points", "6"]
+SMALL = ["--beta-max", "5", "--points", "6", "--runs", "0"]
 
 
 def command(*arguments, cwd=None):
@@ -133,6 +133,18 @@ def test_folder_holds_the_figure_and_the_data(finished):
     assert "holds a diagram" in refused.stderr
 
 
+def test_runs_are_laid_over_it(tmp_path):
+    folder = tmp_path / "diagram"
+    result = command("--beta-max", 1, "--points", 3, "--runs", 1, "--seed", 4, "--out", folder, "--json")
+    assert result.returncode == 0, result.stderr
+    runs = json.loads(result.stdout)["runs"]
+    assert runs["beta"] == [0.5]
+    stored = xarray.open_zarr(folder / "runs.zarr", consolidated=False).load()
+    assert stored["m_1"].values.tolist() == runs["m_1"]
+    figure = phase_diagram_figure(phase_diagram([0.0, 1.0], [1.0, 4.0], 2), stored)
+    assert "512 tokens" in " ".join(text.get_text() for text in figure.legends[0].get_texts())
+
+
 def test_softmax_has_no_tricritical_point():
     result = command(*SMALL, "--attention", "softmax", "--d", 3, "--json")
     assert result.returncode == 0, result.stderr
@@ -149,6 +161,7 @@ def test_softmax_has_no_tricritical_point():
         (["--kappa-max", "0"], "kappa_max must be finite and > 0"),
         (["--kappa-min", "9"], "kappa_max must be above kappa_min"),
         (["--attention", "sigmoid"], "attention must be"),
+        (["--runs", "-1"], "runs must be a whole number >= 0, got -1"),
         (["--points", "1"], "points must be a whole number >= 2"),
         (["--beta-max", "warm"], "--beta-max"),
         (["--out", "/proc/none/diagram"], "cannot write to /proc/none/diagram"),

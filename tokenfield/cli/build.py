@@ -8,7 +8,7 @@ import numpy as np
 
 import tokenfield as tkf
 
-from .config import AttentionConfig, MLPConfig, NormConfig, RunConfig, TokensConfig
+from .config import AttentionConfig, MLPConfig, NoiseConfig, NormConfig, RunConfig, TokensConfig
 
 KERNELS = {
     "softmax": "Softmax",
@@ -79,8 +79,25 @@ def mlp(config: MLPConfig | None) -> Any:
     return None if config is None else tkf.MLP(**config.model_dump())
 
 
+NOISES = {"sphere": "SphereNoise", "common": "CommonNoise", "euclidean": "EuclideanNoise"}
+
+
+def noise(config: NoiseConfig | None, norm: NormConfig) -> Any:
+    """Noise of the kind asked for; by default that of the space in which tokens move."""
+    if config is None:
+        return None
+    kind = config.kind or ("euclidean" if norm.kind == "none" else "sphere")
+    return getattr(tkf, NOISES[kind])(config.kappa)
+
+
 def model(config: RunConfig) -> Any:
-    return tkf.Transformer(attention(config.attention), norm(config.norm), mlp(config.mlp))
+    return tkf.Transformer(
+        attention(config.attention),
+        norm(config.norm),
+        mlp(config.mlp),
+        noise=noise(config.noise, config.norm),
+        fisher_rao=config.fisher_rao,
+    )
 
 
 def tokens(config: TokensConfig) -> Any:

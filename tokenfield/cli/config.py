@@ -50,6 +50,12 @@ class MLPConfig(Section):
     activation: Literal["tanh", "relu", "gelu"] = "tanh"
 
 
+class NoiseConfig(Section):
+    kappa: float
+    kind: Literal["sphere", "common", "euclidean"] | None = None
+    seed: int = 0
+
+
 class TokensConfig(Section):
     kind: Literal["sphere", "gaussian", "hemisphere", "equiangular", "clusters", "circle", "file"] = "sphere"
     n: int = 256
@@ -77,7 +83,18 @@ class RunConfig(Section):
     attention: AttentionConfig = AttentionConfig()
     norm: NormConfig = NormConfig()
     mlp: MLPConfig | None = None
+    noise: NoiseConfig | None = None
+    fisher_rao: float | None = None
     tokens: TokensConfig = TokensConfig()
+
+
+SECTIONS: dict[str, type[Section]] = {
+    "attention": AttentionConfig,
+    "norm": NormConfig,
+    "mlp": MLPConfig,
+    "noise": NoiseConfig,
+    "tokens": TokensConfig,
+}
 
 
 def read(path: Path | None, flags: dict[str, Any]) -> RunConfig:
@@ -111,9 +128,7 @@ def explain(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         section: Any = RunConfig
         for part in first["loc"][:-1]:
-            section = {"attention": AttentionConfig, "norm": NormConfig, "tokens": TokensConfig, "mlp": MLPConfig}.get(
-                str(part), section
-            )
+            section = SECTIONS.get(str(part), section)
         names = list(section.model_fields)
         near = difflib.get_close_matches(str(first["loc"][-1]), names, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(names)}"
@@ -124,7 +139,7 @@ def explain(error: ValidationError) -> str:
 def to_toml(config: RunConfig) -> str:
     """The config as TOML (numbers, strings, booleans and lists are written alike in JSON and TOML)."""
     data = config.model_dump(exclude_none=True)
-    tables = {name: data.pop(name) for name in ("attention", "norm", "mlp", "tokens") if name in data}
+    tables = {name: data.pop(name) for name in SECTIONS if name in data}
     lines = [f"{key} = {_value(value)}" for key, value in data.items()]
     for name, table in tables.items():
         heads = table.pop("heads", [])

@@ -11,7 +11,7 @@ from .folders import open_folder, write_dataset, write_figure
 if TYPE_CHECKING:
     import xarray
 
-DATASET, FIGURE = "phase_diagram.zarr", "phase_diagram.png"
+DATASET, FIGURE, RUNS = "phase_diagram.zarr", "phase_diagram.png", "runs.zarr"
 
 
 def phase_diagram(
@@ -25,22 +25,30 @@ def phase_diagram(
     ] = None,
     attention: Annotated[str, typer.Option(help="unnormalized or softmax.")] = "unnormalized",
     points: Annotated[int, typer.Option(help="Values of beta, and of kappa.")] = 60,
+    runs: Annotated[
+        int, typer.Option(help="Values of beta at which tokens are run (a minute or two); 0 for none.")
+    ] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of these runs.")] = 0,
     out: Annotated[
         Path | None,
-        typer.Option(help=f"Folder for {FIGURE} and {DATASET} [phase-diagram; with --json, none].", show_default=False),
+        typer.Option(
+            help=f"Folder for {FIGURE}, {DATASET} and {RUNS} [phase-diagram; with --json, none].", show_default=False
+        ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a diagram in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines of the diagram as JSON.")] = False,
 ) -> None:
-    """Draw where noisy tokens on the sphere are ordered: kappa_c, the fold and the jump over beta.
+    """Draw where noisy tokens on the sphere are ordered: kappa_c, the fold and the jump over beta, with runs of tokens.
 
-    The noise is sqrt(2/kappa) dW; kappa is spaced evenly in its logarithm.
+    The noise is sqrt(2/kappa) dW; kappa is spaced evenly in its logarithm. Runs start in disorder and in order, at four kappa
+    around the transition for each of a few beta.
     """
     folder = out if out is not None or as_json else Path("phase-diagram")
     from .._check import count, positive
     from ..theory.names import kernel_name
 
     beta_max, points = positive("beta_max", beta_max), count("points", points, 2)
+    runs, seed = count("runs", runs, 0), count("seed", seed, 0)
     d, attention = count("d", d, 2), kernel_name(attention)
     least = None if kappa_min is None else positive("kappa_min", kappa_min)
     most = None if kappa_max is None else positive("kappa_max", kappa_max)
@@ -59,12 +67,23 @@ def phase_diagram(
         raise ValueError(f"kappa_max must be above kappa_min = {least:.4g}, got {most:g}")
     diagram = compute(np.linspace(0.0, beta_max, points), np.geomspace(least, most, points), d, attention)
     numbers = summary(diagram)
+    tokens = None
+    if runs:
+        from ..studies.noisy_order import noisy_order_study
+
+        places = (np.arange(runs) + 0.5) / runs * beta_max
+        tokens = noisy_order_study(places, d, attention, seed=seed)
+        columns = {"beta": tokens["beta"], "kappa": tokens["kappa"], "m_1": tokens["m_1"]}
+        numbers["runs"] = {name: values.values.tolist() for name, values in columns.items()}
+        numbers["runs"]["left_out"] = json.loads(tokens.attrs["left_out"])
     if folder is not None:
         numbers["out"] = str(folder)
         from ..plotting.phase_diagram import phase_diagram_figure
 
         write_dataset(diagram, folder / DATASET)
-        write_figure(phase_diagram_figure(diagram), folder / FIGURE)
+        if tokens is not None:
+            write_dataset(tokens, folder / RUNS)
+        write_figure(phase_diagram_figure(diagram, tokens), folder / FIGURE)
     if as_json:
         print(json.dumps(numbers, allow_nan=False))
     else:
@@ -106,5 +125,8 @@ def _print(numbers: dict[str, Any]) -> None:
     print(f"order sets in at kappa_c: {kind}")
     if numbers["cells_not_computed"]:
         print(f"{numbers['cells_not_computed']} cells are too concentrated to be computed (grey)")
+    if numbers.get("runs", {}).get("left_out"):
+        beta = numbers["runs"]["left_out"][0]
+        print(f"no runs from beta = {beta:g} on: their drift is too fast for so long a time")
     if "out" in numbers:
         print(f"written to {numbers['out']}")

@@ -67,7 +67,8 @@ def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | No
         waits = config.method == "coarsen" or (
             config.method is None and rule is None and helps(model, state, config.t1)
         )
-        checkpoint = None if folder is None or waits else folder / CHECKPOINT
+        noisy = config.noise is not None
+        checkpoint = None if folder is None or waits or noisy else folder / CHECKPOINT
         try:
             traj = tkf.simulate(
                 model,
@@ -79,6 +80,7 @@ def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | No
                 method=config.method,
                 merge_tolerance=config.merge_tolerance,
                 dt=config.dt,
+                seed=None if config.noise is None else config.noise.seed,
                 stop_when=rule,
                 checkpoint=checkpoint,
             )

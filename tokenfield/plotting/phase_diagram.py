@@ -1,16 +1,19 @@
 """Order and disorder of noisy tokens: the picture."""
 
+import json
+
 import numpy as np
-from matplotlib import patheffects
+from matplotlib import colormaps, patheffects
 
 from .style import GREY, INK, PALETTE, WIDTH, Sheet, styled, write_title
 
 COLOURS = "Blues"
+HIGHEST = 1.25  # of the colours: full order is not so dark that lines are lost on it
 STRONG, JUMP, TURN = INK, PALETTE[1], PALETTE[2]
 
 
 @styled
-def phase_diagram_figure(diagram, width: float = WIDTH, height: float = 3.4) -> Sheet:
+def phase_diagram_figure(diagram, runs=None, width: float = WIDTH, height: float = 3.4) -> Sheet:
     """The order parameter of the ordered law over beta and kappa, with the lines of the transition (FORMULAS §10).
 
     A second panel shows the same lines divided by kappa_c, in which the range where both laws are stable opens up
@@ -18,6 +21,8 @@ def phase_diagram_figure(diagram, width: float = WIDTH, height: float = 3.4) -> 
 
     Args:
         diagram: the dataset of `theory.phase_diagram`.
+        runs: the dataset of `studies.noisy_order_study`, drawn over it as discs: the left half has the colour of the order
+            found from a uniform start, the right half that kept from an ordered one.
         width, height: in inches.
 
     Example:
@@ -31,7 +36,7 @@ def phase_diagram_figure(diagram, width: float = WIDTH, height: float = 3.4) -> 
     both = bool((ratio < 1 - 1e-6).any())
     sheet = Sheet(width, height)
     axes = np.atleast_1d(sheet.subplots(1, 1 + both, gridspec_kw={"width_ratios": [1.25, 1][: 1 + both]}))
-    _plane(sheet, axes[0], diagram, both)
+    _plane(sheet, axes[0], diagram, runs, both)
     if both:
         _range(axes[1], beta, ratio, diagram["equal"].values / critical, diagram.attrs["beta_star"])
     names = {"unnormalized": "unnormalized attention (USA)", "softmax": "softmax attention (SA)"}
@@ -39,11 +44,11 @@ def phase_diagram_figure(diagram, width: float = WIDTH, height: float = 3.4) -> 
     return sheet
 
 
-def _plane(sheet, ax, diagram, both) -> None:
+def _plane(sheet, ax, diagram, runs, both) -> None:
     beta, kappa = diagram["beta"].values, diagram["kappa"].values
     ax.set_facecolor(GREY)
     mesh = ax.pcolormesh(
-        beta, kappa, diagram["m_1"].values.T, cmap=COLOURS, vmin=0, vmax=1.25, shading="nearest", rasterized=True
+        beta, kappa, diagram["m_1"].values.T, cmap=COLOURS, vmin=0, vmax=HIGHEST, shading="nearest", rasterized=True
     )
     ax.plot(beta, diagram["critical_kappa"], color=STRONG, label=r"$\kappa_c$: uniform law unstable above")
     if both:
@@ -66,9 +71,23 @@ def _plane(sheet, ax, diagram, both) -> None:
             i, j = cells.mean(axis=0).round().astype(int)
             text = ax.text(beta[i], kappa[j], word, ha="center", va="center", color=INK)
             text.set_path_effects([patheffects.Stroke(linewidth=2.5, foreground="white"), patheffects.Normal()])
+    if runs is not None:
+        _discs(ax, runs)
     bar = sheet.colorbar(mesh, ax=ax, boundaries=np.linspace(0, 1, 201), ticks=[0, 0.25, 0.5, 0.75, 1])
-    bar.set_label(r"order parameter $m_1$ of the ordered law")
-    sheet.legend(loc="outside lower center", ncols=4)
+    bar.set_label(r"order parameter $m_1$ of the ordered law" if runs is None else r"order parameter $m_1$")
+    sheet.legend(loc="outside lower center", ncols=4 if runs is None else 3)
+
+
+def _discs(ax, runs) -> None:
+    """Runs as discs in two halves, in the colours of the plane."""
+    shade = lambda m: colormaps[COLOURS](m / HIGHEST)  # noqa: E731
+    style = {"marker": "o", "ms": 8, "mec": INK, "mew": 0.7, "ls": "", "zorder": 6, "clip_on": True}
+    for k, beta in enumerate(runs["beta"].values):
+        for kappa, (left, right) in zip(runs["kappa"].values[k], runs["m_1"].values[k], strict=True):
+            ax.plot(beta, kappa, fillstyle="left", mfc=shade(left), markerfacecoloralt=shade(right), **style)
+    n = json.loads(runs.attrs["config"])["n"]
+    words = f"{n} tokens; left half: from disorder, right half: from order"
+    ax.plot([], [], fillstyle="left", mfc="white", markerfacecoloralt=shade(0.8), label=words, **style)
 
 
 def _range(ax, beta, turn, jump, star) -> None:

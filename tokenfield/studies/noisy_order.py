@@ -1,0 +1,110 @@
+"""Noisy tokens beside the phase diagram: runs from disorder and from order, around the transition."""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._check import count, positive
+from ..attention import Softmax, Unnormalized
+from ..noise import SphereNoise
+from ..normalization import PostLN
+from ..results.provenance import provenance
+from ..solve.ensemble import simulate_many
+from ..solve.progress import Progress
+from ..states import Tokens, uniform_sphere
+from ..theory.branches import fold
+from ..theory.names import kernel_name
+from ..theory.noise import critical_kappa
+from ..transformer import Transformer
+
+if TYPE_CHECKING:
+    import xarray
+
+STARTS = ("uniform", "ordered")
+STEP = 0.5  # of the time 1/((1 + beta) |drift|) in which the drift of coinciding tokens acts
+RELAXATIONS = 16.0  # a run lasts so many times kappa/(d-1), in which the noise alone would forget
+MOST_STEPS = 60_000
+SAVED = 25
+
+
+def noisy_order_study(
+    betas: Sequence[float] | np.ndarray,
+    d: int = 2,
+    attention: str = "unnormalized",
+    n: int | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> "xarray.Dataset":
+    """The order that noisy tokens keep or find: four inverse noises for each beta, from two starts.
+
+    Tokens move by `dX = P drift dt + sqrt(2/kappa) dW`. Kappa is 3/4 of the fold, the geometric mean of the fold and kappa_c
+    (or 0.87 kappa_c where they are the same), 1.25 and 2 times kappa_c. Starts are n uniform tokens, and n tokens within
+    about 30 degrees of a point. A run lasts 16 kappa/(d-1), Heun steps of weak order 2; the order parameter
+    `m_1 = |mean of the tokens|` is its mean over the second half. In disorder it is about `n^{-1/2}`, not 0.
+
+    Args:
+        betas: inverse temperatures, >= 0. One whose runs would take more than 60,000 steps is left out.
+        d: dimension.
+        attention: "unnormalized" or "softmax".
+        n: number of tokens; by default 512 for d = 2 and 3, where sums are fast, else 128.
+        seed: of the starts and the noise.
+        progress: show a progress bar; by default on a terminal only.
+
+    Returns:
+        a dataset with `m_1` over beta, place (which of the four kappa) and start, and `kappa` over beta and place.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.studies.noisy_order_study([0.0, 1.0], d=2, n=16)["m_1"].sel(start="ordered").values
+    """
+    import xarray
+
+    d, attention = count("d", d, 2), kernel_name(attention)
+    n = (512 if d <= 3 else 128) if n is None else count("n", n, 2)
+    wanted = np.array([positive("betas", beta, or_zero=True) for beta in np.atleast_1d(np.asarray(betas, float))])
+    plans = [_plan(beta, d, attention) for beta in wanted]
+    kept = [k for k, (kappas, dt) in enumerate(plans) if RELAXATIONS * kappas.max() / (d - 1) <= MOST_STEPS * dt]
+    m_1 = np.zeros((len(kept), 4, 2))
+    with Progress(progress, "noisy runs", max(len(kept), 1)) as bar:
+        for row, k in enumerate(kept):
+            kappas, dt = plans[k]
+            m_1[row] = _orders(wanted[k], kappas, dt, d, attention, n, seed + 1000 * k)
+            bar.update(row + 1.0, 0.0)
+    config = {"d": d, "attention": attention, "n": n, "seed": seed, "relaxations": RELAXATIONS, "step": STEP}
+    return xarray.Dataset(
+        {
+            "m_1": (("beta", "place", "start"), m_1),
+            "kappa": (("beta", "place"), np.array([plans[k][0] for k in kept]).reshape(len(kept), 4)),
+        },
+        {"beta": wanted[kept], "start": list(STARTS)},
+        {**provenance(), "config": json.dumps(config), "left_out": json.dumps(np.delete(wanted, kept).tolist())},
+    )
+
+
+def _plan(beta: float, d: int, attention: str) -> tuple[np.ndarray, float]:
+    """The four kappa of a beta, and the step of their runs."""
+    low, high = fold(beta, d, attention), critical_kappa(beta, d, attention)
+    middle = math.sqrt(low * high) if low < (1 - 1e-6) * high else 0.87 * high
+    fastest = (1 + beta) * (math.exp(beta) if attention == "unnormalized" else 1.0)
+    return np.array([0.75 * low, middle, 1.25 * high, 2 * high]), STEP / fastest
+
+
+def _orders(beta, kappas, dt, d: int, attention: str, n: int, seed: int) -> np.ndarray:
+    """(4, 2) order parameters, over kappa and the starts; every run takes as many steps as the longest."""
+    head = Softmax(beta) if attention == "softmax" else Unnormalized(beta, log_unit=0.0)
+    models = [Transformer(head, PostLN(), noise=SphereNoise(kappa)) for kappa in np.repeat(kappas, 2)]
+    states = [(uniform_sphere if k % 2 == 0 else _cap)(n, d, seed=seed + k) for k in range(8)]
+    t1 = RELAXATIONS * kappas.max() / (d - 1)
+    times = np.linspace(t1 / 2, t1, SAVED)
+    runs = simulate_many(models, states, t1, save_at=times, seeds=seed + np.arange(8), dt=dt, max_steps=2 * MOST_STEPS)
+    means = np.linalg.norm(runs.dataset["x"].values.mean(axis=2), axis=-1)
+    return means.mean(axis=1).reshape(4, 2)
+
+
+def _cap(n: int, d: int, seed: int) -> Tokens:
+    """Tokens around the first axis, about half a radian wide."""
+    x = 0.5 / math.sqrt(d - 1) * np.random.default_rng(seed).standard_normal((n, d)) + np.eye(d)[0]
+    return Tokens(x / np.linalg.norm(x, axis=1, keepdims=True))
