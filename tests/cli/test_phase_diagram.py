@@ -137,6 +137,7 @@ def test_runs_are_laid_over_it(tmp_path):
     folder = tmp_path / "diagram"
     result = command("--beta-max", 1, "--points", 3, "--runs", 1, "--seed", 4, "--out", folder, "--json")
     assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
     runs = json.loads(result.stdout)["runs"]
     assert runs["beta"] == [0.5]
     stored = xarray.open_zarr(folder / "runs.zarr", consolidated=False).load()

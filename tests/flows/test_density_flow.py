@@ -63,6 +63,23 @@ def test_two_resolutions_of_one_measure(attention, kappa):
     assert np.abs(sphere.density(tilted) - zonal.density(np.stack([side, zero, line], axis=1))).max() < 1e-8
 
 
+@pytest.mark.parametrize("kappa", [None, 10.0])
+def test_turned_densities_move_turned(kappa):
+    """General densities (not zonal) about other axes, on the circle and on the sphere."""
+    move = lambda start: tkf.simulate(model(2.0, kappa=kappa), start, 0.3, save_at=2, rtol=1e-10, atol=1e-12).final  # noqa: E731
+    turn = np.linalg.qr(np.random.default_rng(2).standard_normal((3, 3)))[0]
+    law = lambda x: np.exp(x[:, 0] - 0.4 * x[:, 0] * x[:, 1] + 0.3 * x[:, -1] ** 2)  # noqa: E731
+    points = np.random.default_rng(3).standard_normal((40, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    plain, turned = (move(tkf.SphereDensity.from_function(f, 24)) for f in (law, lambda x: law(x @ turn)))
+    assert np.abs(turned.density(points @ turn.T) - plain.density(points)).max() < 1e-8
+    wave = lambda a: law(np.stack([np.cos(a), np.sin(a)], axis=-1).reshape(-1, 2)).reshape(np.shape(a))  # noqa: E731
+    plain, turned = (move(tkf.CircleDensity.from_function(f, 48)) for f in (wave, lambda a: wave(a - 1.2)))
+    angles = np.linspace(0, 6, 40)
+    at = lambda state, a: state.density(np.stack([np.cos(a), np.sin(a)], axis=-1))  # noqa: E731
+    assert np.abs(at(turned, angles + 1.2) - at(plain, angles)).max() < 1e-9
+
+
 def test_density_against_many_tokens():
     start = tkf.CircleDensity.from_function(lambda t: 1 + 0.5 * np.cos(t) + 0.3 * np.sin(2 * t), 32)
     n = 100_000

@@ -293,6 +293,18 @@ USA = on_sphere(tkf.SphereNoise(4.0), tkf.Unnormalized(beta=1.0))
 START = tkf.uniform_sphere(32, 3, seed=0)
 
 
+def test_noise_counts_in_the_time_of_the_run():
+    """At beta = 40 time runs in units of e^{-40}: in plain time the same noise has kappa e^{-40}."""
+    unit, start = np.exp(-40.0), tkf.uniform_sphere(8, 3, seed=0)
+    scaled = on_sphere(tkf.SphereNoise(5.0), tkf.Unnormalized(40.0))
+    plain = on_sphere(tkf.SphereNoise(5.0 * unit), tkf.Unnormalized(40.0, log_unit=0.0))
+    one = tkf.simulate(scaled, start, 1.0, dt=0.01, seed=2, save_at=3)
+    two = tkf.simulate(plain, start, unit, dt=0.01 * unit, seed=2, save_at=3)
+    assert one.log_time_unit == -40.0
+    np.testing.assert_allclose(one.dataset["x"], two.dataset["x"], atol=1e-9)
+    assert np.abs(one.final.x - start.x).max() > 0.3
+
+
 def test_seeds_and_pieces(monkeypatch):
     run = lambda seed: tkf.simulate(USA, START, 1.0, seed=seed, dt=0.01, save_at=[0.0, 0.333, 0.5])  # noqa: E731
     one, again, other = run(1), run(1), run(2)

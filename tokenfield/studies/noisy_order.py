@@ -79,7 +79,7 @@ def noisy_order_study(
             "m_1": (("beta", "place", "start"), m_1),
             "kappa": (("beta", "place"), np.array([plans[k][0] for k in kept]).reshape(len(kept), 4)),
         },
-        {"beta": wanted[kept], "start": list(STARTS)},
+        {"beta": wanted[kept], "start": ("start", np.array(STARTS, dtype=object))},
         {**provenance(), "config": json.dumps(config), "left_out": json.dumps(np.delete(wanted, kept).tolist())},
     )
 
