@@ -3,20 +3,25 @@
 import numpy as np
 
 from .._check import positive
-from ..states import Tokens
+from ..states import CircleDensity, Gaussian, Tokens, ZonalDensity
+from .quantiles import along_meridians, around_the_circle
 
 MOST_PAIRS = 1 << 24
+Measure = Tokens | Gaussian | CircleDensity | ZonalDensity
 
 
-def wasserstein(mu: Tokens, nu: Tokens, p: float = 2.0, metric: str = "euclidean") -> float:
+def wasserstein(mu: Measure, nu: Measure, p: float = 2.0, metric: str | None = None) -> float:
     """`W_p(mu, nu) = (min over couplings of ∬ dist^p)^{1/p}`, exact.
 
     Equal numbers of equally weighted tokens are matched by an assignment (SciPy); other weights by a linear
-    program; tokens on the line by sorting.
+    program; tokens on the line by sorting. On the circle, tokens and densities in any combination go by their quantile
+    functions (angles as distances, any number of tokens), as do zonal densities about the same axis. Two Gaussians have a
+    closed form (p = 2). Sample other states to tokens.
 
     Args:
         p: exponent, p >= 1.
-        metric: "euclidean", or "geodesic" for the angle between directions on the sphere.
+        metric: "euclidean", or "geodesic" for the angle between directions on the sphere; by default "geodesic" where a
+            density takes part.
 
     Example:
         >>> import tokenfield as tkf
@@ -26,8 +31,27 @@ def wasserstein(mu: Tokens, nu: Tokens, p: float = 2.0, metric: str = "euclidean
         raise ValueError(f"p must be at least 1, got {p!r}")
     if mu.d != nu.d:
         raise ValueError(f"mu and nu must live in the same space, got R^{mu.d} and R^{nu.d}")
+    kinds = {type(mu), type(nu)}
+    if metric is None:
+        metric = "geodesic" if kinds & {CircleDensity, ZonalDensity} else "euclidean"
     if metric not in ("euclidean", "geodesic"):
         raise ValueError(f'metric must be "euclidean" or "geodesic", got {metric!r}')
+    match mu, nu, metric:
+        case Gaussian(), Gaussian(), "euclidean" if p == 2:
+            return _gaussians(mu, nu)
+        case ZonalDensity(), ZonalDensity(), "geodesic":
+            return along_meridians(mu, nu, p)
+        case ((Tokens() | CircleDensity()), (Tokens() | CircleDensity()), "geodesic") if mu.d == 2:
+            return around_the_circle(mu, nu, p)
+        case Tokens(), Tokens(), _:
+            return _tokens(mu, nu, p, metric)
+    names = f"{type(mu).__name__} and {type(nu).__name__}"
+    raise ValueError(
+        f"wasserstein of {names} with p = {p:g} and {metric} distances is not known: sample both to tokens"
+    )
+
+
+def _tokens(mu: Tokens, nu: Tokens, p: float, metric: str) -> float:
     a, b = np.asarray(mu.weights), np.asarray(nu.weights)
     if mu.d == 1 and metric == "euclidean":
         return _on_the_line(np.asarray(mu.x)[:, 0], np.asarray(nu.x)[:, 0], a, b, p)
@@ -40,6 +64,15 @@ def wasserstein(mu: Tokens, nu: Tokens, p: float = 2.0, metric: str = "euclidean
         rows, columns = linear_sum_assignment(cost)
         return float(cost[rows, columns].mean() ** (1 / p))
     return float(max(_linear_program(cost, a, b), 0.0) ** (1 / p))
+
+
+def _gaussians(mu: Gaussian, nu: Gaussian) -> float:
+    """`W_2² = |m - m'|² + min_U |L - L' U|²` over orthogonal U, `L L^T` and `L' L'^T` the covariances (Bures)."""
+    (s, S), (t, T) = (np.linalg.eigh(np.asarray(each.cov)) for each in (mu, nu))
+    L, M = S * np.sqrt(np.maximum(s, 0)), T * np.sqrt(np.maximum(t, 0))
+    left, _, right = np.linalg.svd(M.T @ L)
+    shift = np.asarray(mu.mean) - np.asarray(nu.mean)
+    return float(np.sqrt(shift @ shift + ((L - M @ left @ right) ** 2).sum()))
 
 
 def _distances(x: np.ndarray, y: np.ndarray, metric: str) -> np.ndarray:

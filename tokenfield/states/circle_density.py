@@ -51,13 +51,24 @@ class CircleDensity(AbstractDensity):
         """Tokens, each spread to a Gaussian of a width in radians."""
         return CircleDensity(smoothed(CircleHarmonics(count("modes", modes, 1)), tokens, width))
 
-    def sample(self, n, seed):
+    def law(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The mass between the angles 0 and t, and the density at t with respect to the angle."""
         a, b = np.sqrt(2) * np.asarray(self.coefficients)[:, 1:]
         k = np.arange(1, self.modes + 1)
+        c, s = np.cos(np.outer(t, k)), np.sin(np.outer(t, k))
+        return (t + (s * a + (1 - c) * b) @ (1 / k)) / (2 * np.pi), (1 + c @ a + s @ b) / (2 * np.pi)
 
-        def law(t, _):
-            c, s = np.cos(np.outer(t, k)), np.sin(np.outer(t, k))
-            return (t + (s * a + (1 - c) * b) @ (1 / k)) / (2 * np.pi), (1 + c @ a + s @ b) / (2 * np.pi)
+    def angles(self, u: np.ndarray) -> np.ndarray:
+        """The quantiles u in [0, 1] of the angle in [0, 2 pi]."""
+        u, knots = np.asarray(u, float), np.linspace(0, 2 * np.pi, 8 * (self.modes + 8) + 1)
+        k = np.clip(np.searchsorted(self.law(knots)[0], u) - 1, 0, len(knots) - 2)
+        start, wide = knots[k], knots[1]
 
-        u = np.random.default_rng(seed).uniform(size=count("n", n))
-        return circle_tokens(invert(law, u, 0.0, 2 * np.pi))
+        def inside(s, i):
+            value, slope = self.law(start[i] + s * wide)
+            return value, wide * slope
+
+        return start + wide * invert(inside, u, 0.0, 1.0)
+
+    def sample(self, n, seed):
+        return circle_tokens(self.angles(np.random.default_rng(seed).uniform(size=count("n", n))))
