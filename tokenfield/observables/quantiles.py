@@ -33,11 +33,11 @@ def around_the_circle(mu: Tokens | CircleDensity, nu: Tokens | CircleDensity, p:
 
 
 def _least(cost: Cost, low: float, high: float) -> float:
-    """The minimum of a convex function, by golden sections down to rounding: it may be as sharp as |a|."""
+    """The minimum of a convex function, by golden sections down to rounding: it may be as sharp as |a|, or flat."""
     share = (math.sqrt(5) - 1) / 2
     a, b = high - share * (high - low), low + share * (high - low)
     at_a, at_b = cost(a), cost(b)
-    while high - low > 1e-14:
+    while high - low > 1e-14 and not (high - low < 1e-7 and abs(at_a - at_b) <= 1e-15 * at_a):
         if at_a < at_b:
             high, b, at_b = b, a, at_a
             a = high - share * (high - low)

@@ -54,9 +54,13 @@ class CircleDensity(AbstractDensity):
     def law(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The mass between the angles 0 and t, and the density at t with respect to the angle."""
         a, b = np.sqrt(2) * np.asarray(self.coefficients)[:, 1:]
-        k = np.arange(1, self.modes + 1)
-        c, s = np.cos(np.outer(t, k)), np.sin(np.outer(t, k))
-        return (t + (s * a + (1 - c) * b) @ (1 / k)) / (2 * np.pi), (1 + c @ a + s @ b) / (2 * np.pi)
+        z = np.exp(1j * np.asarray(t))
+        mass, density = np.zeros_like(z), np.zeros_like(z)
+        for k in range(self.modes, 0, -1):  # Horner's rule: sums of (a_k - i b_k) z^k
+            wave = a[k - 1] - 1j * b[k - 1]
+            mass, density = (mass + wave / k) * z, (density + wave) * z
+        passed = t + mass.imag + (b / np.arange(1, self.modes + 1)).sum()
+        return passed / (2 * np.pi), (1 + density.real) / (2 * np.pi)
 
     def angles(self, u: np.ndarray) -> np.ndarray:
         """The quantiles u in [0, 1] of the angle in [0, 2 pi]."""
@@ -68,7 +72,7 @@ class CircleDensity(AbstractDensity):
             value, slope = self.law(start[i] + s * wide)
             return value, wide * slope
 
-        return start + wide * invert(inside, u, 0.0, 1.0)
+        return start + wide * invert(inside, u, 0.0, 1.0, 1e-14 / wide)
 
     def sample(self, n, seed):
         return circle_tokens(self.angles(np.random.default_rng(seed).uniform(size=count("n", n))))

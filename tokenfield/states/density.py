@@ -121,10 +121,12 @@ def smoothed(basis: AbstractHarmonics, tokens: Tokens, width: float) -> Array:
     return c / c.reshape(-1)[0]
 
 
-def invert(law: Callable[[np.ndarray, np.ndarray], tuple], u: np.ndarray, low: float, high: float) -> np.ndarray:
+def invert(
+    law: Callable[[np.ndarray, np.ndarray], tuple], u: np.ndarray, low: float, high: float, error: float = 1e-14
+) -> np.ndarray:
     """Where increasing functions take the values u. `law(x, k)` gives function number k and its slope at x.
 
-    Newton's method, with bisection where it would leave the bracket, to rounding.
+    Newton's method, with bisection where it would leave the bracket, to an error relative to the bracket.
     """
     a, b = np.full_like(u, low), np.full_like(u, high)
     found, k = (a + b) / 2, np.arange(len(u))
@@ -136,7 +138,7 @@ def invert(law: Callable[[np.ndarray, np.ndarray], tuple], u: np.ndarray, low: f
         with np.errstate(divide="ignore", invalid="ignore"):
             new = x - (value - u[k]) / slope
         found[k] = np.where((new >= a[k]) & (new <= b[k]), new, (a[k] + b[k]) / 2)
-        k = k[np.abs(found[k] - x) > 1e-14 * max(abs(low), abs(high))]
+        k = k[np.abs(found[k] - x) > error * max(abs(low), abs(high))]
         if not len(k):
             break
     return found
