@@ -1,7 +1,41 @@
-"""How much one attention layer can stretch: its Lipschitz constant on tokens in a ball."""
+"""How much attention can stretch: local Lipschitz constants, and bounds on tokens in a ball."""
 
+from .adversarial import Adversarial as Adversarial
+from .adversarial import adversarial as adversarial
 from .bounds import Bounds as Bounds
 from .bounds import bounds as bounds
+from .data import DataBounds as DataBounds
+from .data import data_bounds as data_bounds
+from .data_models import data_model as data_model
 from .gap import score_gap as score_gap
+from .growth import Growth as Growth
+from .growth import PowerLaw as PowerLaw
+from .growth import fit_power_law as fit_power_law
+from .growth import growth as growth
+from .local import LocalConstant as LocalConstant
+from .local import local as local
+from .lyapunov import Exponents as Exponents
+from .lyapunov import lyapunov as lyapunov
+from .network import NetworkConstant as NetworkConstant
+from .network import network as network
 
-__all__ = ["Bounds", "bounds", "score_gap"]
+__all__ = [
+    "Adversarial",
+    "Bounds",
+    "DataBounds",
+    "Exponents",
+    "Growth",
+    "LocalConstant",
+    "NetworkConstant",
+    "PowerLaw",
+    "adversarial",
+    "bounds",
+    "data_bounds",
+    "data_model",
+    "fit_power_law",
+    "growth",
+    "local",
+    "lyapunov",
+    "network",
+    "score_gap",
+]

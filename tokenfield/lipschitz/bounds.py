@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._check import as_float, count, positive
+from .data import head_bounds
 from .gap import score_gap
 
 
@@ -21,6 +22,9 @@ class Bounds(NamedTuple):
         gap: `g = max_{|u|<=1} (|Au| - <u,Au>)`, which drives the lower bound.
         notes: what to know about these numbers.
         log_mean_field: the logarithm of mean_field, always finite (but for V = 0).
+        sharp_upper: as upper, and never above it: `|V| ( sqrt(n) (1 + |A|R^2) + |A|R^2 )`.
+        data: for the tokens x alone, masked or not (None without x): see `data_bounds`.
+        sharp_data: as data, and never above it; without a mask.
     """
 
     upper: float
@@ -29,14 +33,20 @@ class Bounds(NamedTuple):
     gap: float
     notes: tuple[str, ...]
     log_mean_field: float
+    sharp_upper: float
+    data: float | None = None
+    sharp_data: float | None = None
 
 
-def bounds(A: ArrayLike, V: ArrayLike | None, R: float, n: int, *, d: int | None = None) -> Bounds:
+def bounds(
+    A: ArrayLike, V: ArrayLike | None, R: float, n: int, *, d: int | None = None, x: ArrayLike | None = None
+) -> Bounds:
     """What holds for every n tokens within radius R, and what some of them attain (FORMULAS §6).
 
     Norm `|X|^2 = sum_i |x_i|^2`, operator norms |A|, |V|:
 
     - `upper = sqrt(3) |V| ( |A|^2 R^4 (4n+1) + n )^{1/2}`;
+    - `sharp_upper = |V| ( sqrt(n) (1 + |A|R^2) + |A|R^2 )`, which is what `sharp_data` can be at most in the ball;
     - `lower = sqrt(n-1) / (1 + (n-1) e^{-R^2 g}) max_{e ⊥ Au, |e|=1} |Ve|`, with g and u from `score_gap`:
       tokens 2…n at R u put weight `p = 1/(1 + (n-1) e^{-R^2 g})` on token 1 at `R Au/|Au|`, and moving that one
       along e, which no score sees, moves the other n-1 outputs by `p Ve`. Under a mask the weight only grows;
@@ -48,13 +58,15 @@ def bounds(A: ArrayLike, V: ArrayLike | None, R: float, n: int, *, d: int | None
         R: radius of the ball that holds the tokens.
         n: number of tokens.
         d: dimension of the tokens, where neither A nor V is a matrix [any d >= 2].
+        x: (n, d) tokens, all within R, for the bounds that depend on them.
 
     Example:
         >>> import tokenfield as tkf
         >>> tkf.lipschitz.bounds([[-1.0, 0.0], [0.0, 0.5]], None, R=1.5, n=5)
     """
     R, n = positive("R", R, or_zero=True), count("n", n)
-    A, V = _matrices(A, V, d)
+    points = None if x is None else _inside(x, R, n, d)
+    A, V = _matrices(A, V, d if points is None else points.shape[1], whole=points is not None)
     a, v = (float(np.linalg.norm(matrix, 2)) for matrix in (A, V))
     notes = []
 
@@ -71,7 +83,24 @@ def bounds(A: ArrayLike, V: ArrayLike | None, R: float, n: int, *, d: int | None
     mean_field = math.exp(logarithm) if logarithm < math.log(np.finfo(float).max) else math.inf
     if math.isinf(mean_field):
         notes.append(f"mean_field = e^{logarithm:.6g} leaves double precision: see log_mean_field")
-    return Bounds(upper, lower, mean_field, g, tuple(notes), logarithm)
+    sharp = v * (math.sqrt(n) * (1 + a * R**2) + a * R**2)
+    found = Bounds(upper, lower, mean_field, g, tuple(notes), logarithm, sharp)
+    if points is None:
+        return found
+    data, sharp_data = head_bounds(A, V, points, np.full(n, 1 / n), np.arange(n), causal=False)
+    return found._replace(data=data, sharp_data=sharp_data)
+
+
+def _inside(x: ArrayLike, R: float, n: int, d: int | None) -> np.ndarray:
+    """The tokens as an array, all within R."""
+    points = np.asarray(as_float("x", x, 2))
+    wanted = points.shape[1] if d is None else d
+    if points.shape != (n, wanted):
+        raise ValueError(f"x must have shape ({n}, {'d' if d is None else d}), got {points.shape}")
+    longest = np.linalg.norm(points, axis=1).max()
+    if longest > R * (1 + 1e-12):
+        raise ValueError(f"x must lie within R = {R:g}, got a token of length {longest:.6g}")
+    return points
 
 
 def _across(V: np.ndarray, direction: np.ndarray) -> float:
@@ -87,8 +116,8 @@ def _across(V: np.ndarray, direction: np.ndarray) -> float:
     return float(np.linalg.norm(V, 2))
 
 
-def _matrices(A: ArrayLike, V: ArrayLike | None, d: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """A and V as matrices. If both are numbers, d = 2 stands for all d >= 2."""
+def _matrices(A: ArrayLike, V: ArrayLike | None, d: int | None, whole: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """A and V as matrices. If both are numbers, d = 2 stands for all d >= 2, but where the `whole` is asked for."""
     A = np.asarray(as_float("A", A, (0, 2)))
     V = np.asarray(as_float("V", 1.0 if V is None else V, (0, 2)))
     if d is not None:
@@ -101,5 +130,5 @@ def _matrices(A: ArrayLike, V: ArrayLike | None, d: int | None) -> tuple[np.ndar
         raise ValueError(f"A must have shape ({d}, {d}) for tokens in R^{d}, got {A.shape}")
     if V.ndim == 2 and V.shape[1] != d:
         raise ValueError(f"V must have shape (dv, {d}) for tokens in R^{d}, got {V.shape}")
-    size = d if A.ndim == 2 or V.ndim == 2 else min(d, 2)
+    size = d if A.ndim == 2 or V.ndim == 2 or whole else min(d, 2)
     return (A if A.ndim == 2 else A * np.eye(size)), (V if V.ndim == 2 else V * np.eye(size))

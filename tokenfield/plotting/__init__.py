@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .cones import cone_plot as cone_plot
     from .cosines import cosine_panel as cosine_panel
     from .energies import energy_panel as energy_panel
+    from .growth import growth_figure as growth_figure
     from .long_context import phase_picture as phase_picture
     from .norms import norms_figure as norms_figure
     from .phase_diagram import phase_diagram_figure as phase_diagram_figure
@@ -35,6 +36,7 @@ __all__, __getattr__ = lazy(
         "cosines": "cosine_panel",
         "cones": "cone_coordinates cone_plot cone_figure",
         "ranks": "limit_ranks rank_histogram",
+        "growth": "growth_figure",
         "long_context": "phase_picture",
         "norms": "norms_figure",
         "phase_diagram": "phase_diagram_figure",

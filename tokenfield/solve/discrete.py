@@ -46,7 +46,7 @@ def layers(
     step = positive("step", step)
     if not isinstance(state, Tokens):
         raise ValueError(f"layers moves Tokens, got {type(state).__name__}: sample it to tokens first")
-    models = _stack(model, depth)
+    models = stack(model, depth)
     for each in {id(each): each for each in models}.values():
         if is_random(state, each):
             raise ValueError("layers has no noise: a Transformer with noise runs by simulate(..., seed=...)")
@@ -81,7 +81,7 @@ def layers(
     return Trajectory(to_dataset(stacked, times).assign_attrs(attributes))
 
 
-def _stack(model, depth) -> list[Transformer]:
+def stack(model, depth) -> list[Transformer]:
     if isinstance(model, Transformer):
         if depth is None:
             raise ValueError("depth must be given when one model serves all layers")

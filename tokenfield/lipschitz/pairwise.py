@@ -1,0 +1,252 @@
+"""The derivative of attention whose kernel is a function of the score, in blocks of rows (FORMULAS §6).
+
+With scores `s_ij = <q_i, k_j> + b_j`, values `v_j` and `ds_ij = <dq_i, k_j> + <q_i, dk_j> + db_j`,
+
+- normalised kernels, `p_ij = w_j e^{s_ij} / Z_i`, `m_i = sum_j p_ij v_j`:
+  `d m_i = sum_j p_ij dv_j + sum_j p_ij (v_j - m_i) ds_ij`;
+- others, `c_ij = w_j phi(s_ij)`: `d m_i = sum_j c_ij dv_j + sum_j w_j phi'(s_ij) v_j ds_ij`.
+
+Queries, keys, biases and values are cheap functions of the tokens; their derivative is left to JAX. The pair sums are
+made of products of a (rows, n) matrix with (n, d) ones. The matrix is kept if it is small, and otherwise made anew for
+each block of rows, so that nothing of size n x n exists.
+"""
+
+import math
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ..attention import AbstractPairwise
+from ..attention.exponential import exp2
+from ..attention.parameters import ValueMap
+from .derivative import AbstractDerivative
+
+BLOCK = 256  # rows at once
+KEPT_ENTRIES = 1 << 24  # of matrices kept: 128 MB
+STRIPS = 8  # under a causal mask, rows are cut in so many parts, each as wide as the tokens it sees
+LOG2E = math.log2(math.e)
+
+
+class Features(NamedTuple):
+    """What the pair sum reads of each token."""
+
+    q: Float[Array, "n k"]
+    k: Float[Array, "n k"]
+    b: Float[Array, " n"] | None
+    v: Float[Array, "n m"]
+
+
+class Strip(NamedTuple):
+    """Rows `start … stop-1`, which see the first `width` tokens, in blocks of `block` rows."""
+
+    start: int
+    stop: int
+    width: int
+    block: int
+
+    def rows(self, a: Array) -> Array:
+        """The rows of an array cut into blocks, padded with zeros."""
+        blocks = -(-(self.stop - self.start) // self.block)
+        a = a[self.start : self.stop]
+        a = jnp.pad(a, ((0, blocks * self.block - len(a)),) + ((0, 0),) * (a.ndim - 1))
+        return a.reshape(blocks, self.block, *a.shape[1:])
+
+    def columns(self, a: Array) -> Array:
+        """The same with each block transposed and laid out so in memory: products with a plain `.T` are slower."""
+        return jax.lax.optimization_barrier(self.rows(a).transpose(0, 2, 1))
+
+    def joined(self, a: Array) -> Array:
+        return a.reshape(-1, *a.shape[2:])[: self.stop - self.start]
+
+
+class PairwiseDerivative(AbstractDerivative):
+    """The derivative of `x -> W V m(x)`, m as above, at weighted tokens. Make it by `pairwise_derivative`."""
+
+    head: AbstractPairwise
+    output: ValueMap
+    t: Float[Array, ""]
+    x: Float[Array, "n d"]
+    w: Float[Array, " n"]
+    positions: Float[Array, " n"]
+    order: Array | None
+    log_z: Float[Array, " n"] | None
+    mean: Float[Array, "n m"] | None
+    kept: tuple[Array | tuple[Array, Array], ...] | None
+    strips: tuple[Strip, ...] = eqx.field(static=True)
+
+    def features(self, x: Float[Array, "n d"]) -> Features:
+        q, k, b = self.head.score.factors(self.t, x)
+        V = self.head.value.V
+        narrow = V is not None and not callable(V) and V.ndim == 2 and V.shape[0] < V.shape[1]
+        return Features(q, k, b, self.head.value(self.t, x) if narrow else x)
+
+    def out(self, m: Float[Array, "n m"]) -> Float[Array, "n dv"]:
+        """The rest of the map, which is linear: `m -> W V m`, or `W m` if the values are `Vx` already."""
+        narrow = m.shape[1] != self.x.shape[1]
+        return self.output(self.t, m if narrow else self.head.value(self.t, m))
+
+    def coefficients(self, f: Features, strip: Strip, q: Array, position: Array, log_z: Array | None):
+        """For a block of rows: the coefficients, and those of ds."""
+        width = strip.width
+        s = q @ f.k[:width].T
+        s = s if f.b is None else s + f.b[:width]
+        seen = self.positions[None, :width] <= position[:, None] if self.head.causal else None
+        if log_z is None:
+            w = self.w[:width] if seen is None else jnp.where(seen, self.w[:width], 0)
+            value, slope = jax.jvp(self.head.phi, (s,), (jnp.ones_like(s),))
+            return w * value, w * slope
+        p = exp2(LOG2E * jnp.minimum(s + jnp.log(self.w[:width]) - log_z[:, None], 0))
+        return p if seen is None else jnp.where(seen, p, 0)
+
+    def blocks(self, f: Features, strip: Strip, index: int):
+        """What each block of rows needs to have its coefficients, and the function that gives them."""
+        if self.kept is not None:
+            return self.kept[index], lambda kept: kept
+        data = strip.rows(f.q), strip.rows(self.positions), None if self.log_z is None else strip.rows(self.log_z)
+        return data, lambda data: self.coefficients(f, strip, *data)
+
+    def centred(self, f: Features) -> Features:
+        """Keys and values about their mean, which changes nothing where rows sum to 1, and cancels less."""
+        if self.log_z is None:
+            return f
+        return f._replace(k=f.k - self.w @ f.k, v=self.centred_values(f))
+
+    def centred_values(self, f: Features) -> Float[Array, "n m"]:
+        return f.v - self.w @ f.v
+
+    def apply(self, e):
+        e = e if self.order is None else e[self.order]
+        f, df = jax.jvp(self.features, (self.x,), (e,))
+        c = self.centred(f)
+        left, right = jnp.concatenate([df.q, f.q], 1), jnp.concatenate([c.k, df.k], 1)
+        done = []
+        for index, strip in enumerate(self.strips):
+            data, coefficients = self.blocks(f, strip, index)
+            columns, dv, v = right[: strip.width].T, df.v[: strip.width], c.v[: strip.width]
+            db = None if df.b is None else df.b[: strip.width]
+
+            def rows(block, coefficients=coefficients, columns=columns, dv=dv, v=v, db=db):
+                data, left, mean = block
+                p = coefficients(data)
+                p, slope = p if isinstance(p, tuple) else (p, p)
+                ds = left @ columns
+                weighted = slope * (ds if db is None else ds + db)
+                out = p @ dv + weighted @ v
+                return out if mean is None else out - mean * weighted.sum(-1, keepdims=True)
+
+            mean = None if self.mean is None else strip.rows(self.mean)
+            done.append(strip.joined(jax.lax.map(rows, (data, strip.rows(left), mean))))
+        return self.out(_restored(jnp.concatenate(done), self.order))
+
+    def transpose(self, u):
+        m_shape = jax.eval_shape(lambda x: self.features(x).v, self.x)
+        u = jax.linear_transpose(self.out, m_shape)(u)[0]
+        u = u if self.order is None else u[self.order]
+        f, pullback = jax.vjp(self.features, self.x)
+        c = self.centred(f)
+        n = len(self.x)
+        dq, dk, dv = [], jnp.zeros_like(f.k.T), jnp.zeros_like(f.v.T)
+        db = None if f.b is None else jnp.zeros(n)
+        for index, strip in enumerate(self.strips):
+            data, coefficients = self.blocks(f, strip, index)
+            k, v = c.k[: strip.width], c.v[: strip.width].T
+
+            def rows(total, block, coefficients=coefficients, k=k, v=v):
+                dk, dv, db = total
+                data, u, u_columns, q_columns, mean = block
+                p = coefficients(data)
+                p, slope = p if isinstance(p, tuple) else (p, p)
+                pull = u @ v
+                pull = pull if mean is None else pull - (mean * u).sum(-1, keepdims=True)
+                ds = slope * pull
+                db = None if db is None else db + ds.sum(0)
+                return (dk + q_columns @ ds, dv + u_columns @ p, db), ds @ k
+
+            mean = None if self.mean is None else strip.rows(self.mean)
+            none = tuple(a if a is None else jnp.zeros_like(a[..., : strip.width]) for a in (dk, dv, db))
+            total, own = jax.lax.scan(rows, none, (data, strip.rows(u), strip.columns(u), strip.columns(f.q), mean))
+            dq.append(strip.joined(own))
+            dk, dv = dk.at[:, : strip.width].add(total[0]), dv.at[:, : strip.width].add(total[1])
+            db = None if db is None else db.at[: strip.width].add(total[2])
+        return _restored(pullback(Features(jnp.concatenate(dq), dk.T, db, dv.T))[0], self.order)
+
+
+def _restored(a: Array, order: Array | None) -> Array:
+    return a if order is None else jnp.zeros_like(a).at[order].set(a)
+
+
+def pairwise_derivative(
+    head: AbstractPairwise,
+    output: ValueMap,
+    t: Float[Array, ""],
+    x: Float[Array, "n d"],
+    w: Float[Array, " n"],
+    positions: Float[Array, " n"],
+    entries: int | None = None,
+) -> PairwiseDerivative:
+    """Prepare the derivative: one pass over all pairs for the normalisers `log Z_i` and the means.
+
+    Args:
+        entries: how many entries of the matrix of coefficients may be kept; `KEPT_ENTRIES` by default.
+    """
+    order = None
+    if head.causal:
+        sequence = np.argsort(np.asarray(positions), kind="stable")
+        if (np.diff(sequence) != 1).any():
+            order = jnp.asarray(sequence)
+            x, w, positions = x[order], w[order], positions[order]
+    strips = _strips(np.asarray(positions), head.causal)
+    size = sum((strip.stop - strip.start) * strip.width for strip in strips) * (1 if head.stochastic else 2)
+    bare = PairwiseDerivative(head, output, t, x, w, positions, order, None, None, None, strips)
+    return _prepared(bare, size <= (KEPT_ENTRIES if entries is None else entries))
+
+
+def _strips(positions: np.ndarray, causal: bool) -> tuple[Strip, ...]:
+    n = len(positions)
+    parts = min(STRIPS, -(-n // BLOCK)) if causal else 1
+    edges = [n * part // parts for part in range(parts + 1)]
+    widths = np.searchsorted(positions, positions[np.array(edges[1:]) - 1], side="right") if causal else [n]
+    made = []
+    for start, stop, width in zip(edges, edges[1:], widths, strict=False):
+        blocks = -(-(stop - start) // BLOCK)
+        made.append(Strip(start, stop, int(width), -(-(stop - start) // blocks)))
+    return tuple(made)
+
+
+@eqx.filter_jit
+def _prepared(bare: PairwiseDerivative, keep: bool) -> PairwiseDerivative:
+    f = bare.features(bare.x)
+    if not bare.head.stochastic:
+        if not keep:
+            return bare
+        made = [bare.blocks(f, strip, index) for index, strip in enumerate(bare.strips)]
+        both = tuple(jax.lax.map(coefficients, data) for data, coefficients in made)
+        return eqx.tree_at(lambda d: d.kept, bare, both, is_leaf=lambda a: a is None)
+    v = bare.centred_values(f)
+    log_z, mean, kept = [], [], []
+    for strip in bare.strips:
+        width, k, values = strip.width, f.k[: strip.width].T, v[: strip.width]
+        bias = jnp.log(bare.w[:width]) if f.b is None else f.b[:width] + jnp.log(bare.w[:width])
+
+        def rows(block, k=k, bias=bias, values=values, width=width):
+            q, position = block
+            s = q @ k + bias
+            if bare.head.causal:
+                s = jnp.where(bare.positions[:width] <= position[:, None], s, -jnp.inf)
+            top = s.max(-1, keepdims=True)
+            top = jnp.where(jnp.isfinite(top), top, 0)  # rows of padding may see nothing
+            p = jnp.exp(s - top)
+            z = p.sum(-1, keepdims=True)
+            z = jnp.where(z > 0, z, 1)
+            return (top + jnp.log(z))[:, 0], (p @ values) / z, p / z if keep else None
+
+        z, m, p = jax.lax.map(rows, (strip.rows(f.q), strip.rows(bare.positions)))
+        log_z.append(strip.joined(z))
+        mean.append(strip.joined(m))
+        kept.append(p)
+    parts = jnp.concatenate(log_z), jnp.concatenate(mean), tuple(kept) if keep else None
+    return eqx.tree_at(lambda d: (d.log_z, d.mean, d.kept), bare, parts, is_leaf=lambda a: a is None)

@@ -1,0 +1,147 @@
+"""The largest singular values of a linear map that is known by its products only."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+Product = Callable[[np.ndarray], np.ndarray]
+BASIS_ENTRIES = 1 << 25  # numbers in the Krylov basis: 256 MB
+SHORTEST_BASIS, LONGEST_BASIS = 24, 96
+ROUNDING = 1e-13  # of the largest eigenvalue of D^T D
+SEED = 20_240_613
+
+
+class Singular(NamedTuple):
+    """Singular values with their vectors, and what is known of them.
+
+    Attributes:
+        values: (k,) decreasing.
+        left, right: (k, m) and (k, N) orthonormal rows; a left row is 0 where the value is 0.
+        radius: (k,) a singular value lies within this distance of each value.
+        products: products with the map, each with its transpose.
+        converged: True when every radius is within the tolerance.
+    """
+
+    values: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    radius: np.ndarray
+    products: int
+    converged: bool
+
+
+def largest_singular(
+    apply: Product, transpose: Product, size: int, k: int, rtol: float, max_products: int, seed: int = SEED
+) -> Singular:
+    """Block Lanczos for `D^T D` with full reorthogonalisation and thick restarts.
+
+    This is Golub–Kahan bidiagonalisation seen from the right vectors. Blocks of k vectors find a value repeated k
+    times; the start is random with a fixed seed. Every Ritz value is at most the singular value of its rank. At the end
+    the vectors are multiplied once more: with `r = D^T u - sigma v`, `D v = sigma u`, the symmetric matrix
+    `[[0, D], [D^T, 0]]` has an eigenvalue within `|r|/sqrt(2)` of sigma, whatever happened before.
+
+    Args:
+        apply, transpose: products of `D` and `D^T` with the rows of (b, N) and (b, m) arrays.
+        size: N.
+        max_products: stop after about so many products, converged or not.
+    """
+    rng = np.random.default_rng(seed)
+    k = min(k, size)
+    longest = min(size, max(4 * k, min(LONGEST_BASIS, max(SHORTEST_BASIS, BASIS_ENTRIES // size))))
+    basis = np.empty((longest, size))
+    H = np.zeros((longest, longest))
+    block = _orthonormal(rng.standard_normal((k, size)), basis[:0], rng)[0]
+    m = products = 0
+    while True:
+        new = slice(m, m + len(block))
+        basis[new] = block
+        m = new.stop
+        z = transpose(apply(block))
+        products += len(block)
+        h = basis[:m] @ z.T
+        z = z - h.T @ basis[:m]
+        again = basis[:m] @ z.T
+        z -= again.T @ basis[:m]
+        H[:m, new] = h + again
+        H[new, :m] = H[:m, new].T
+        theta, S = np.linalg.eigh(H[:m, :m])
+        theta, S = np.maximum(theta[::-1], 0), S[:, ::-1]
+        scale = math.sqrt(theta[0]) if theta[0] > 0 else 0.0
+        following, B = _orthonormal(z, basis[:m], rng, floor=1e-15 * theta[0])
+        wanted = min(k, m)
+        rho = np.linalg.norm(B @ S[new, :wanted], axis=0)
+        # What rounding makes of 0 in D^T D is left to the last products, which see it without the square.
+        small = theta[:wanted] <= ROUNDING * theta[0]
+        done = m >= k and bool((small | (_radius(rho, np.sqrt(theta[:wanted])) <= rtol * scale)).all())
+        if done or m == size or products + len(following) > max_products:
+            break
+        if m + len(following) > longest:
+            keep = min(m, max(k, min(2 * k + 6, longest - 2 * len(following))))
+            basis[:keep] = S[:, :keep].T @ basis[:m]
+            H[:] = 0
+            H[:keep, :keep] = np.diag(theta[:keep])
+            m = keep
+            following = _orthonormal(following, basis[:m], rng)[0]
+        block = following[: size - m]
+    return _finished(apply, transpose, S[:, :wanted].T @ basis[:m], rtol, products)
+
+
+def _finished(apply: Product, transpose: Product, right: np.ndarray, rtol: float, products: int) -> Singular:
+    """Rayleigh–Ritz within the vectors found, and residuals from fresh products."""
+    right = np.linalg.qr(right.T)[0].T
+    image = apply(right)
+    U, values, W = np.linalg.svd(image.T, full_matrices=False)
+    right = W @ right
+    left = np.where(values[:, None] > 0, U.T, 0.0)
+    residual = transpose(left) - values[:, None] * right
+    rho = values * np.linalg.norm(residual, axis=1)
+    scale = values[0]
+    radius = _radius(rho, values) + 4 * np.finfo(float).eps * scale
+    return Singular(
+        values, left, right, radius, products + len(right), bool((radius <= max(rtol, 1e-15) * scale).all())
+    )
+
+
+def _radius(rho: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """How near a singular value is, given `rho = |D^T D v - sigma^2 v|` and `sigma = |D v|`.
+
+    `rho/(sqrt(2) sigma)` by the symmetric matrix, `sqrt(rho)` by `D^T D`, sigma as the least one is below `|D v|`.
+    """
+    by_matrix = np.divide(rho, math.sqrt(2) * values, out=np.full_like(rho, np.inf), where=values > 0)
+    return np.minimum(np.minimum(by_matrix, np.sqrt(rho)), values)
+
+
+def _orthonormal(
+    z: np.ndarray, basis: np.ndarray, rng: np.random.Generator, floor: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Orthonormal rows Q, orthogonal to the basis, and B with `z = B^T Q`; fresh random rows where z lacks rank."""
+    count, size = z.shape
+    Q, B = np.zeros_like(z), np.zeros((count, count))
+    found = 0
+    for index, row in enumerate(z):
+        row = row.copy()
+        if found:
+            B[:found, index] = Q[:found] @ row
+            row -= B[:found, index] @ Q[:found]
+            again = Q[:found] @ row
+            row -= again @ Q[:found]
+            B[:found, index] += again
+        length = float(np.linalg.norm(row))
+        if length > max(floor, 1e-300):
+            B[found, index] = length
+            Q[found] = row / length
+            found += 1
+    while found < count and len(basis) + found < size:
+        row = rng.standard_normal(size)
+        for _ in range(3):
+            row -= (basis @ row) @ basis + (Q[:found] @ row) @ Q[:found]
+            row /= np.linalg.norm(row)
+        Q[found] = row
+        found += 1
+    # A row that is small beside the basis is not orthogonal to it yet: once more, which changes B by rounding only.
+    if len(basis):
+        Q[:found] -= (Q[:found] @ basis.T) @ basis
+        Q[:found] = np.linalg.qr(Q[:found].T)[0].T  # rows may change sign, which B's norms do not see
+    return Q[:found], B[:found]

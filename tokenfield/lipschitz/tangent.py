@@ -1,0 +1,50 @@
+"""Tangent vectors carried by a flow."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..flows import AbstractFlow
+
+
+class Carried(NamedTuple):
+    """A point y and tangent vectors there, stacked on a leading axis."""
+
+    y: Any
+    tangents: Any
+
+
+class TangentFlow(AbstractFlow):
+    """`y' = f(t, y)`, `v' = D_y f(t, y) v` for every tangent vector v; times count from `begin`."""
+
+    flow: AbstractFlow
+    begin: Float[Array, ""]
+
+    def pack(self, state):
+        raise NotImplementedError("tangent vectors have no state of their own")
+
+    def unpack(self, y):
+        return self.flow.unpack(y.y)
+
+    def velocity(self, t, y):
+        f = lambda y: self.flow.velocity(self.begin + t, y)  # noqa: E731
+        velocity, push = jax.linearize(f, y.y)
+        return Carried(velocity, jax.vmap(push)(y.tangents))
+
+    def retract(self, y):
+        point, push = jax.linearize(self.flow.retract, y.y)
+        return Carried(point, jax.vmap(push)(y.tangents))
+
+    def error_size(self, error, y0, y1, rtol, atol):
+        own = self.flow.error_size(error.y, y0.y, y1.y, rtol, atol)
+        length = lambda tree: jnp.sqrt(  # noqa: E731
+            sum(jnp.square(leaf).reshape(leaf.shape[0], -1).sum(1) for leaf in jax.tree.leaves(tree))
+        )
+        scale = jnp.maximum(length(y0.tangents), length(y1.tangents))
+        return jnp.maximum(own, (length(error.tangents) / (atol + rtol * scale)).max())
+
+    @property
+    def log_time_unit(self):
+        return self.flow.log_time_unit

@@ -1,0 +1,54 @@
+"""The local Lipschitz constant against the number of tokens."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from .style import GREY, PALETTE, Sheet, styled
+
+if TYPE_CHECKING:
+    from ..lipschitz import Growth
+
+
+@styled
+def growth_figure(
+    growths: "dict[str, Growth]", upper: float | None = None, width: float = 4.6, height: float = 3.6
+) -> Sheet:
+    """Local constants on logarithmic axes: every sample, their geometric mean, and the fitted power law (FORMULAS §6).
+
+    Args:
+        growths: what `tokenfield.lipschitz.growth` returned, by the label of the data.
+        upper: draw `upper sqrt(n)` too, e.g. as the slope of the worst case.
+        width, height: in inches.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> found = tkf.lipschitz.growth(tkf.Softmax(0.5), tkf.lipschitz.data_model("gaussian", d=4), (4, 8), repeats=2)
+        >>> found.plot().savefig("growth.png")
+    """
+    if not growths:
+        raise ValueError("growths must hold at least one result of growth(...)")
+    sheet = Sheet(width, height)
+    ax = sheet.add_subplot()
+    for index, (label, found) in enumerate(growths.items()):
+        colour = PALETTE[index % len(PALETTE)]
+        n = np.repeat(found.lengths, found.constants.shape[1])
+        ax.plot(n, found.constants.ravel(), ".", color=colour, alpha=0.25, ms=4, mew=0)
+        ax.plot(found.lengths, np.exp(np.log(found.constants).mean(1)), "o", color=colour, ms=4)
+        span = np.array([found.lengths.min(), found.lengths.max()], float)
+        low, high = found.law.interval
+        power = rf"$n^{{{found.law.power:.2f}}}$ [{low:.2f}, {high:.2f}]"
+        ax.plot(span, found.law(span), color=colour, label=f"{label}: {power}")
+    if upper is not None:
+        ends = np.array(
+            [min(g.lengths.min() for g in growths.values()), max(g.lengths.max() for g in growths.values())]
+        )
+        ax.plot(ends, upper * np.sqrt(ends), color=GREY, ls=(0, (4, 2)), lw=1, label=rf"${upper:.3g}\,\sqrt{{n}}$")
+    ax.set(xscale="log", yscale="log", xlabel="number of tokens n", ylabel="local Lipschitz constant")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())
+    sheet.legend(loc="outside lower center", ncols=2)
+    return sheet
