@@ -8,6 +8,7 @@ PRINTED = {
     "high_dimension_hemisphere": 1,
     "energy_ascent": 1,
     "kuramoto": 1,
+    "backward_heat": 1,
     "mean_shift": 3,
     "random_weights": 2,
     "long_context": 1,

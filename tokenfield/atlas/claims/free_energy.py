@@ -1,0 +1,152 @@
+"""Noisy tokens under USA descend a free energy, at an exactly known speed."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import tokenfield as tkf
+
+from ...flows import segments
+from ...spectral.gegenbauer import polynomials
+from ..claim import Claim, Evidence, at_most, close
+
+BLUE, ORANGE, GREEN, PINK = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+PANEL, MODES = 20, 40
+
+
+class Case(NamedTuple):
+    """A start, with the kind of stationary law to which it goes."""
+
+    name: str
+    start: tkf.CircleDensity | tkf.ZonalDensity
+    beta: float
+    kappa: float
+    end: str
+    t1: float
+    left: float
+    """How far F may still be from its limit at t1: from the rate of the linearised equation."""
+
+
+def cases(quick: bool) -> list[Case]:
+    two = tkf.CircleDensity.from_function(
+        lambda a: 1 + 0.4 * np.cos(a - 1) + 0.3 * np.cos(2 * a) + 0.2 * np.sin(3 * a), MODES
+    )
+    low = tkf.CircleDensity.from_function(lambda a: 1 + 0.3 * np.cos(a) + 0.2 * np.sin(2 * a), MODES)
+    high = tkf.CircleDensity.from_function(lambda a: np.exp(1.5 * np.cos(a)) * (1 + 0.2 * np.sin(a)), MODES)
+    found = [
+        Case("circle, β = 1, κ = 2.5", two, 1.0, 2.5, "one peak", 30.0, 1e-7),
+        Case("circle, β = 4, κ = 0.395, low start", low, 4.0, 0.395, "uniform", 40.0, 1e-5),
+        Case(
+            "circle, β = 4, κ = 0.395, high start",
+            high,
+            4.0,
+            0.395,
+            "one peak",
+            *((12.0, 1e-4) if quick else (30.0, 1e-7)),
+        ),
+    ]
+    if not quick:
+        bumps = lambda t: np.exp(t) + 2 * np.exp(-3 * t)  # noqa: E731
+        for d, beta in ((3, 2.0), (5, 3.0)):
+            start, name = tkf.ZonalDensity.from_function(bumps, 48, d), f"zonal, d = {d}, β = {beta:g}, κ = 3"
+            found.append(Case(name, start, beta, 3.0, "one peak", 15.0, 1e-7))
+    return found
+
+
+def slope(state, c: np.ndarray) -> np.ndarray:
+    """The derivative of functions with coefficients c along the circle, or along the meridians, at the nodes."""
+    if isinstance(state, tkf.CircleDensity):
+        k = np.arange(state.modes + 1)
+        turned = jnp.asarray(np.stack([k * c[:, 1], -k * c[:, 0]], axis=1))
+        return np.asarray(jax.vmap(state.harmonics.values)(turned))
+    t = np.asarray(state.harmonics.t)
+    return c @ polynomials(t, state.modes + 1, state.d)[1].T * np.sqrt(1 - t * t)
+
+
+@eqx.filter_jit
+def rates(flow, c):
+    """`∂_t p` at the nodes, and p, W*p there."""
+    velocity = jax.vmap(lambda y: flow.velocity(jnp.zeros(()), y))(c)
+    return [jax.vmap(flow.harmonics.values)(part) for part in (velocity, c, flow.kernel * flow.speed * c)]
+
+
+def along(flow, state, c: np.ndarray, kappa: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """At each density: F minus that of the uniform law, `dF/dt = ∫ (log p/kappa - W*p) ∂_t p`, and
+    `∫ p |∇(log p/kappa - W*p)|^2`, all by quadrature at the nodes."""
+    change, p, W = (np.asarray(part) for part in rates(flow, jnp.asarray(c)))
+    nodes = p.shape[1]
+    weights = np.full(nodes, 1 / nodes) if state.d == 2 else np.asarray(state.harmonics.weights)
+    w = np.asarray(flow.kernel * flow.speed)
+    inner = (w * c**2).reshape(len(c), -1).sum(axis=1) - w.reshape(-1)[0]
+    F = (p * np.log(p)) @ weights / kappa - inner / 2
+    force = slope(state, c) / (kappa * p) - slope(state, w * c)
+    return F, ((np.log(p) / kappa - W) * change) @ weights, (p * force**2) @ weights
+
+
+def measure(quick: bool) -> Evidence:
+    checks, curves = [], {}
+    nodes, gauss = np.polynomial.legendre.leggauss(PANEL)
+    for case in cases(quick):
+        ends = np.array([0.0, 0.3, 2.0, 8.0, case.t1])
+        middles, halves = (ends[1:] + ends[:-1]) / 2, np.diff(ends) / 2
+        times = np.concatenate([[0.0], (middles[:, None] + halves[:, None] * nodes).ravel(), [case.t1]])
+        noise = tkf.SphereNoise(case.kappa)
+        model = tkf.Transformer(tkf.Unnormalized(beta=case.beta), norm=tkf.PostLN(), noise=noise)
+        run = tkf.simulate(model, case.start, case.t1, save_at=times, rtol=1e-7, atol=1e-11, progress=False)
+        c, state = run.dataset["coefficients"].values, run.final
+        F, change, loss = along(segments(state, model)[0].flow, state, c, case.kappa)
+        local = np.abs(change + loss).max() / loss.max()
+        total = (halves[:, None] * gauss).ravel() @ loss[1:-1]
+        laws = tkf.theory.stationary_states(case.beta, case.kappa, state.d, l_max=1)
+        law = min((each for each in laws if each.kind == case.end), key=lambda each: each.free_energy)
+        checks += [
+            at_most(f"{case.name}: relative error of dF/dt = -∫ μ|∇(log μ/κ - W*μ)|²", 1e-10, local),
+            close(f"{case.name}: F(0) - F({case.t1:g}), by the integral in time", total, F[0] - F[-1], rtol=1e-6),
+            at_most(f"{case.name}: largest change of F between saved times", 1e-12, np.diff(F).max()),
+            close(f"{case.name}: F at t = {case.t1:g}, above the uniform law", law.free_energy, F[-1], atol=case.left),
+        ]
+        if law.kind == "uniform":
+            what = f"{case.name}: rate at which F falls then, 2(1/κ - w_1/β)"
+            checks.append(close(what, -2 * law.growth, loss[-1] / F[-1], rtol=3e-3))
+        curves[case.name] = times, F, law.free_energy, change, loss
+    return Evidence(tuple(checks), draw(curves), CAPTION)
+
+
+CAPTION = (
+    "Left: free energy above that of the uniform law on the circle along noisy USA (lines), and the free energies of the "
+    "stationary laws it tends to (dashed). At β = 4 two laws are stable and the start decides. Right: its speed, from "
+    "∫ F'(μ) ∂_t μ (circles) and from the dissipation (lines)."
+)
+
+
+def draw(curves):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.5, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    shown = [(name, curve) for name, curve in curves.items() if name.startswith("circle")]
+    for (name, (times, F, limit, change, loss)), colour in zip(shown, (BLUE, GREEN, ORANGE), strict=True):
+        left.axhline(limit, color=colour, ls="--", lw=0.8)
+        left.plot(times, F, color=colour, label=name.removeprefix("circle, "))
+        right.semilogy(times, loss, color=colour, lw=1)
+        right.semilogy(times[1:-1:3], -change[1:-1:3], "o", ms=4.5, mfc="none", color=colour)
+    left.set(xlabel="time t", ylabel="free energy F - F(uniform)", xlim=(0, 20))
+    right.set(xlabel="time t", ylabel="-dF/dt", xlim=(0, 20), ylim=(1e-7, None))
+    figure.legend(*left.get_legend_handles_labels(), frameon=False, loc="outside upper center", ncols=3, fontsize=8)
+    return figure
+
+
+CLAIM = Claim(
+    id="free_energy",
+    section="Noise",
+    title="Noise and attention descend a free energy",
+    statement="The law μ of noisy tokens under USA on the sphere decreases F = (1/κ)∫ μ log μ - ½∬ W dμ dμ, "
+    "W = e^{β<x,y>}/β, with dF/dt = -∫ μ |∇(log μ/κ - W*μ)|² exactly: a Wasserstein gradient flow. F tends to its value at a "
+    "stationary law μ ∝ exp(κ W*μ); between the fold and κ_c two of them are stable, and the start decides.",
+    source="Rigollet, The mean-field dynamics of Transformers, (9) with its signs corrected, §7; Carrillo, Gvalani, "
+    "Pavliotis, Schlichting 2020",
+    measure=measure,
+)
