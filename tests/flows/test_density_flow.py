@@ -141,6 +141,18 @@ def test_a_noiseless_run_stops_where_it_is_no_longer_resolved(monkeypatch):
     assert np.isfinite(np.asarray(again.x)).all()
 
 
+def test_the_resolution_runs_out_when_the_density_is_too_narrow_and_not_before(monkeypatch):
+    """Two bumps that narrow like e^{-t}: the end depends on the most modes, not on those at the start or the tolerance."""
+    monkeypatch.setitem(MOST_MODES, tkf.CircleDensity, 256)
+    bumps = lambda a: np.exp(12 * np.cos(a)) + 0.4 * np.exp(-12 * np.cos(a))  # noqa: E731
+    ends = []
+    for modes, rtol in ((96, 1e-6), (256, 1e-6), (256, 1e-9)):
+        run = tkf.simulate(model(2.0), tkf.CircleDensity.from_function(bumps, modes), 6.0, save_at=2, rtol=rtol)
+        ends += [event.time for event in run.events if event.kind == "resolution"]
+    assert len(ends) == 3
+    assert np.ptp(ends) < 1e-4 * ends[0]
+
+
 def test_a_stop_rule_ends_a_run_at_its_moment():
     r0 = 0.3
     start = tkf.CircleDensity.from_function(lambda t: (1 - r0**2) / (1 - 2 * r0 * np.cos(t) + r0**2), 48)

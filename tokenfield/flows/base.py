@@ -39,6 +39,10 @@ class AbstractFlow(eqx.Module):
     def error_size(self, error: Y, y0: Y, y1: Y, rtol: float | Array, atol: float | Array) -> Float[Array, ""]:
         """The size of a step's error, 1 being what the tolerances allow."""
 
+    def longest_step(self, t: Float[Array, ""], y: Y) -> Array | None:
+        """The longest step that is stable, where errors would show too late that one is not; None for no limit."""
+        return None
+
     @property
     @abc.abstractmethod
     def log_time_unit(self) -> Array:

@@ -44,11 +44,15 @@ class DensityFlow(AbstractFlow):
     def unpack(self, y):
         return eqx.tree_at(lambda s: s.coefficients, self.state, y)
 
+    def _potential(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The coefficients of g, whose gradient is the velocity of tokens."""
+        Z = self.harmonics.values(self.kernel * y)
+        return self.harmonics.coefficients(self.speed * (jnp.log(jnp.maximum(Z, 1e-300)) if self.normalised else Z))
+
     def drift(self, t: Float[Array, ""], y: Float[Array, "..."]) -> Float[Array, "..."]:
         """The transport part of the right side."""
         basis = self.harmonics
-        p, Z = basis.values(y), basis.values(self.kernel * y)
-        waves = basis.coefficients(self.speed * (jnp.log(jnp.maximum(Z, 1e-300)) if self.normalised else Z))
+        p, waves = basis.values(y), self._potential(y)
         g = basis.values(waves)  # one and the same g in all terms: otherwise the highest degrees are unstable
         bent, curved = basis.values(-basis.laplacian * waves), basis.values(-basis.laplacian * y)
         whole = -basis.laplacian * basis.coefficients(p * g) + basis.coefficients(p * bent - g * curved)
@@ -56,6 +60,19 @@ class DensityFlow(AbstractFlow):
 
     def velocity(self, t, y):
         return self.drift(t, y) - self.decay * y
+
+    def longest_step(self, t, y):
+        """`1/(l max|∇g|)`: perturbations of degree l are carried along at the speed `|∇g|`, l being the highest degree
+        that is not damped more quickly by the noise, `l²/kappa > l |∇g|`. `|∇g|² = ½ Δ(g²) - g Δg`.
+        """
+        basis = self.harmonics
+        waves = self._potential(y)
+        g, bent = basis.values(waves), basis.values(-basis.laplacian * waves)
+        square = 0.5 * basis.values(-basis.laplacian * basis.coefficients(g * g)) - g * bent
+        speed = jnp.sqrt(jnp.maximum(square.max(), 1e-300))
+        noise = self.decay.max() / basis.laplacian.max()  # 1/kappa
+        degree = jnp.minimum(basis.modes, 1.5 * speed / jnp.maximum(noise, 1e-300))
+        return 1 / (jnp.maximum(degree, 1) * speed)
 
     def retract(self, y):
         return jnp.where(self.harmonics.degree == 0, 1.0, y)

@@ -77,7 +77,8 @@ def start_(flow: AbstractFlow, stepper: Stepper, settings: Settings, t0, y0, sav
     """The carry at the beginning of a smooth segment."""
     y0 = flow.retract(y0)
     dt = first_step(flow, settings, t0, y0, stepper.order) if settings.dt is None else settings.dt
-    t_next = jnp.minimum(t0 + dt, settings.t1)
+    longest = flow.longest_step(t0, y0) if settings.dt is None else None
+    t_next = jnp.minimum(t0 + (dt if longest is None else jnp.minimum(dt, longest)), settings.t1)
     solver_state = jax.tree.map(jnp.asarray, stepper.solver.init(TERM, t0, t_next, y0, (flow, settings)))
     one = jnp.ones(())
     zero = jnp.zeros((), int)
@@ -124,8 +125,8 @@ def advance_(flow: AbstractFlow, stepper: Stepper, settings: Settings, stop, car
         else:
             keep, t, controller_state, failed = ok, jnp.where(ok, c.t_next, c.t), c.controller_state, ~ok
             t_next = t + settings.dt
-        t_next = clip(t_next, t)
         y = choose(keep, y1, c.y)
+        t_next = clip(t_next, t, y)
         solver_state = choose(keep, solver_state, c.solver_state)
 
         interpolant = solver.interpolation_cls(t0=c.t, t1=c.t_next, **dense)
@@ -150,8 +151,11 @@ def advance_(flow: AbstractFlow, stepper: Stepper, settings: Settings, stop, car
             c.rejected + ~keep,
         )
 
-    def clip(t_next, t):
+    def clip(t_next, t, y):
         end = settings.t1
+        longest = flow.longest_step(t, y) if settings.dt is None else None
+        if longest is not None:
+            t_next = jnp.minimum(t_next, t + longest)
         if not stepper.interpolates and settings.save_at.size:
             later = jnp.where(settings.save_at > t, settings.save_at, settings.t1)
             end = jnp.minimum(end, later.min())
