@@ -7,7 +7,7 @@ import tokenfield as tkf
 from ..claim import Claim, Evidence, at_most, close
 
 BETA, TIMES = 2.0, np.array([0.0, 0.5, 1.0])
-SIZES = np.array([25, 100, 400])
+SIZES = np.array([16, 64, 256])
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 MODEL = tkf.Transformer(tkf.Softmax(beta=BETA), norm=tkf.PostLN())
 
@@ -47,7 +47,7 @@ def two_samples(d: int, sizes, repeats: int) -> np.ndarray:
 
 
 def measure(quick: bool) -> Evidence:
-    repeats, metric_repeats = (20, 4) if quick else (200, 20)
+    repeats, metric_repeats = (16, 4) if quick else (200, 20)
     densities = tkf.simulate(MODEL, start(), TIMES[-1], save_at=TIMES, rtol=1e-9, progress=False).states
     exact = [float(density.coefficients[0, 1]) / np.sqrt(2) for density in densities]  # of the first coordinate
     tokens = runs(repeats)
@@ -78,7 +78,7 @@ def measure(quick: bool) -> Evidence:
         )
     curves = {}
     for d in (5,) if quick else (4, 5, 6):
-        sizes = np.array([50, 200, 800] if quick else [50, 100, 200, 400, 800, 1600])
+        sizes = np.array([40, 160, 640] if quick else [50, 100, 200, 400, 800, 1600])
         curves[d] = sizes, two_samples(d, sizes, 1 if quick else 4)
         for k, t in enumerate((0.0, 1.0)):
             power = slope(sizes, curves[d][1][k])
@@ -98,25 +98,30 @@ CAPTION = (
 def draw(errors, distances, curves):
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+    figure = Figure(figsize=(6.8, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    looks = {0: (BLUE, "t = 0"), 2: (ORANGE, "t = 1")}
-    for row, (k, (colour, when)) in enumerate(looks.items()):
-        left.loglog(SIZES, errors[k], "o", color=colour, label=f"mean, {when}")
-        left.loglog(SIZES, distances[row], "^", color=colour, mfc="none", label=f"W₂, {when}")
-        for values in (errors[k], distances[row]):
-            left.loglog(SIZES, values[0] * (SIZES / SIZES[0]) ** -0.5, color=colour, lw=0.7)
-    left.set(xlabel="number of tokens n", ylabel="error")
-    left.legend(frameon=False, fontsize=8)
+    for row, (k, colour) in enumerate(((0, BLUE), (2, ORANGE))):
+        for values, marker, what in ((errors[k], "o", "mean"), (distances[row], "^", "W₂")):
+            points(left, SIZES, values, -0.5, marker, colour, f"{what}, t = {TIMES[k]:g}", filled=what == "mean")
+    left.set(ylabel="error", ylim=(errors.min() / 2, 5 * distances.max()))
     for colour, (d, (sizes, values)) in zip((BLUE, ORANGE, GREEN), curves.items(), strict=False):
-        for row, marker in ((0, "o"), (1, "^")):
-            right.loglog(
-                sizes, values[row], marker, color=colour, label=f"d = {d}, t = {row}", mfc="none" if row else colour
-            )
-            right.loglog(sizes, values[row][0] * (sizes / sizes[0]) ** (-1 / (d - 1)), color=colour, lw=0.7)
-    right.set(xlabel="number of tokens n", ylabel="W₁ between two clouds")
-    right.legend(frameon=False, fontsize=8)
+        for t, marker in ((0, "o"), (1, "^")):
+            points(right, sizes, values[t], -1 / (d - 1), marker, colour, f"d = {d}, t = {t}", filled=t == 0)
+    largest = max(values.max() for _, values in curves.values())
+    right.set(ylabel="W₁ between two clouds", ylim=(None, (1.4 + 0.3 * len(curves)) * largest))
+    for ax, ticks in ((left, SIZES), (right, sizes[:: max(1, len(sizes) // 3)])):
+        ax.set_xlabel("number of tokens n")
+        ax.set_xticks(ticks, [str(n) for n in ticks])
+        ax.set_xticks([], minor=True)
+        ax.legend(frameon=False, fontsize=8, ncols=2, loc="upper right")
     return figure
+
+
+def points(ax, sizes, values, power, marker, colour, label, filled):
+    """Values, and a line of the predicted power through their middle."""
+    ax.loglog(sizes, values, marker, color=colour, mfc=colour if filled else "none", label=label)
+    middle = np.exp(np.mean(np.log(values) - power * np.log(sizes)))
+    ax.loglog(sizes, middle * sizes.astype(float) ** power, color=colour, lw=0.7)
 
 
 CLAIM = Claim(
