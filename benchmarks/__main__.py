@@ -8,10 +8,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's idle threads must
 
 
 def main() -> None:
-    from . import gaussian, mean_shift, memory, noise, series, velocity, waiting, whole_run
+    from . import gaussian, lipschitz, mean_shift, memory, noise, series, velocity, waiting, whole_run
 
     table = []
-    sources = velocity, whole_run, gaussian, waiting, series, mean_shift, noise
+    sources = velocity, whole_run, gaussian, waiting, series, mean_shift, noise, lipschitz
     for source in (*(module.rows for module in sources), whole_run.span_rows):
         for case, ratios in source():
             for rival, ratio in ratios.items():
@@ -22,6 +22,10 @@ def main() -> None:
         {"case": "memory (20000, 3)", "rival": "dense matrix, 3200 MB", "ratio": 3200 / extra, "megabytes": extra}
     )
     print(f"{'extra memory of a velocity, (20000, 3)':58s} {'':12s} {extra:7.0f} MB (dense: 3200 MB)")
+    peak, dense = lipschitz.peak_megabytes(), 8 * lipschitz.LARGE**2 / 1e6
+    case = f"peak memory of the local Lipschitz constant, ({lipschitz.LARGE}, {lipschitz.D})"
+    table.append({"case": case, "rival": "limit 2048 MB", "ratio": lipschitz.LIMIT / peak, "megabytes": peak})
+    print(f"{case:58s} {'':12s} {peak:7.0f} MB (the matrix of weights alone: {dense:.0f} MB)")
     Path(__file__).with_name("results.json").write_text(json.dumps(table, indent=1))
 
 

@@ -18,6 +18,7 @@ PRINTED = {
     "gaussian_blow_up": 1,
     "stability": 2,
     "sup_bounds": 1,
+    "lipschitz_printed": 2,
 }
 WITHOUT_FIGURE = {"rescaled_equals_free"}
 

@@ -308,3 +308,8 @@ X = np.eye(3)
 def test_errors_say_what_is_allowed(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_what_leaves_double_precision_says_so():
+    with pytest.raises(ValueError, match=r"leaves double precision at these tokens: .* a larger log_unit"):
+        local(tkf.Unnormalized(beta=900.0), 2 * np.eye(3))

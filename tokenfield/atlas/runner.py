@@ -20,6 +20,7 @@ from .claim import Claim, Evidence
 SECTIONS = (
     "Models",
     "Well-posedness and stability",
+    "Lipschitz constants",
     "Clustering in R^d",
     "Gaussian data",
     "Clustering on the sphere",

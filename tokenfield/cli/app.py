@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from .atlas_command import atlas
+from .lipschitz_command import lipschitz
 from .norms_command import norms
 from .phase_diagram_command import phase_diagram
 from .predict_command import predict
@@ -21,6 +22,7 @@ app.command()(simulate)
 app.command()(predict)
 app.command()(atlas)
 app.command()(norms)
+app.command()(lipschitz)
 app.command("phase-diagram")(phase_diagram)
 
 

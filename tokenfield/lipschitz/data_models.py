@@ -71,7 +71,9 @@ def data_model(
 
     kinds = {draw.__name__: draw for draw in (sphere, gaussian, low_rank, clustered, correlated, heavy_tailed)}
     if kind not in kinds:
-        raise ValueError(f"kind must be one of {', '.join(kinds)}, got {kind!r}")
+        from ..theory.names import nearest
+
+        raise ValueError(f"kind must be one of {', '.join(kinds)}, got {kind!r}{nearest(kind, kinds)}")
 
     def sample(n: int, seed: int = 0) -> Tokens:
         return Tokens(scale * kinds[kind](count("n", n), np.random.default_rng(seed)))

@@ -180,13 +180,13 @@ def singular_values(
         y = jnp.asarray(e.reshape(-1, n, d))
         for part in parts:
             y = _apply(part, y)
-        return np.asarray(y).reshape(len(e), -1)
+        return _finite(np.asarray(y).reshape(len(e), -1))
 
     def transpose(u: np.ndarray) -> np.ndarray:
         y = jnp.asarray(u.reshape(-1, n, width))
         for part in reversed(parts):
             y = _transpose(part, y)
-        return np.asarray(y).reshape(len(u), -1)
+        return _finite(np.asarray(y).reshape(len(u), -1))
 
     found = largest_singular(apply, transpose, n * d, top_k, rtol, max_products)
     return LocalConstant(
@@ -198,3 +198,12 @@ def singular_values(
         converged=found.converged,
         log_unit=log_unit,
     )
+
+
+def _finite(product: np.ndarray) -> np.ndarray:
+    if not np.isfinite(product).all():
+        raise ValueError(
+            "x: the derivative leaves double precision at these tokens: give smaller tokens or scores "
+            "(or, for Unnormalized, a larger log_unit)"
+        )
+    return product

@@ -1,0 +1,152 @@
+"""`tokenfield lipschitz` as a user meets it."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray
+from commands import assert_help_without_jax, tokenfield
+
+import tokenfield as tkf
+from tokenfield.cli import main
+from tokenfield.lipschitz import adversarial, bounds, data_bounds, data_model, growth, local
+
+A, V = np.array([[-1.0, 0.3], [0.2, 0.5]]), np.array([[1.0, 2.0], [0.0, 1.0], [1.0, 0.0]])
+
+
+def answer(*arguments, cwd=None):
+    result = tokenfield("lipschitz", *arguments, "--json", cwd=cwd)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def here(capsys):
+    """The command in this process, which is quicker: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as end:
+            main(["lipschitz", *map(str, arguments)])
+        return end.value.code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("matrices")
+    np.save(folder / "A.npy", A)
+    np.savetxt(folder / "V.csv", V, delimiter=",")
+    np.savetxt(folder / "nan.txt", [[np.nan, 1.0], [0.0, 1.0]])
+    return folder
+
+
+def test_the_local_constant_beside_all_bounds(files):
+    """Matrices from files, a mask, tokens scaled to R: the numbers of the library."""
+    flags = ["--A", "A.npy", "--V", "V.csv", "--causal", "--n", 6, "--R", 1.5, "--data", "clustered", "--seed", 3]
+    numbers = answer(*flags, "--top-k", 2, "--rtol", 1e-10, cwd=files)
+    x = np.asarray(data_model("clustered", 2)(6, 3).x)
+    x = 1.5 * x / np.linalg.norm(x, axis=1).max()
+    attention = tkf.Softmax(A=A, V=V, causal=True)
+    found = local(attention, x, top_k=2, rtol=1e-10)
+    assert numbers["values"] == pytest.approx(found.values.tolist(), rel=1e-9)
+    assert numbers["constant"] == numbers["values"][0]
+    low, high = numbers["interval"]
+    assert low <= found.constant * (1 + 1e-12)
+    assert found.constant <= high * (1 + 1e-12)
+    assert high - low <= 2.1e-10 * high
+    assert numbers["intervals"][0] == numbers["interval"]
+    assert numbers["converged"] is True
+    ball, own = bounds(A, V, 1.5, 6), data_bounds(attention, x)
+    for name in ("upper", "sharp_upper", "lower", "mean_field", "log_mean_field", "gap"):
+        assert numbers["bounds"][name] == pytest.approx(getattr(ball, name), rel=1e-12), name
+    assert numbers["bounds"]["data"] == pytest.approx(own.data, rel=1e-9)
+    assert numbers["bounds"]["sharp_data"] == pytest.approx(own.sharp_data, rel=1e-9)
+    assert numbers["bounds"]["notes"] == list(ball.notes)
+    assert numbers["bounds"]["R"] == 1.5
+    assert (numbers["inputs"]["d"], numbers["inputs"]["A"], numbers["inputs"]["n"]) == (2, "A.npy", 6)
+
+
+def test_growth_in_a_folder(tmp_path, here):
+    flags = ["--beta", 0.5, "--d", 3, "--data", "sphere", "--lengths", "4,6", "--repeats", 2, "--seed", 5]
+    numbers = answer(*flags, "--out", tmp_path / "study")
+    found = growth(tkf.Softmax(beta=0.5), data_model("sphere", 3), (4, 6), repeats=2, seed=5)
+    np.testing.assert_allclose(numbers["constants"], found.constants, rtol=1e-6)
+    assert numbers["lengths"] == [4, 6]
+    assert numbers["power"] == pytest.approx(found.law.power, abs=1e-6)
+    assert numbers["power_interval"] == pytest.approx(list(found.law.interval), abs=1e-5)
+    assert numbers["factor"] == pytest.approx(found.law.factor, rel=1e-5)
+    assert {path.name for path in (tmp_path / "study").iterdir()} == {"growth.png", "growth.zarr"}
+    assert (tmp_path / "study" / "growth.png").stat().st_size > 10_000
+    stored = xarray.open_zarr(tmp_path / "study" / "growth.zarr", consolidated=False).load()
+    np.testing.assert_array_equal(stored["constant"], numbers["constants"])
+    np.testing.assert_array_equal(stored["n"], [4, 6])
+    assert stored.attrs["power"] == numbers["power"]
+    assert json.loads(stored.attrs["config"]) == numbers["inputs"]
+    assert "tokenfield_version" in stored.attrs
+    code, _, err = here(*flags, "--out", tmp_path / "study")
+    assert code == 2
+    assert "holds a study: give another folder, or --overwrite" in err
+
+
+def test_the_worst_tokens_found(files):
+    numbers = answer("--adversarial", "--A", "A.npy", "--n", 4, "--R", 1.5, "--starts", 2, "--steps", 15, cwd=files)
+    found = adversarial(tkf.Softmax(A=A), 4, 1.5, starts=2, steps=15)
+    assert numbers["constant"] == pytest.approx(found.constant, rel=1e-6)
+    assert numbers["explicit_constant"] == pytest.approx(found.explicit_constant, rel=1e-9)
+    assert local(tkf.Softmax(A=A), np.array(numbers["x"])).constant == pytest.approx(numbers["constant"], rel=1e-9)
+    assert numbers["bounds"]["lower"] <= numbers["constant"] <= numbers["bounds"]["sharp_upper"]
+    assert numbers["bounds"]["upper"] == pytest.approx(bounds(A, None, 1.5, 4).upper, rel=1e-12)
+
+
+def test_what_has_not_converged_says_so(here):
+    """Three products are too few; the interval still holds a singular value. L2 has no bounds."""
+    flags = ["--attention", "l2", "--d", 2, "--n", 5, "--max-products", 3, "--rtol", 1e-12]
+    code, out, err = here(*flags, "--json")
+    assert (code, err) == (0, "")
+    numbers = json.loads(out)
+    assert numbers["converged"] is False
+    assert numbers["bounds"] is None
+    values = local(tkf.L2(beta=1.0), data_model("gaussian", 2)(5, 0), top_k=10).values
+    low, high = numbers["interval"]
+    assert ((low <= values) & (values <= high)).any()
+    assert high - low > 1e-6
+    assert "NOT converged" in here(*flags)[1]
+
+
+def test_the_table_names_the_bounds(here):
+    code, out, _ = here("--beta", 400, "--d", 2, "--n", 6, "--R", 1)
+    assert code == 0
+    for words in ("local constant", "these tokens: at most", "some tokens in the ball", "leaves double precision"):
+        assert words in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--A", "nan.txt"], "--A must be finite, got nan at index (0, 0)"),
+        (["--V", "none.txt"], "--V: no such file: none.txt"),
+        (["--A", "A.npy", "--d", "3"], "--A must have 3 columns for tokens in R^3, got 2"),
+        (["--R", "0"], "R must be finite and > 0, got 0.0"),
+        (["--lengths", "1,8"], "--lengths must hold at least two different numbers, all >= 2, got '1,8'"),
+        (["--lengths", "64"], "--lengths must hold at least two different numbers"),
+        (["--lengths", "64;128"], "--lengths must be whole numbers such as 64,128,256, got '64;128'"),
+        (["--data", "heavytailed"], "got 'heavytailed': did you mean 'heavy_tailed'?"),
+        (["--attention", "softmx"], "got 'softmx': did you mean 'softmax'?"),
+        (["--lengths", "4,8", "--adversarial"], "ask one at a time"),
+        (["--out", "study"], "--out needs --lengths"),
+        (["--lengths", "4,8", "--repeats", "0"], "repeats must be a whole number >= 1, got 0"),
+        (["--attention", "unnormalized", "--beta", "900", "--n", "6", "--d", "2"], "leaves double precision"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(arguments, message, files, here, monkeypatch):
+    monkeypatch.chdir(files)
+    code, out, err = here(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_help_does_not_load_jax():
+    assert_help_without_jax(["lipschitz"], "--adversarial")

@@ -1,0 +1,161 @@
+"""`tokenfield lipschitz`."""
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .folders import open_folder, write_dataset, write_figure
+
+DATASET, FIGURE = "growth.zarr", "growth.png"
+BOUNDS = {
+    "R": "R, radius of the ball",
+    "gap": "g, the score gap",
+    "lower": "some tokens in the ball: at least",
+    "upper": "all tokens in the ball: at most",
+    "sharp_upper": "or, sharper",
+    "data": "these tokens: at most",
+    "sharp_data": "or, sharper, from their attention",
+    "mean_field": "measures in the ball: at most",
+    "log_mean_field": "logarithm of that",
+}
+
+
+def _flag(help: str, *names: str) -> Any:
+    return typer.Option(*names, help=help, show_default=False)
+
+
+def lipschitz(
+    attention: Annotated[
+        str, _flag("Kernel: softmax, l2, sinkhorn, unnormalized, linear, relu, sigmoid or hardmax [softmax].")
+    ] = "softmax",
+    beta: Annotated[float | None, _flag("Inverse temperature [1; with --A, none].")] = None,
+    A: Annotated[Path | None, _flag("Score matrix, a .npy, .csv or text file [beta I].", "--A")] = None,
+    V: Annotated[Path | None, _flag("Value matrix, a .npy, .csv or text file [I].", "--V")] = None,
+    causal: Annotated[bool, typer.Option("--causal", help="Tokens see earlier ones only.")] = False,
+    n: Annotated[int, _flag("Number of tokens [64].", "--n")] = 64,
+    d: Annotated[int | None, _flag("Dimension [that of A or V, or 8].", "--d")] = None,
+    R: Annotated[
+        float | None, _flag("Length of the longest token, by scaling [as sampled; adversarial 1].", "--R")
+    ] = None,
+    data: Annotated[
+        str, _flag("Tokens: sphere, gaussian, low_rank, clustered, correlated or heavy_tailed [gaussian].")
+    ] = "gaussian",
+    lengths: Annotated[str | None, _flag("Numbers of tokens, as 64,128,256: how the constant grows.")] = None,
+    repeats: Annotated[int, _flag("Samples for each of these numbers [10].")] = 10,
+    adversarial: Annotated[
+        bool, typer.Option("--adversarial", help="Search for the worst tokens within R instead.")
+    ] = False,
+    starts: Annotated[int, _flag("Searches for the worst tokens [8].")] = 8,
+    steps: Annotated[int, _flag("Steps of each search [200].")] = 200,
+    top_k: Annotated[int, _flag("How many singular values [1].")] = 1,
+    rtol: Annotated[float, _flag("Relative accuracy of the constants [1e-6].")] = 1e-6,
+    max_products: Annotated[int, _flag("Give up after so many products with the derivative [1000].")] = 1000,
+    seed: Annotated[int, _flag("Seed of the tokens [0].")] = 0,
+    out: Annotated[
+        Path | None, _flag(f"With --lengths, a folder for {FIGURE} and {DATASET} [lipschitz; with --json, none].")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a study in the folder.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+) -> None:
+    """Say how much attention stretches: the local Lipschitz constant at sampled tokens, beside all bounds.
+
+    With --lengths, its growth with the number of tokens, and the fitted power; with --adversarial, the worst tokens found.
+    """
+    if lengths is not None and adversarial:
+        raise ValueError("--lengths and --adversarial are two questions: ask one at a time")
+    if lengths is None and out is not None:
+        raise ValueError("--out needs --lengths: only growth has a figure")
+    sizes = None if lengths is None else _lengths(lengths)
+    from .._check import count, positive
+    from . import lipschitz_numbers as answer
+    from .predict_command import _matrix
+
+    n, seed, R = count("n", n, 2), count("seed", seed, 0), None if R is None else positive("R", R)
+    repeats, rtol = count("repeats", repeats), positive("rtol", rtol)
+    d, kernel = answer.kernel(attention, beta, _matrix("A", A), _matrix("V", V), causal, d)
+    inputs: dict[str, Any] = {"attention": attention, "beta": beta, "A": A and str(A), "V": V and str(V)}
+    inputs |= {"causal": causal, "d": d, "seed": seed}
+    if adversarial:
+        R = 1.0 if R is None else R
+        numbers = answer.worst(kernel, n, R, d, starts, steps, seed)
+        inputs |= {"n": n, "R": R, "starts": starts, "steps": steps}
+    elif sizes is None:
+        draw = answer.sampler(data, d, R)
+        numbers = answer.at_tokens(kernel, draw(n, seed), R, rtol, top_k, max_products)
+        inputs |= {"data": data, "n": n, "R": R, "rtol": rtol, "top_k": top_k, "max_products": max_products}
+    else:
+        draw = answer.sampler(data, d, R)
+        folder = out if out is not None or as_json else Path("lipschitz")
+        if folder is not None:
+            open_folder(folder, DATASET, "a study", overwrite)
+        from ..lipschitz import growth
+
+        found = growth(kernel, draw, sizes, repeats, seed=seed, rtol=rtol)
+        numbers = answer.of_growth(found)
+        inputs |= {"data": data, "lengths": sizes, "R": R, "rtol": rtol, "repeats": repeats}
+        if folder is not None:
+            from ..plotting.growth import growth_figure
+
+            numbers["out"] = str(folder)
+            write_dataset(answer.dataset(found, inputs), folder / DATASET)
+            write_figure(growth_figure({data: found}), folder / FIGURE)
+    if as_json:
+        print(json.dumps({**numbers, "inputs": inputs}, allow_nan=False))
+    else:
+        _print(numbers, f"{attention}{', causal' if causal else ''}, d = {d}")
+
+
+def _lengths(text: str) -> list[int]:
+    """`64,128,256` as numbers, all >= 2, two different ones among them."""
+    try:
+        sizes = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--lengths must be whole numbers such as 64,128,256, got {text!r}") from None
+    if min(sizes) < 2 or len(set(sizes)) < 2:
+        raise ValueError(f"--lengths must hold at least two different numbers, all >= 2, got {text!r}")
+    return sizes
+
+
+def _print(numbers: dict[str, Any], title: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("what", "value", "within", title=f"Lipschitz constant: {title}")
+    for rank, (value, (low, high)) in enumerate(
+        zip(numbers.get("values", []), numbers.get("intervals", []), strict=True)
+    ):
+        name = "local constant" if rank == 0 else f"singular value {rank + 1}"
+        table.add_row(name, f"{value:.9g}", f"{low:.9g} … {high:.9g}")
+    for n, row in zip(numbers.get("lengths", []), numbers.get("constants", []), strict=True):
+        table.add_row(f"n = {n}, geometric mean", f"{_mean(row):.6g}", f"{min(row):.6g} … {max(row):.6g}")
+    if "power" in numbers:
+        interval = numbers["power_interval"]
+        within = f"{interval[0]:.4f} … {interval[1]:.4f} (95 %)" if interval else "unknown: two points"
+        table.add_row("power p of C n^p", f"{numbers['power']:.4f}", within)
+    if "found" in numbers:
+        table.add_row("worst tokens found", f"{numbers['constant']:.9g}", "")
+        if numbers["explicit_constant"] is not None:
+            table.add_row("explicit tokens", f"{numbers['explicit_constant']:.9g}", "")
+    if numbers.get("log_unit"):
+        table.add_row("all divided by e to the power", f"{numbers['log_unit']:.9g}", "")
+    known = numbers.get("bounds") or {}
+    for key, name in BOUNDS.items():
+        if known.get(key) is not None:
+            table.add_row(name, f"{known[key]:.9g}", "")
+    Console(markup=False).print(table)
+    for note in known.get("notes", []):
+        print(f"note: {note}")
+    if not numbers.get("converged", True):
+        print(
+            "NOT converged to --rtol: raise it or --max-products; a singular value lies in each interval all the same"
+        )
+    if "out" in numbers:
+        print(f"written to {numbers['out']}")
+
+
+def _mean(values: list[float]) -> float:
+    """Geometric mean."""
+    return math.exp(sum(map(math.log, values)) / len(values))

@@ -1,0 +1,123 @@
+"""What `tokenfield lipschitz` answers, as plain data."""
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import xarray
+
+import tokenfield as tkf
+
+from .._check import as_float, count
+from ..lipschitz import Growth, adversarial, bounds, data_bounds, data_model, local
+from ..results.provenance import provenance
+from ..theory.names import nearest
+from .build import KERNELS, _call
+
+
+def kernel(
+    name: str, beta: float | None, A: Any, V: Any, causal: bool, d: int | None
+) -> tuple[int, tkf.attention.AbstractAttention]:
+    """The dimension (that of A or V, d, or 8) and the attention."""
+    if name not in KERNELS:
+        raise ValueError(f"--attention must be one of {', '.join(KERNELS)}, got {name!r}{nearest(name, KERNELS)}")
+    for key, matrix in (("A", A), ("V", V)):
+        if matrix is None:
+            continue
+        width = as_float(f"--{key}", matrix, 2).shape[1]
+        if d is not None and width != d:
+            raise ValueError(f"--{key} must have {d} columns for tokens in R^{d}, got {width}")
+        d = width
+    given = {"beta": beta, "A": A, "V": V, "causal": causal or None}
+    made = _call(name, getattr(tkf, KERNELS[name]), {key: value for key, value in given.items() if value is not None})
+    d = 8 if d is None else count("d", d)
+    made.check(d)
+    return d, made
+
+
+def sampler(data: str, d: int, R: float | None) -> Callable[[int, int], tkf.Tokens]:
+    """Tokens of a data model, scaled so that the longest has length R."""
+    try:
+        draw = data_model(data, d)
+    except ValueError as error:
+        raise ValueError(f"--data: {error}") from None
+    if R is None:
+        return draw
+
+    def scaled(n: int, seed: int) -> tkf.Tokens:
+        x = draw(n, seed).x
+        return tkf.Tokens(R * x / jnp.linalg.norm(x, axis=1).max())
+
+    return scaled
+
+
+def at_tokens(
+    attention: Any, x: tkf.Tokens, R: float | None, rtol: float, top_k: int, max_products: int
+) -> dict[str, Any]:
+    """The local constant with its interval, and the bounds where there are some."""
+    found = local(attention, x, rtol=rtol, top_k=top_k, max_products=max_products)
+    radius = float(jnp.linalg.norm(x.x, axis=1).max()) if R is None else R
+    limits = _bounds(attention, x.n, radius, x.d)
+    return {
+        "constant": found.constant,
+        "interval": found.intervals[0].tolist(),
+        "values": found.values.tolist(),
+        "intervals": found.intervals.tolist(),
+        "products": found.products,
+        "converged": found.converged,
+        "log_unit": found.log_unit,
+        "bounds": None if limits is None else limits | data_bounds(attention, x)._asdict(),
+    }
+
+
+def worst(attention: Any, n: int, R: float, d: int, starts: int, steps: int, seed: int) -> dict[str, Any]:
+    """The worst tokens found within R."""
+    found = adversarial(attention, n, R, d=d, starts=starts, steps=steps, seed=seed)
+    return {
+        "constant": found.constant,
+        "x": found.x.tolist(),
+        "explicit_constant": found.explicit_constant,
+        "found": found.found.tolist(),
+        "bounds": _bounds(attention, n, R, d),
+    }
+
+
+def of_growth(found: Growth) -> dict[str, Any]:
+    """The constants and the fitted power; its interval is null where there are only two points."""
+    law = found.law
+    return {
+        "lengths": found.lengths.tolist(),
+        "constants": found.constants.tolist(),
+        "power": law.power,
+        "power_interval": list(law.interval) if math.isfinite(law.interval[0]) else None,
+        "factor": law.factor,
+        "confidence": law.confidence,
+        "converged": found.converged,
+    }
+
+
+def dataset(found: Growth, inputs: dict[str, Any]) -> xarray.Dataset:
+    """The constants over (n, sample); the law in the attributes."""
+    law = found.law
+    low, high = law.interval
+    attributes = {"power": law.power, "power_low": low, "power_high": high, "factor": law.factor}
+    return xarray.Dataset(
+        {"constant": (("n", "sample"), found.constants)},
+        coords={"n": found.lengths, "sample": np.arange(found.constants.shape[1])},
+        attrs={**attributes, "converged": int(found.converged), "config": json.dumps(inputs), **provenance()},
+    )
+
+
+def _bounds(attention: Any, n: int, R: float, d: int) -> dict[str, Any] | None:
+    """The bounds in the ball, for softmax; infinity becomes null, and a note says so."""
+    if not isinstance(attention, tkf.Softmax):
+        return None
+    t = jnp.zeros(())
+    A = attention.score.matrix(t, d)  # type: ignore[attr-defined]
+    limits = bounds(A, np.asarray(attention.value(t, jnp.eye(d))).T, R, n)._asdict()
+    del limits["data"], limits["sharp_data"]
+    mean_field = limits["mean_field"] if math.isfinite(limits["mean_field"]) else None
+    return {"R": R, **limits, "mean_field": mean_field, "notes": list(limits["notes"])}
