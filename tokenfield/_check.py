@@ -18,23 +18,38 @@ def is_concrete(*values: Any) -> bool:
 def as_float(name: str, value: Any, ndim: int | tuple[int, ...] | None = None) -> Array:
     """`value` as a float64 array (float32 stays) of the allowed number of axes, finite."""
     try:
-        array = jnp.asarray(value)
+        array = _array(value)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}") from error
     if not jnp.issubdtype(array.dtype, jnp.floating):
         if not (jnp.issubdtype(array.dtype, jnp.integer) or array.dtype == bool):
             raise ValueError(f"{name} must be real, got dtype {array.dtype}")
         array = array.astype(jnp.float64)
-    array = array.astype(array.dtype)  # strips the weak type of Python numbers, which would compile everything anew
+    if array.weak_type:  # of Python numbers: it would compile everything anew
+        array = array.astype(array.dtype)
     allowed = (ndim,) if isinstance(ndim, int) else ndim
     if allowed is not None and array.ndim not in allowed:
         shapes = " or ".join({0: "a number", 1: "a vector", 2: "a matrix"}[k] for k in allowed)
         raise ValueError(f"{name} must be {shapes}, got shape {array.shape}")
-    if is_concrete(array) and not bool(jnp.isfinite(array).all()):
+    if is_concrete(array) and not np.isfinite(np.asarray(array)).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(array)))[0])
         place = f" at index {where}" if where else ""
         raise ValueError(f"{name} must be finite, got {np.asarray(array)[where]}{place}")
     return array
+
+
+def _array(value: Any) -> Array:
+    """As an array of JAX; plain numbers go through NumPy, which compiles nothing."""
+    if not isinstance(value, (jax.Array, jax.core.Tracer)):
+        try:
+            plain = np.asarray(value)
+        except (jax.errors.TracerArrayConversionError, ValueError, TypeError):
+            return jnp.asarray(value)
+        if plain.dtype.kind in "iub":
+            return jnp.asarray(plain.astype(np.float64))
+        if plain.dtype.kind == "f":
+            return jnp.asarray(plain)
+    return jnp.asarray(value)
 
 
 def parameter(name: str, value: Any, ndim: int | tuple[int, ...]) -> Array | Callable | None:

@@ -95,12 +95,14 @@ def test_the_figure_shows_the_samples_and_the_law(tmp_path):
     from tokenfield.plotting import growth_figure
 
     sheet = growth_figure({"gaussian": found}, upper=2.0)
-    samples, means, line, reference = sheet.axes[0].lines
+    samples, means, line, reference, upper, lower = sheet.axes[0].lines
     np.testing.assert_array_equal(samples.get_ydata(), found.constants.ravel())
     np.testing.assert_array_equal(samples.get_xdata(), [3, 3, 6, 6])
     np.testing.assert_allclose(means.get_ydata(), np.sqrt(found.constants.prod(1)))
     np.testing.assert_allclose(line.get_ydata(), found.law.factor * np.array([3, 6]) ** found.law.power)
     np.testing.assert_allclose(reference.get_ydata(), 2 * np.sqrt([3, 6]))
+    np.testing.assert_allclose(upper.get_ydata(), [limit.sharp_upper for limit in found.bounds])
+    np.testing.assert_allclose(lower.get_ydata(), [limit.lower for limit in found.bounds])
     assert f"{found.law.power:.2f}" in line.get_label()
     assert sheet.axes[0].get_xscale() == sheet.axes[0].get_yscale() == "log"
     found.plot().savefig(tmp_path / "growth.png")
@@ -125,3 +127,37 @@ def test_the_figure_shows_the_samples_and_the_law(tmp_path):
 def test_errors_say_what_is_allowed(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_growth_that_was_cut_goes_on_to_the_same_numbers(tmp_path):
+    attention, data, path = tkf.Softmax(beta=1.0), data_model("gaussian", D), tmp_path / "growth.npz"
+    options = {"lengths": (4, 8), "repeats": 3, "seed": 5}
+    whole = growth(attention, data, **options)
+    calls = []
+
+    def stopping(n, seed):
+        calls.append(seed)
+        if len(calls) == 6:  # the first call is for the identity of the data
+            raise KeyboardInterrupt
+        return data(n, seed)
+
+    with pytest.raises(KeyboardInterrupt):
+        growth(attention, stopping, **options, checkpoint=path)
+    del calls[:]
+    again = growth(attention, stopping, **options, checkpoint=path)
+    np.testing.assert_array_equal(again.constants, whole.constants)
+    assert calls == [5, 9, 10, 5]  # the identity, the two that were missing, the dimension
+    with pytest.raises(ValueError, match="belongs to another run"):
+        growth(tkf.Softmax(beta=2.0), data, **options, checkpoint=path)
+
+
+def test_bounds_at_the_radius_of_the_samples_are_drawn():
+    found = growth(tkf.Softmax(beta=0.5, V=2.0), data_model("gaussian", D), (6, 12), repeats=2)
+    longest = max(np.linalg.norm(data_model("gaussian", D)(12, 2 + r).x, axis=1).max() for r in range(2))
+    assert found.radius[1] == pytest.approx(longest, rel=1e-14)
+    exact = bounds(0.5, 2.0, longest, 12, d=D)
+    assert found.bounds[1].sharp_upper == pytest.approx(exact.sharp_upper, rel=1e-12)
+    assert (found.constants[1] < exact.sharp_upper).all()
+    words = [text.get_text() for text in found.plot().legends[0].get_texts()]
+    assert {"upper bound", "lower bound of the worst tokens"} <= set(words)
+    assert growth(tkf.Sigmoid(beta=0.5), data_model("gaussian", D), (6, 12), repeats=1).bounds is None

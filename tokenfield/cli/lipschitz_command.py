@@ -9,7 +9,7 @@ import typer
 
 from .folders import open_folder, write_dataset, write_figure
 
-DATASET, FIGURE = "growth.zarr", "growth.png"
+DATASET, FIGURE, CHECKPOINT = "growth.zarr", "growth.png", "growth.npz"
 BOUNDS = {
     "R": "R, radius of the ball",
     "gap": "g, the score gap",
@@ -62,7 +62,8 @@ def lipschitz(
 ) -> None:
     """Say how much attention stretches: the local Lipschitz constant at sampled tokens, beside all bounds.
 
-    With --lengths, its growth with the number of tokens, and the fitted power; with --adversarial, the worst tokens found.
+    With --lengths, its growth with the number of tokens, and the fitted power; if it is interrupted, the same command goes
+    on where it was. With --adversarial, the worst tokens found.
     """
     if lengths is not None and adversarial:
         raise ValueError("--lengths and --adversarial are two questions: ask one at a time")
@@ -93,7 +94,10 @@ def lipschitz(
             open_folder(folder, DATASET, "a study", overwrite)
         from ..lipschitz import growth
 
-        found = growth(kernel, draw, sizes, repeats, seed=seed, rtol=rtol)
+        checkpoint = None if folder is None else folder / CHECKPOINT
+        if checkpoint is not None and overwrite:
+            checkpoint.unlink(missing_ok=True)
+        found = growth(kernel, draw, sizes, repeats, seed=seed, rtol=rtol, checkpoint=checkpoint)
         numbers = answer.of_growth(found)
         inputs |= {"data": data, "lengths": sizes, "R": R, "rtol": rtol, "repeats": repeats}
         if folder is not None:
@@ -102,6 +106,7 @@ def lipschitz(
             numbers["out"] = str(folder)
             write_dataset(answer.dataset(found, inputs), folder / DATASET)
             write_figure(growth_figure({data: found}), folder / FIGURE)
+            (folder / CHECKPOINT).unlink(missing_ok=True)
     if as_json:
         print(json.dumps({**numbers, "inputs": inputs}, allow_nan=False))
     else:

@@ -1,18 +1,25 @@
 """How the local Lipschitz constant grows with the number of tokens."""
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from .._check import as_float, count
-from ..attention import AbstractAttention
+from ..attention import AbstractAttention, Softmax
+from ..attention.parameters import Bilinear
+from ..solve.checkpoint import fingerprint, read, write
+from ..solve.progress import Progress
 from ..transformer import Transformer
-from .local import local
+from .bounds import Bounds, bounds
+from .local import local, tokens_of
 
 
 class PowerLaw(NamedTuple):
@@ -43,12 +50,16 @@ class Growth:
         constants: (l, repeats) local constants.
         law: the power law fitted to all of them.
         converged: True when every constant is known to the tolerance.
+        radius: (l,) length of the longest token among the samples of each number.
+        bounds: what `bounds` says for each number within that radius, for one head of softmax attention; None for others.
     """
 
     lengths: np.ndarray
     constants: np.ndarray
     law: PowerLaw
     converged: bool
+    radius: np.ndarray
+    bounds: tuple[Bounds, ...] | None
 
     def plot(self, **options: Any) -> Any:
         """A log-log figure; see `tokenfield.plotting.growth_figure`."""
@@ -105,6 +116,8 @@ def growth(
     rtol: float = 1e-6,
     confidence: float = 0.95,
     residual: bool | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    progress: bool | None = None,
 ) -> Growth:
     """The local Lipschitz constant at random tokens, against their number, and the power law `C n^p` (FORMULAS §6).
 
@@ -119,13 +132,15 @@ def growth(
         rtol: of each constant.
         confidence: of the interval for p.
         residual: as in `local`.
+        checkpoint: a file to keep the constants in, each as it is found. After a kill the same call goes on from there.
+        progress: show a progress bar; by default on a terminal only.
 
     Example:
         >>> import tokenfield as tkf
         >>> data = tkf.lipschitz.data_model("gaussian", d=4)
         >>> tkf.lipschitz.growth(tkf.Softmax(beta=0.5), data, lengths=(4, 8), repeats=2).law.power
     """
-    sizes = [count("lengths", n) for n in lengths]
+    sizes = [count("lengths", n, 2) for n in lengths]
     repeats = count("repeats", repeats)
     if len(set(sizes)) < 2:
         raise ValueError(f"lengths must hold at least two different numbers, got {list(lengths)}")
@@ -133,9 +148,44 @@ def growth(
         raise ValueError(
             f'sampler must be a function (n, seed) -> tokens such as data_model("sphere", 8), got {sampler!r}'
         )
-    constants, converged = np.empty((len(sizes), repeats)), True
-    for i, n in enumerate(sizes):
-        for r in range(repeats):
-            found = local(attention, sampler(n, seed + i * repeats + r), rtol=rtol, residual=residual)
-            constants[i, r], converged = found.constant, converged and found.converged
-    return Growth(np.array(sizes), constants, fit_power_law(sizes, constants, confidence), converged)
+    store = _Store(checkpoint, attention, sampler(sizes[0], seed), (sizes, repeats, seed, rtol, residual))
+    constants, converged, radius = store.read((len(sizes), repeats))
+    with Progress(progress, "measuring", constants.size, "constants") as bar:
+        for k in range(constants.size):
+            if np.isnan(constants.flat[k]):
+                x = tokens_of(sampler(sizes[k // repeats], seed + k))
+                found = local(attention, x, rtol=rtol, residual=residual)
+                constants.flat[k], converged.flat[k] = found.constant, found.converged
+                radius.flat[k] = np.linalg.norm(np.asarray(x.x), axis=1).max()
+                store.write(constants, converged, radius)
+            bar.update(k + 1)
+    law, longest = fit_power_law(sizes, constants, confidence), radius.max(axis=1)
+    limits = None if residual else _bounds(attention, sizes, longest, tokens_of(sampler(sizes[0], seed)).d)
+    return Growth(np.array(sizes), constants, law, bool(converged.all()), longest, limits)
+
+
+def _bounds(attention: Any, sizes: list[int], radius: np.ndarray, d: int) -> tuple[Bounds, ...] | None:
+    """The bounds in the balls that hold the samples."""
+    if not isinstance(attention, Softmax) or not isinstance(attention.score, Bilinear):
+        return None
+    zero = jnp.zeros(())
+    A, V = attention.score.matrix(zero, d), np.asarray(attention.value(zero, jnp.eye(d))).T
+    return tuple(bounds(A, V, float(R), n) for n, R in zip(sizes, radius, strict=True))
+
+
+class _Store:
+    """Constants on disk, written anew after each; nan where there is none yet."""
+
+    def __init__(self, path: str | os.PathLike | None, attention: Any, first: Any, settings: tuple):
+        self.path = None if path is None else Path(path)
+        self.identity = "" if path is None else fingerprint(attention, first, settings)
+
+    def read(self, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        if self.path is None or not self.path.exists():
+            return np.full(shape, np.nan), np.ones(shape, bool), np.zeros(shape)
+        _, (constants, converged, radius) = read(self.path, self.identity)
+        return constants, converged, radius
+
+    def write(self, *arrays: np.ndarray) -> None:
+        if self.path is not None:
+            write(self.path, self.identity, 0, list(arrays))

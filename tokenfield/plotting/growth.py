@@ -17,6 +17,9 @@ def growth_figure(
 ) -> Sheet:
     """Local constants on logarithmic axes: every sample, their geometric mean, and the fitted power law (FORMULAS §6).
 
+    With a single data model the bounds are drawn too, where they are known: the upper one for all tokens as long as those of
+    the samples, and the lower one that some of them attain.
+
     Args:
         growths: what `tokenfield.lipschitz.growth` returned, by the label of the data.
         upper: draw `upper sqrt(n)` too, e.g. as the slope of the worst case.
@@ -45,6 +48,10 @@ def growth_figure(
             [min(g.lengths.min() for g in growths.values()), max(g.lengths.max() for g in growths.values())]
         )
         ax.plot(ends, upper * np.sqrt(ends), color=GREY, ls=(0, (4, 2)), lw=1, label=rf"${upper:.3g}\,\sqrt{{n}}$")
+    if len(growths) == 1 and (limits := next(iter(growths.values())).bounds):
+        lengths = next(iter(growths.values())).lengths
+        ax.plot(lengths, [limit.sharp_upper for limit in limits], color=GREY, label="upper bound")
+        ax.plot(lengths, [limit.lower for limit in limits], color=GREY, ls=":", label="lower bound of the worst tokens")
     ax.set(xscale="log", yscale="log", xlabel="number of tokens n", ylabel="local Lipschitz constant")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -22,7 +22,7 @@ from ..results.trajectory import Trajectory
 from ..transformer import Transformer
 from . import loop
 from .refining import Refined, run_refined
-from .run import Outcome, Plan, SolverError, run
+from .run import Outcome, Plan, SolverError, packed, run
 from .steppers import stepper
 from .stochastic import checked_method, checked_seed, refuse, simulate_noisy
 from .stop import AbstractStopRule, as_rule
@@ -118,7 +118,7 @@ def simulate(
 
     small, small_model, lift = prepare(state, model, rtol + atol)
     parts = segments(small, small_model)
-    y0 = parts[0].flow.pack(small)
+    y0 = packed(parts[0].flow, small)
     stiff = hasattr(parts[0].flow, "decay")
     method = ("lawson" if stiff else "tsit5") if method is None else method
     chosen = stepper(method)

@@ -1,4 +1,4 @@
-"""A progress bar for long runs: fraction of the time covered, steps a second, time left."""
+"""A progress bar for long work: fraction of the time covered and steps a second, or things done; time left."""
 
 import sys
 from contextlib import AbstractContextManager
@@ -10,11 +10,14 @@ class Progress(AbstractContextManager):
 
     Args:
         show: True, False, or None for "on a terminal".
+        title: what is being done.
+        total: the end time, or the number of things.
+        things: what is counted, e.g. "runs"; by default time, with steps a second.
     """
 
-    def __init__(self, show: bool | None, title: str, total: float):
+    def __init__(self, show: bool | None, title: str, total: float, things: str = ""):
         self.show = sys.stderr.isatty() if show is None else show
-        self.title, self.total = title, total
+        self.title, self.total, self.things = title, total, things
         self.bar: Any = None
 
     def __enter__(self) -> "Progress":
@@ -23,11 +26,13 @@ class Progress(AbstractContextManager):
             from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
 
+            timed = "t = {task.fields[t]:.4g} of {task.total:.4g} · {task.fields[rate]:.0f} steps/s"
+            counted = "{task.completed:.0f} of {task.total:.0f} " + self.things
             self.bar = Bar(
                 TextColumn("{task.description}"),
                 BarColumn(),
                 TaskProgressColumn(),
-                TextColumn("t = {task.fields[t]:.4g} of {task.total:.4g} · {task.fields[rate]:.0f} steps/s"),
+                TextColumn(counted if self.things else timed),
                 TimeElapsedColumn(),
                 TextColumn("left"),
                 TimeRemainingColumn(),
@@ -38,7 +43,7 @@ class Progress(AbstractContextManager):
             self.task = self.bar.add_task(self.title, total=self.total, t=0.0, rate=0.0)
         return self
 
-    def update(self, done: float, rate: float) -> None:
+    def update(self, done: float, rate: float = 0.0) -> None:
         if self.bar is not None:
             self.bar.update(self.task, completed=done, t=done, rate=rate)
 

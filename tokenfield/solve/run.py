@@ -56,6 +56,21 @@ class Plan(NamedTuple):
         return checkpoint.fingerprint(self.segments, self.y0, arrays, self.stepper, self.stop)
 
 
+@eqx.filter_jit
+def packed(flow: Any, state: Any) -> Any:
+    """The unknowns that stand for a state, in one program rather than in many small ones."""
+    return flow.pack(state)
+
+
+@eqx.filter_jit
+def buffers(flow: Any, y: Any, size: int, with_first: bool) -> Any:
+    """Room for the unknowns at `size` times, the first of them filled if asked for."""
+    saved = jax.tree.map(lambda leaf: jnp.zeros((size, *leaf.shape), leaf.dtype), y)
+    if not with_first:
+        return saved
+    return jax.tree.map(lambda buffer, leaf: buffer.at[0].set(leaf), saved, flow.retract(y))
+
+
 def run(plan: Plan, progress: bool | None, path: Path | None, every: float) -> Outcome:
     """Integrate; resume from the checkpoint at `path` if there is one, and write one every `every` seconds."""
     identity = plan.identity if path is not None else ""
@@ -66,12 +81,9 @@ def run(plan: Plan, progress: bool | None, path: Path | None, every: float) -> O
     count = next(k for k, end in enumerate(ends) if end >= plan.t1) + 1
 
     t, y = 0.0, plan.y0
-    saved = jax.tree.map(lambda leaf: jnp.zeros((len(plan.save_at), *leaf.shape), leaf.dtype), y)
-    saved_count, steps, rejected = jnp.zeros((), int), 0, 0
-    if len(plan.save_at) and plan.save_at[0] == 0:
-        y_first = plan.segments[0].flow.retract(y)
-        saved = jax.tree.map(lambda buffer, leaf: buffer.at[0].set(leaf), saved, y_first)
-        saved_count = saved_count + 1
+    first_saved = len(plan.save_at) > 0 and plan.save_at[0] == 0
+    saved = buffers(plan.segments[0].flow, y, len(plan.save_at), bool(first_saved))
+    saved_count, steps, rejected = jnp.asarray(int(first_saved)), 0, 0
 
     with Progress(progress, "simulating", plan.t1) as bar:
         for k in range(first, count):

@@ -33,12 +33,12 @@ class CircleHarmonics(AbstractHarmonics):
 
     @property
     def nodes(self):
-        angle = 2 * jnp.pi * jnp.arange(self.count) / self.count
-        return jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1)
+        angle = 2 * np.pi * np.arange(self.count) / self.count
+        return jnp.asarray(np.stack([np.cos(angle), np.sin(angle)], axis=1))
 
     @property
     def scale(self) -> Float[Array, " k"]:
-        return jnp.where(jnp.arange(self.modes + 1) == 0, 1.0, math.sqrt(0.5))
+        return jnp.asarray(np.where(np.arange(self.modes + 1) == 0, 1.0, math.sqrt(0.5)))
 
     def values(self, c):
         return jnp.fft.irfft(self.scale * (c[0] - 1j * c[1]), n=self.count) * self.count

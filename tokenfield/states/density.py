@@ -86,11 +86,12 @@ def checked(name: str, basis: AbstractHarmonics, c: Array) -> Array:
         return c
     if c.shape[-len(basis.shape) :] != basis.shape or c.ndim != len(basis.shape):
         return c  # stacked along time: checked when it was made
-    if not bool(jnp.isfinite(c).all()):
+    plain = np.asarray(c)
+    if not np.isfinite(plain).all():
         raise ValueError(f"{name}: coefficients must be finite numbers")
-    if abs(float(c.reshape(-1)[0]) - 1) > 1e-12:
-        raise ValueError(f"{name}: a density must have mass 1, got {float(c.reshape(-1)[0])!r}")
-    values = np.asarray(basis.values(c))
+    if abs(plain.flat[0] - 1) > 1e-12:
+        raise ValueError(f"{name}: a density must have mass 1, got {float(plain.flat[0])!r}")
+    values = np.asarray(_values(basis, c))
     if values.min() < -NEGATIVE * max(values.max(), 1.0):
         raise ValueError(
             f"{name}: a density must not be negative, got a smallest value of {values.min():.3g}; too few modes for a narrow "
@@ -101,16 +102,27 @@ def checked(name: str, basis: AbstractHarmonics, c: Array) -> Array:
 
 def projected(name: str, basis: AbstractHarmonics, function: Callable) -> Array:
     """Coefficients of a function of points, normalised to mass 1."""
-    values = jnp.asarray(function(np.asarray(basis.nodes)), float)
-    if values.shape != (len(basis.nodes),) or not bool(jnp.isfinite(values).all()):
+    nodes = np.asarray(basis.nodes)
+    values = np.asarray(function(nodes), float)
+    if values.shape != (len(nodes),) or not np.isfinite(values).all():
         raise ValueError(f"{name}: function must give one finite number for each point, got shape {values.shape}")
-    if float(values.min()) < 0:
+    if values.min() < 0:
         raise ValueError(f"{name}: a density must not be negative, got {float(values.min()):.3g}")
-    c = basis.coefficients(values)
-    mass = c.reshape(-1)[0]
-    if not float(mass) > 0:
-        raise ValueError(f"{name}: a density must have a positive mass, got {float(mass)!r}")
-    return c / mass
+    c = np.asarray(_coefficients(basis, jnp.asarray(values)))
+    mass = float(c.flat[0])
+    if not mass > 0:
+        raise ValueError(f"{name}: a density must have a positive mass, got {mass!r}")
+    return jnp.asarray(c / mass)
+
+
+@eqx.filter_jit
+def _values(basis: AbstractHarmonics, c: Array) -> Array:
+    return basis.values(c)
+
+
+@eqx.filter_jit
+def _coefficients(basis: AbstractHarmonics, values: Array) -> Array:
+    return basis.coefficients(values)
 
 
 def smoothed(basis: AbstractHarmonics, tokens: Tokens, width: float) -> Array:

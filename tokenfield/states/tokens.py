@@ -2,6 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import as_float, is_concrete
@@ -31,20 +32,23 @@ class Tokens(eqx.Module):
         if n == 0 or d == 0:
             raise ValueError(f"x must hold at least one token of at least one coordinate, got shape {self.x.shape}")
         self.weights = (
-            jnp.full(n, 1 / n, float) if weights is None else as_float("weights", weights, 1).astype(jnp.float64)
+            jnp.asarray(np.full(n, 1 / n)) if weights is None else as_float("weights", weights, 1).astype(jnp.float64)
         )
-        self.positions = jnp.arange(1, n + 1) / n if positions is None else as_float("positions", positions, 1)
+        self.positions = (
+            jnp.asarray(np.arange(1, n + 1) / n) if positions is None else as_float("positions", positions, 1)
+        )
         for name in ("weights", "positions"):
             if getattr(self, name).shape != (n,):
                 raise ValueError(
                     f"{name} must have one entry for each of the {n} tokens, got {getattr(self, name).shape}"
                 )
         if is_concrete(self.weights, self.positions):
-            if float(self.weights.min()) < 0:
-                raise ValueError(f"weights must be >= 0, got {float(self.weights.min())!r}")
-            if abs(float(self.weights.sum()) - 1) > 1e-9:
-                raise ValueError(f"weights must sum to 1, got a sum of {float(self.weights.sum())!r}")
-            if float(self.positions.min()) < 0 or float(self.positions.max()) > 1:
+            w, s = np.asarray(self.weights), np.asarray(self.positions)
+            if w.min() < 0:
+                raise ValueError(f"weights must be >= 0, got {float(w.min())!r}")
+            if abs(w.sum() - 1) > 1e-9:
+                raise ValueError(f"weights must sum to 1, got a sum of {float(w.sum())!r}")
+            if s.min() < 0 or s.max() > 1:
                 raise ValueError("positions must lie in [0, 1]")
 
     @property

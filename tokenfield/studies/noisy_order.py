@@ -68,11 +68,11 @@ def noisy_order_study(
     plans = [_plan(beta, d, attention) for beta in wanted]
     kept = [k for k, (kappas, dt) in enumerate(plans) if RELAXATIONS * kappas.max() / (d - 1) <= MOST_STEPS * dt]
     m_1 = np.zeros((len(kept), 4, 2))
-    with Progress(progress, "noisy runs", max(len(kept), 1)) as bar:
+    with Progress(progress, "running noisy tokens", max(len(kept), 1), "temperatures") as bar:
         for row, k in enumerate(kept):
             kappas, dt = plans[k]
             m_1[row] = _orders(wanted[k], kappas, dt, d, attention, n, seed + 1000 * k)
-            bar.update(row + 1.0, 0.0)
+            bar.update(row + 1)
     config = {"d": d, "attention": attention, "n": n, "seed": seed, "relaxations": RELAXATIONS, "step": STEP}
     return xarray.Dataset(
         {
