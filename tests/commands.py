@@ -2,11 +2,31 @@
 
 import subprocess
 import sys
+from typing import NamedTuple
+
+import pytest
+
+from tokenfield.cli import main
 
 
 def tokenfield(*arguments, cwd=None, **options):
     command = [sys.executable, "-m", "tokenfield", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300, **options)
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def tokenfield_here(capsys, *arguments) -> Ended:
+    """The command in this process, which spares it the start."""
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    return Ended(end.value.code, *capsys.readouterr())
 
 
 def assert_one_line_error(result, message):

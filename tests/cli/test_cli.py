@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import assert_help_without_jax, assert_one_line_error, tokenfield
+from commands import assert_help_without_jax, assert_one_line_error, tokenfield, tokenfield_here
 
 import tokenfield as tkf
 
@@ -132,8 +132,13 @@ def test_discrete_layers(tmp_path):
         (["atlas", "--only", "one_clustr"], "did you mean one_cluster?"),
     ],
 )
-def test_bad_input_is_one_line_and_a_non_zero_code(arguments, message, tmp_path):
-    assert_one_line_error(tokenfield(*arguments, cwd=tmp_path), message)
+def test_bad_input_is_one_line_and_a_non_zero_code(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert_one_line_error(tokenfield_here(capsys, *arguments), message)
+
+
+def test_bad_input_in_a_process_of_its_own(tmp_path):
+    assert_one_line_error(tokenfield("simulate", "--n", 0, cwd=tmp_path), "n must be a whole number >= 1, got 0")
 
 
 @pytest.mark.parametrize(
@@ -151,12 +156,12 @@ def test_bad_input_is_one_line_and_a_non_zero_code(arguments, message, tmp_path)
         ("attention = 3\n", "attention: "),
     ],
 )
-def test_bad_files_name_the_key(text, message, tmp_path):
+def test_bad_files_name_the_key(text, message, tmp_path, capsys):
     (tmp_path / "run.toml").write_text(text)
-    assert_one_line_error(tokenfield("simulate", "run.toml", cwd=tmp_path), message)
+    assert_one_line_error(tokenfield_here(capsys, "simulate", tmp_path / "run.toml"), message)
 
 
-def test_bad_token_files(tmp_path):
+def test_bad_token_files(tmp_path, capsys):
     np.save(tmp_path / "nan.npy", np.full((2, 3), np.nan))
     np.save(tmp_path / "long.npy", 2 * np.eye(3))
     np.save(tmp_path / "pickle.npy", np.array([{"a": 1}]), allow_pickle=True)
@@ -167,7 +172,7 @@ def test_bad_token_files(tmp_path):
         ("pickle.npy", "not a matrix of numbers"),
         ("words.csv", "not a matrix of numbers"),
     ):
-        assert_one_line_error(tokenfield("simulate", "--file", name, cwd=tmp_path), message)
+        assert_one_line_error(tokenfield_here(capsys, "simulate", "--file", tmp_path / name), message)
 
 
 def test_finished_runs_are_not_replaced_by_accident(finished):

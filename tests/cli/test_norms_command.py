@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import xarray
-from commands import assert_help_without_jax, assert_one_line_error, tokenfield
+from commands import assert_help_without_jax, assert_one_line_error, tokenfield, tokenfield_here
 
 from tokenfield.studies import normalization_study
 
@@ -71,8 +71,9 @@ def test_table_and_the_folder_by_default(tmp_path):
         (["--out", "/proc/none/study"], "cannot write to /proc/none/study"),
     ],
 )
-def test_bad_input_is_one_line_and_code_2(arguments, message, tmp_path):
-    assert_one_line_error(norms(*arguments, cwd=tmp_path), message)
+def test_bad_input_is_one_line_and_code_2(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert_one_line_error(tokenfield_here(capsys, "norms", *arguments), message)
 
 
 def test_help_does_not_load_jax():

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import xarray
-from commands import assert_help_without_jax, assert_one_line_error, tokenfield
+from commands import assert_help_without_jax, assert_one_line_error, tokenfield, tokenfield_here
 
 from tokenfield.plotting.phase_diagram import phase_diagram_figure
 from tokenfield.theory import (
@@ -168,8 +168,9 @@ def test_softmax_has_no_tricritical_point():
         (["--out", "/proc/none/diagram"], "cannot write to /proc/none/diagram"),
     ],
 )
-def test_bad_input_is_one_line_and_code_2(arguments, message, tmp_path):
-    assert_one_line_error(command(*arguments, cwd=tmp_path), message)
+def test_bad_input_is_one_line_and_code_2(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert_one_line_error(tokenfield_here(capsys, "phase-diagram", *arguments), message)
 
 
 def test_help_does_not_load_jax():
