@@ -1,5 +1,7 @@
 """Tokens drawn from a density follow it: how fast, and in which distance."""
 
+from functools import lru_cache
+
 import numpy as np
 
 import tokenfield as tkf
@@ -12,6 +14,7 @@ BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 MODEL = tkf.Transformer(tkf.Softmax(beta=BETA), norm=tkf.PostLN())
 
 
+@lru_cache(maxsize=1)
 def start() -> tkf.CircleDensity:
     return tkf.CircleDensity.from_function(lambda a: np.exp(0.8 * np.cos(a) + 0.4 * np.sin(2 * a)), 96)
 
