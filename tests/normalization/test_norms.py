@@ -99,6 +99,8 @@ def test_flow_of_post_ln_with_a_uniform_gain_lives_on_the_sphere_of_radius_g_sqr
     errors = [np.abs(tkf.layers(model, start, depth, 0.5 / depth).final.x - flow).max() for depth in (50, 100)]
     assert errors[1] < 2e-3
     assert 1.9 < errors[0] / errors[1] < 2.1
+    many = tkf.simulate_many(model, [start, start], t1=0.5, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(many[1].final.x, flow, atol=1e-10)
 
 
 def test_unequal_gain_has_no_flow_under_post_ln():

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._check import as_float
+from .._check import as_float, is_concrete
 
 Sublayer = Callable[[Float[Array, "n d"]], Float[Array, "n d"]]
 
@@ -86,7 +86,8 @@ class Gain(eqx.Module):
 
     @property
     def uniform(self) -> bool:
-        return self.g is None or bool((self.g == self.g.reshape(-1)[0]).all())
+        """True when it scales all coordinates alike; taken for granted inside jit, where the flow was let in already."""
+        return self.g is None or not is_concrete(self.g) or bool((self.g == self.g.reshape(-1)[0]).all())
 
     def __call__(self, direction: Float[Array, "n d"]) -> Float[Array, "n d"]:
         if self.g is None:
