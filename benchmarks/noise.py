@@ -15,7 +15,7 @@ from tokenfield.flows import segments
 
 from .timing import against
 
-N, D, KAPPA, DT, T1 = 256, 3, 4.0, 0.005, 2.0
+N, D, KAPPA, DT, T1 = 256, 3, 4.0, 0.005, 10.0  # 2000 steps
 CASES = {"SA, beta = 1": tkf.Softmax(1.0), "USA, beta = 1": tkf.Unnormalized(1.0)}
 
 
@@ -26,7 +26,7 @@ def rows() -> Iterator[tuple[str, dict[str, float]]]:
         model = tkf.Transformer(attention, norm=tkf.PostLN(), noise=tkf.SphereNoise(KAPPA))
         paths = {"diffrax tree": True, "diffrax path": False}
         rivals = {name: partial(by_diffrax, model, start, 1, tree) for name, tree in paths.items()}
-        order = lambda run: np.mean([np.linalg.norm(np.mean(run(seed), axis=0)) for seed in range(20)])  # noqa: E731
+        order = lambda run: np.mean([np.linalg.norm(np.mean(run(seed), axis=0)) for seed in range(8)])  # noqa: E731
         theirs = order(lambda seed, model=model: by_diffrax(model, start, seed, tree=False))
         for method in ("euler", "heun"):
             run = partial(by_us, model, start, method)
