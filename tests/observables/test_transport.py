@@ -102,3 +102,8 @@ def test_many_tokens_approach_their_density():
 def test_what_is_not_known_says_so(mu, nu, options, message):
     with pytest.raises(ValueError, match=message):
         tkf.wasserstein(mu, nu, **options)
+
+
+def test_what_is_no_measure_is_named():
+    with pytest.raises(TypeError, match="nu must be a state such as Tokens"):
+        tkf.wasserstein(tkf.CircleDensity.uniform(4), None)

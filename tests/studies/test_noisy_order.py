@@ -39,6 +39,7 @@ def test_first_order_places_and_what_is_left_out():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"betas": []}, "betas must hold at least one number"),
         ({"betas": [-1.0]}, "betas must be finite and >= 0"),
         ({"betas": [1.0], "n": 1}, "n must be a whole number >= 2"),
         ({"betas": [1.0], "attention": "relu"}, "attention must be"),

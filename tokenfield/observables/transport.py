@@ -29,6 +29,9 @@ def wasserstein(mu: Measure, nu: Measure, p: float = 2.0, metric: str | None = N
     """
     if positive("p", p) < 1:
         raise ValueError(f"p must be at least 1, got {p!r}")
+    for name, measure in (("mu", mu), ("nu", nu)):
+        if not hasattr(measure, "d"):
+            raise TypeError(f"{name} must be a state such as Tokens, Gaussian or CircleDensity, got {measure!r}")
     if mu.d != nu.d:
         raise ValueError(f"mu and nu must live in the same space, got R^{mu.d} and R^{nu.d}")
     kinds = {type(mu), type(nu)}

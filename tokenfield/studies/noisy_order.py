@@ -65,6 +65,8 @@ def noisy_order_study(
     d, attention = count("d", d, 2), kernel_name(attention)
     n = (512 if d <= 3 else 128) if n is None else count("n", n, 2)
     wanted = np.array([positive("betas", beta, or_zero=True) for beta in np.atleast_1d(np.asarray(betas, float))])
+    if not len(wanted):
+        raise ValueError(f"betas must hold at least one number, got {betas!r}")
     plans = [_plan(beta, d, attention) for beta in wanted]
     kept = [k for k, (kappas, dt) in enumerate(plans) if RELAXATIONS * kappas.max() / (d - 1) <= MOST_STEPS * dt]
     m_1 = np.zeros((len(kept), 4, 2))
