@@ -24,15 +24,23 @@ def problem(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def rows(sizes: tuple[int, ...] = SIZES) -> Iterator[tuple[str, dict[str, float]]]:
-    """(case, torch's time over ours). torch is given as many steps as it needs for the same relative error."""
+    """(case, torch's time over ours). Both stop where an oracle would, at the same relative error of the value; then ours goes on
+    until it can prove that error, which torch's cannot."""
     for n in sizes:
         x, A, V = problem(n)
         exact = by_us(x, A, V, 1e-10)
         assert abs(by_us(x, A, V, RTOL) / exact - 1) < RTOL
         steps = steps_needed(x, A, V, exact)
-        case = f"local Lipschitz constant ({n}, {D}), rtol {RTOL:g}, torch {steps} steps"
         rival = {"torch.func": partial(by_torch, x, A, V, steps)}
-        yield case, against(partial(by_us, x, A, V, RTOL), rival, seconds=0.0, least=3)
+        for what, rtol in (("within", loosest(x, A, V, exact)), ("certified to", RTOL)):
+            case = f"local Lipschitz constant ({n}, {D}), {what} {RTOL:g}, torch {steps} steps"
+            yield case, against(partial(by_us, x, A, V, rtol), rival, seconds=0.0, least=3)
+
+
+def loosest(x: np.ndarray, A: np.ndarray, V: np.ndarray, exact: float) -> float:
+    """The largest tolerance with which our value is within RTOL: errors of values are squares of those of vectors."""
+    tolerances = (1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, RTOL)
+    return next(rtol for rtol in tolerances if abs(by_us(x, A, V, rtol) / exact - 1) <= RTOL)
 
 
 def by_us(x: np.ndarray, A: np.ndarray, V: np.ndarray, rtol: float) -> float:
