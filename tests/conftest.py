@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tokenfield.cli.atlas_command import COMPILE_QUICKLY  # imports no JAX
+
 ROOT = Path(__file__).parent.parent
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0")
+os.environ.setdefault("XLA_FLAGS", COMPILE_QUICKLY)
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):  # two processes share the cores already
     os.environ.setdefault(threads, "1")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".jax-cache"))

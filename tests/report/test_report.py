@@ -17,7 +17,7 @@ import tokenfield as tkf
 from tokenfield.report import page as pages
 from tokenfield.report import summary, write_report
 from tokenfield.report.interactive import interactive
-from tokenfield.report.words import config_rows
+from tokenfield.report.words import config_rows, headline
 from tokenfield.results.datasets import to_dataset
 from tokenfield.results.describe import describe
 
@@ -242,3 +242,12 @@ def test_examples_of_reports_run(name, tmp_path, monkeypatch):
     scope = {}
     for example in doctest.DocTestParser().get_examples(for_package.__doc__):
         exec(compile(example.source, name, "exec"), scope)
+
+
+def test_the_headline_names_noise_and_moving_weights():
+    start = tkf.uniform_sphere(6, 3, seed=0)
+    noisy = tkf.Transformer(tkf.Unnormalized(1.0), tkf.PostLN(), noise=tkf.SphereNoise(2.5))
+    moving = tkf.Transformer(tkf.Unnormalized(1.0), tkf.PostLN(), fisher_rao=0.5)
+    assert "SphereNoise with κ = 2.5" in headline(tkf.simulate(noisy, start, 0.1, save_at=2, seed=0))
+    assert "weights that move at the rate c = 0.5" in headline(tkf.simulate(moving, start, 0.1, save_at=2))
+    assert "weights" not in headline(tkf.simulate(POST, start, 0.1, save_at=2))

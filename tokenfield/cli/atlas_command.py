@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+COMPILE_QUICKLY = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
+
 
 def atlas(
     quick: Annotated[
@@ -25,7 +27,7 @@ def atlas(
     for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):  # the jobs share the cores
         os.environ.setdefault(threads, "1")
     if quick:  # most of the time is the compiler's: small experiments need little of its skill
-        os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0")
+        os.environ.setdefault("XLA_FLAGS", COMPILE_QUICKLY)
     from ..atlas.runner import run
 
     jobs = min(len(os.sched_getaffinity(0)), 4) if jobs is None else jobs

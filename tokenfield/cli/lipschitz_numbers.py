@@ -12,7 +12,8 @@ import xarray
 import tokenfield as tkf
 
 from .._check import as_float, count
-from ..lipschitz import Growth, adversarial, bounds, data_bounds, data_model, local
+from ..lipschitz import Growth, adversarial, data_bounds, data_model, local
+from ..lipschitz.bounds import attention_bounds
 from ..results.provenance import provenance
 from ..theory.names import nearest
 from .build import KERNELS, _call
@@ -113,11 +114,10 @@ def dataset(found: Growth, inputs: dict[str, Any]) -> xarray.Dataset:
 
 def _bounds(attention: Any, n: int, R: float, d: int) -> dict[str, Any] | None:
     """The bounds in the ball, for softmax; infinity becomes null, and a note says so."""
-    if not isinstance(attention, tkf.Softmax):
+    found = attention_bounds(attention, R, n, d)
+    if found is None:
         return None
-    t = jnp.zeros(())
-    A = attention.score.matrix(t, d)  # type: ignore[attr-defined]
-    limits = bounds(A, np.asarray(attention.value(t, jnp.eye(d))).T, R, n)._asdict()
+    limits = found._asdict()
     del limits["data"], limits["sharp_data"]
     mean_field = limits["mean_field"] if math.isfinite(limits["mean_field"]) else None
     return {"R": R, **limits, "mean_field": mean_field, "notes": list(limits["notes"])}

@@ -3,10 +3,14 @@
 import math
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._check import as_float, count, positive
+from ..attention import AbstractAttention, Softmax
+from ..attention.parameters import Bilinear
+from ..transformer import Transformer
 from .data import head_bounds
 from .gap import score_gap
 
@@ -89,6 +93,14 @@ def bounds(
         return found
     data, sharp_data = head_bounds(A, V, points, np.full(n, 1 / n), np.arange(n), causal=False)
     return found._replace(data=data, sharp_data=sharp_data)
+
+
+def attention_bounds(attention: AbstractAttention | Transformer, R: float, n: int, d: int) -> Bounds | None:
+    """`bounds` for one head of softmax attention at t = 0; None for other attentions."""
+    if not isinstance(attention, Softmax) or not isinstance(attention.score, Bilinear):
+        return None
+    t = jnp.zeros(())
+    return bounds(attention.score.matrix(t, d), np.asarray(attention.value(t, jnp.eye(d))).T, R, n)
 
 
 def _inside(x: ArrayLike, R: float, n: int, d: int | None) -> np.ndarray:

@@ -7,18 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
 from .._check import as_float, count
-from ..attention import AbstractAttention, Softmax
-from ..attention.parameters import Bilinear
+from ..attention import AbstractAttention
 from ..solve.checkpoint import fingerprint, read, write
 from ..solve.progress import Progress
 from ..transformer import Transformer
-from .bounds import Bounds, bounds
+from .bounds import Bounds, attention_bounds
 from .local import local, tokens_of
 
 
@@ -148,7 +146,8 @@ def growth(
         raise ValueError(
             f'sampler must be a function (n, seed) -> tokens such as data_model("sphere", 8), got {sampler!r}'
         )
-    store = _Store(checkpoint, attention, sampler(sizes[0], seed), (sizes, repeats, seed, rtol, residual))
+    first = tokens_of(sampler(sizes[0], seed))
+    store = _Store(checkpoint, attention, first, (sizes, repeats, seed, rtol, residual))
     constants, converged, radius = store.read((len(sizes), repeats))
     with Progress(progress, "measuring", constants.size, "constants") as bar:
         for k in range(constants.size):
@@ -160,17 +159,10 @@ def growth(
                 store.write(constants, converged, radius)
             bar.update(k + 1)
     law, longest = fit_power_law(sizes, constants, confidence), radius.max(axis=1)
-    limits = None if residual else _bounds(attention, sizes, longest, tokens_of(sampler(sizes[0], seed)).d)
-    return Growth(np.array(sizes), constants, law, bool(converged.all()), longest, limits)
-
-
-def _bounds(attention: Any, sizes: list[int], radius: np.ndarray, d: int) -> tuple[Bounds, ...] | None:
-    """The bounds in the balls that hold the samples."""
-    if not isinstance(attention, Softmax) or not isinstance(attention.score, Bilinear):
-        return None
-    zero = jnp.zeros(())
-    A, V = attention.score.matrix(zero, d), np.asarray(attention.value(zero, jnp.eye(d))).T
-    return tuple(bounds(A, V, float(R), n) for n, R in zip(sizes, radius, strict=True))
+    pairs = [] if residual else zip(sizes, longest, strict=True)
+    limits = [attention_bounds(attention, float(R), n, first.d) for n, R in pairs]
+    known = tuple(limit for limit in limits if limit is not None)
+    return Growth(np.array(sizes), constants, law, bool(converged.all()), longest, known or None)
 
 
 class _Store:

@@ -15,7 +15,7 @@ PLAIN = {"Transformer", "Bilinear", "ValueMap", "Gain"}
 
 
 def headline(traj: Trajectory) -> str:
-    """The run in a line: how many tokens, which attention and norm, until when."""
+    """The run in a line: how many tokens, which attention, norm and noise, whether weights move, until when."""
     n, d = traj.dataset.sizes["token"], traj.dataset.sizes["coordinate"]
     parts = [f"{n} token{'s' * (n != 1)} in dimension {d}"]
     kinds = models(traj)
@@ -23,6 +23,10 @@ def headline(traj: Trajectory) -> str:
         beta = kinds[0]["attention"].get("score", {}).get("beta")
         sharp = f" with β = {beta:g}" if isinstance(beta, (int, float)) else ""
         parts.append(f"{kinds[0]['attention']['kind']}{sharp}, {kinds[0]['norm']['kind']}")
+        if noise := kinds[0].get("noise"):
+            parts.append(f"{noise['kind']} with κ = {noise['kappa']:g}")
+        if (rate := kinds[0].get("fisher_rao")) is not None:
+            parts.append(f"weights that move at the rate c = {rate:g}")
     elif kinds:
         parts.append(f"{len(kinds)} different layers")
     return "; ".join([*parts, f"time {traj.times[0]:g} to {moment(traj, traj.times[-1])}"])

@@ -1,18 +1,8 @@
-"""Naive reference: the same mathematics as the package, in plain NumPy loops over tokens.
-
-Slow on purpose, and short enough to be checked by eye against FORMULAS 0, 1, 2, 7 and 9.
-The contract tests compare the fast code with it.
-
-Conventions: `x` is (n, d); `w` is (n,), positive, of sum 1; `s` is (n,), positions in [0, 1]. Under
-`causal=True` token i sees token j iff `s[j] <= s[i]`; without `s`, token i (from 0) is at (i+1)/n.
-Attention matrices hold `P_ij = w_j k(x_i, x_j)`, zero where j is hidden from i, and `Gamma_i = sum_j P_ij V x_j`.
-"""
+"""Attention kernels, head by head and token by token; the MLP."""
 
 import math
 
 import numpy as np
-
-# ---------------------------------------------------------------- small pieces
 
 
 def sees(i, j, n, causal, s):
@@ -99,9 +89,6 @@ def plain_rows(S, w, kernel, causal, s):
             if sees(i, j, n, causal, s):
                 P[i, j] = w[j] * kernel(S[i, j])
     return P
-
-
-# ---------------------------------------------------------------- attention kernels: matrices P
 
 
 def softmax_matrix(x, w, A, causal=False, s=None):
@@ -210,9 +197,6 @@ def sinkhorn_matrix(x, w, A, tol=1e-15, patience=50, max_sweeps=200_000):
     return P
 
 
-# ---------------------------------------------------------------- attention kernels: maps Gamma
-
-
 def softmax(x, w, A, V, causal=False, s=None):
     """Gamma_i = sum_j w_j e^{<A x_i, x_j>} V x_j / sum_j w_j e^{<A x_i, x_j>}."""
     return attend(softmax_matrix(x, w, A, causal, s), x, V)
@@ -271,193 +255,3 @@ def mlp(x, W1, b1, W2, b2, activation):
         hidden = np.array([float(activation(a)) for a in W1 @ y + b1])
         rows.append(W2 @ hidden + b2)
     return np.array(rows)
-
-
-# ---------------------------------------------------------------- norms
-
-NORMS = ("none", "post", "pre", "peri", "mix", "ngpt", "sqrt")
-
-
-def _check(norm_name):
-    if norm_name not in NORMS:
-        raise ValueError(f"norm_name is {norm_name!r}; it must be one of {NORMS}")
-
-
-def _at(alpha, t):
-    """alpha(t), for a number or a function of t."""
-    return float(alpha(t)) if callable(alpha) else float(alpha)
-
-
-def reads(norm_name, t, x, tau=None, alpha=1.0):
-    """What the sublayers of the flow read: x, or x/|x| (pre, peri, and mix once t > tau)."""
-    _check(norm_name)
-    if norm_name == "mix":
-        norm_name = "post" if t <= tau else "pre"
-    if norm_name in ("pre", "peri"):
-        return units(x)
-    return np.array(x, dtype=float)
-
-
-def velocity(norm_name, t, x, drifts, tau=None, alpha=1.0):
-    """dx/dt in R^d, from one drift A^(k) a sublayer, each evaluated at `reads(norm_name, t, x)`.
-
-    none, pre: sum_k A^(k).   post: P_x sum_k A^(k).   sqrt: P_x sum_k A^(k) / sqrt(t+1).
-    peri: sum_k N(A^(k)).     ngpt: alpha(t) P_x sum_k N(A^(k)).     mix: post for t <= tau, then pre.
-    """
-    _check(norm_name)
-    if norm_name == "mix":
-        norm_name = "post" if t <= tau else "pre"
-    x = np.asarray(x, dtype=float)
-    v = np.zeros_like(x)
-    for i in range(len(x)):
-        for drift in drifts:
-            a = np.asarray(drift, dtype=float)[i]
-            if norm_name in ("none", "pre"):
-                v[i] += a
-            elif norm_name == "post":
-                v[i] += tangent(x[i], a)
-            elif norm_name == "sqrt":
-                v[i] += tangent(x[i], a) / math.sqrt(t + 1.0)
-            elif norm_name == "peri":
-                v[i] += unit(a)
-            elif norm_name == "ngpt":
-                v[i] += _at(alpha, t) * tangent(x[i], unit(a))
-    return v
-
-
-def layer(norm_name, t, x, sublayers, h, tau=None, alpha=1.0):
-    """One discrete layer of step h from time t. Sublayers act in turn, each with its own norm:
-
-    none: x + h A(x).        post: N(x + h A(x)).              sqrt: N(x + h A(x) / sqrt(t+1)).
-    pre:  x + h A(Nx).       peri: x + h N(A(Nx)).             ngpt: N(x + h alpha(t) N(A(x))).
-    mix:  post while t < tau, then pre.
-    """
-    _check(norm_name)
-    if norm_name == "mix":
-        norm_name = "post" if t < tau else "pre"
-    x = np.array(x, dtype=float)
-    for sublayer in sublayers:
-        if norm_name == "none":
-            x = x + h * np.asarray(sublayer(x))
-        elif norm_name == "post":
-            x = units(x + h * np.asarray(sublayer(x)))
-        elif norm_name == "sqrt":
-            x = units(x + h * np.asarray(sublayer(x)) / math.sqrt(t + 1.0))
-        elif norm_name == "pre":
-            x = x + h * np.asarray(sublayer(units(x)))
-        elif norm_name == "peri":
-            x = x + h * units(sublayer(units(x)))
-        elif norm_name == "ngpt":
-            x = units(x + h * _at(alpha, t) * units(sublayer(x)))
-    return x
-
-
-# ---------------------------------------------------------------- rescaled tokens z = e^{-tV} x
-
-
-def rescaled(t, z, w, P_at, V):
-    """z_i' = sum_j P_ij V (z_j - z_i), P = P_at(x, w) at x = e^{tV} z; the rows of P must sum to 1."""
-    from scipy.linalg import expm
-
-    z, V = np.asarray(z, dtype=float), np.asarray(V, dtype=float)
-    n = len(z)
-    forward = expm(t * V)
-    P = P_at(np.array([forward @ y for y in z]), w)
-    v = np.zeros_like(z)
-    for i in range(n):
-        for j in range(n):
-            v[i] += P[i, j] * (V @ (z[j] - z[i]))
-    return v
-
-
-def rescaled_general(t, z, w, gamma_at, V):
-    """z_i' = e^{-tV} Gamma_i - V z_i, Gamma = gamma_at(x, w) at x = e^{tV} z; for any kernel."""
-    from scipy.linalg import expm
-
-    z, V = np.asarray(z, dtype=float), np.asarray(V, dtype=float)
-    forward, back = expm(t * V), expm(-t * V)
-    gamma = gamma_at(np.array([forward @ y for y in z]), w)
-    return np.array([back @ gamma[i] - V @ z[i] for i in range(len(z))])
-
-
-# ---------------------------------------------------------------- observables
-
-
-def energy(x, w, beta):
-    """E_beta = (1 / 2 beta) sum_ij w_i w_j e^{beta <x_i, x_j>}."""
-    total = 0.0
-    for i in range(len(x)):
-        for j in range(len(x)):
-            total += w[i] * w[j] * math.exp(beta * float(x[i] @ x[j]))
-    return total / (2.0 * beta)
-
-
-def energy_without_constant(x, w, beta):
-    """E_beta - 1/(2 beta) = (1/2) sum_ij w_i w_j expm1(beta <x_i, x_j>) / beta, finite at beta = 0 too."""
-    total = 0.0
-    for i in range(len(x)):
-        for j in range(len(x)):
-            a = float(x[i] @ x[j])
-            total += w[i] * w[j] * (a if beta == 0 else math.expm1(beta * a) / beta)
-    return total / 2.0
-
-
-def normalized_energy(x, w, beta):
-    """Ebar = sum_ij w_i w_j e^{beta (<x_i, x_j> - 1)}."""
-    total = 0.0
-    for i in range(len(x)):
-        for j in range(len(x)):
-            total += w[i] * w[j] * math.exp(beta * (float(x[i] @ x[j]) - 1.0))
-    return total
-
-
-def order_parameter(x, w):
-    """|sum_i w_i x_i|."""
-    mean = np.zeros(np.asarray(x).shape[1])
-    for i in range(len(x)):
-        mean += w[i] * x[i]
-    return math.sqrt(float(mean @ mean))
-
-
-def clusters(x, tol, metric="sphere"):
-    """Labels 0, 1, ... (by first appearance) of the connected components of "closer than the tolerance".
-
-    metric "sphere": cosine >= 1 - tol, that is |N x_i - N x_j| <= sqrt(2 tol). metric "euclidean":
-    |x_i - x_j| <= tol. A component whose diameter exceeds the tolerance is split into single tokens.
-    """
-    if metric == "sphere":
-        x, reach = units(x), math.sqrt(2.0 * tol)
-    elif metric == "euclidean":
-        x, reach = np.asarray(x, dtype=float), tol
-    else:
-        raise ValueError(f"metric is {metric!r}; it must be 'sphere' or 'euclidean'")
-    n = len(x)
-
-    def distance(i, j):
-        gap = x[i] - x[j]
-        return math.sqrt(float(gap @ gap))
-
-    parent = list(range(n))
-
-    def root(i):
-        while parent[i] != i:
-            i = parent[i]
-        return i
-
-    for i in range(n):
-        for j in range(i):
-            if distance(i, j) <= reach:
-                parent[root(i)] = root(j)
-
-    components = {}
-    for i in range(n):
-        components.setdefault(root(i), []).append(i)
-    groups = []
-    for members in components.values():
-        diameter = max(distance(i, j) for i in members for j in members)
-        groups += [members] if diameter <= reach else [[i] for i in members]
-
-    labels = np.full(n, -1)
-    for label, members in enumerate(sorted(groups)):
-        labels[members] = label
-    return labels
