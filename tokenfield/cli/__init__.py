@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _fail("interrupted", 130)
         sys.exit(code if isinstance(code, int) else 0)
     except TyperException as error:
-        message = getattr(error, "format_message", lambda: str(error))()
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
         _fail(f"{message} (see tokenfield --help)", 2)
     except Interrupted as interrupt:
         _fail(str(interrupt), 130)
