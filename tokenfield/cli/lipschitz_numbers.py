@@ -12,11 +12,11 @@ import xarray
 import tokenfield as tkf
 
 from .._check import as_float, count
+from ..config.build import KERNELS, _call
 from ..lipschitz import Growth, adversarial, data_bounds, data_model, local
 from ..lipschitz.bounds import attention_bounds
 from ..results.provenance import provenance
 from ..theory.names import nearest
-from .build import KERNELS, _call
 
 
 def kernel(

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import build
-from .config import RunConfig, to_toml
+from ..config import build
+from ..config.run import RunConfig, to_toml
 from .errors import Interrupted
 
 CHECKPOINT, DATASET, CONFIG = "checkpoint.npz", "trajectory.zarr", "config.toml"

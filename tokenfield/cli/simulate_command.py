@@ -57,7 +57,7 @@ def simulate(
 
     A run that was interrupted or killed goes on from its checkpoint when the same command is given again.
     """
-    from .config import read
+    from ..config.run import read
     from .run_folder import execute
 
     given = {

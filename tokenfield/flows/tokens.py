@@ -73,7 +73,8 @@ def _smooth_flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> Abstr
 def _(state: Tokens, model: Transformer, tolerance: float = 0.0):
     if isinstance(model.norm, AbstractSphereNorm) and not model.norm.scale_free and model.fisher_rao is None:
         quick = by_series(model.attention, state.x, state.weights, tolerance)
-        model = eqx.tree_at(lambda m: m.attention, model, quick)
+        if quick is not model.attention:
+            model = eqx.tree_at(lambda m: m.attention, model, quick)
     if not model.isotropic or state.d <= max(state.n, 2) or state.n < 2:
         return state, model, lambda states: states
     check(state, model)
@@ -86,6 +87,8 @@ def _(state: Tokens, model: Transformer, tolerance: float = 0.0):
 def check(state: Tokens, model: Transformer) -> None:
     """Raise a ValueError unless every matrix fits and attention maps R^d to R^d."""
     model.check(state.d)
+    if model.attention.isotropic:
+        return
     shape = jax.eval_shape(model.attention, jnp.zeros(()), state.x, state.weights, state.positions).shape
     if shape != state.x.shape:
         raise ValueError(f"V must map R^{state.d} to itself, got an attention with values in R^{shape[1]}")

@@ -24,7 +24,8 @@ from .run import SolverError
 from .steppers import Stepper, stepper
 from .stop import AbstractStopRule, OnFlow, as_rule
 
-CHUNK = 64
+CHUNK = 16
+SHRINK, FEWEST = 4, 16  # a batch is cut to a quarter when no more of its members run, but not below 16
 
 
 def simulate_many(
@@ -88,17 +89,7 @@ def simulate_many(
     rule = as_rule(stop_when)
     rule = None if rule is None else rule.resolve(models[0], states[0])
 
-    smalls, small_models, lifts = zip(*map(prepare, states, models), strict=True)
-    flows = _flows(smalls, small_models)
-    y0 = _pack(flows[0].flow, stack(smalls))
-    carry = _run(flows, y0, t1, times, rtol, atol, chosen, rule, max_steps, progress)
-    for k in np.flatnonzero(np.asarray(carry.status) == loop.UNDERFLOW):
-        one = segments(smalls[k], small_models[k])[-1].flow
-        confirm_blow_up(one, float(carry.t[k]), jax.tree.map(lambda leaf, k=k: leaf[k], carry.y))
-    if bool((carry.status == loop.UNDERFLOW).any()) and rtol + atol > BLOW_UP_RTOL:
-        tight = BLOW_UP_RTOL, min(atol, 1e-2 * BLOW_UP_RTOL)
-        carry = _run(flows, y0, t1, times, *tight, chosen, rule, max_steps, progress)
-
+    smalls, lifts, flows, carry = solve_many(models, states, t1, times, rtol, atol, chosen, rule, max_steps, progress)
     saved = jax.tree.map(np.asarray, _unpack_saved(flows[-1].flow, carry.saved))
     final = jax.tree.map(np.asarray, _unpack(flows[-1].flow, carry.y))
     member = lambda tree, k: jax.tree.map(lambda leaf: leaf[k], tree)  # noqa: E731
@@ -128,6 +119,34 @@ def simulate_many(
     }
     counts, reached = np.asarray(carry.saved_count), np.asarray(carry.t)
     return Ensemble(stacked_dataset(saved, times, counts, final, reached).assign_attrs(attributes))
+
+
+def solve_many(
+    models: Sequence[Transformer],
+    states: Sequence[Any],
+    t1: float,
+    times: np.ndarray,
+    rtol: float,
+    atol: float,
+    chosen: Stepper,
+    rule: AbstractStopRule | None,
+    max_steps: int,
+    progress: bool | None,
+    observe: Callable | None = None,
+) -> tuple[Sequence[Any], Sequence[Callable], tuple[Segment, ...], loop.Carry]:
+    """The reduced starts, the ways back from them, the flows, and the members at their ends."""
+    smalls, small_models, lifts = zip(*map(prepare, states, models), strict=True)
+    flows = _flows(smalls, small_models)
+    y0 = _pack(flows[0].flow, stack(smalls))
+    carry = _run(flows, y0, t1, times, rtol, atol, chosen, rule, max_steps, progress, observe)
+    for k in np.flatnonzero(np.asarray(carry.status) == loop.UNDERFLOW):
+        one = segments(smalls[k], small_models[k])[-1].flow
+        confirm_blow_up(one, float(carry.t[k]), jax.tree.map(lambda leaf, k=k: leaf[k], carry.y))
+    if bool((carry.status == loop.UNDERFLOW).any()) and rtol + atol > BLOW_UP_RTOL:
+        tight = BLOW_UP_RTOL, min(atol, 1e-2 * BLOW_UP_RTOL)
+        carry = _run(flows, y0, t1, times, *tight, chosen, rule, max_steps, progress, observe)
+
+    return smalls, lifts, flows, carry
 
 
 def _simulate_noisy(
@@ -185,26 +204,65 @@ def _log_time_unit(flow: AbstractFlow) -> float:
 
 
 def _flows(states: Sequence[Any], models: Sequence[Transformer]) -> tuple[Segment, ...]:
-    """The flows of all members, with a leading axis. Where they do not depend on the state they are made once."""
-    first = segments(states[0], models[0])
-    if all(model is models[0] for model in models):
-        again = segments(states[-1], models[0])
-        if all(a is b for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(again), strict=False)):
-            for state in states:
-                admit(state, models[0])
-            repeat = lambda leaf: jnp.broadcast_to(leaf, (len(states), *jnp.shape(leaf)))  # noqa: E731
-            return jax.tree.map(lambda leaf: repeat(leaf) if eqx.is_array(leaf) else leaf, first)
-    return stack([first, *(segments(state, model) for state, model in zip(states[1:], models[1:], strict=True))])
+    """The flows of all members, with a leading axis.
+
+    Members often share models. Where a flow takes whole arrays from its state, such as weights, and all else from its
+    model, it is made once for each model and those arrays are put in.
+    """
+    firsts: dict[int, tuple[int, tuple[Segment, ...]]] = {}
+    for k, (state, model) in enumerate(zip(states, models, strict=True)):
+        if id(model) not in firsts:
+            firsts[id(model)] = k, segments(state, model)
+    if len(firsts) == len(states):
+        return stack([flows for _, flows in firsts.values()])
+    sources = [_sources(states[k], models[k], flows) for k, flows in firsts.values()]
+    if any(source is None or source != sources[0] for source in sources):
+        return stack([segments(state, model) for state, model in zip(states, models, strict=True)])
+    for state, model in zip(states, models, strict=True):
+        admit(state, model)
+    order = {key: place for place, key in enumerate(firsts)}
+    index = np.array([order[id(model)] for model in models])
+    leaves, structure = jax.tree.flatten(stack([flows for _, flows in firsts.values()], np))
+    of_states = jax.tree.leaves(stack(states, np))
+    pick = lambda leaf: jnp.asarray(leaf[index]) if eqx.is_array(leaf) else leaf  # noqa: E731
+    both = zip(leaves, sources[0] or (), strict=True)
+    return jax.tree.unflatten(
+        structure, [pick(leaf) if source is None else jnp.asarray(of_states[source]) for leaf, source in both]
+    )
+
+
+def _sources(state: Any, model: Transformer, flows: tuple[Segment, ...]) -> list[int | None] | None:
+    """For each array of the flows, which array of the state it is (None: one that does not depend on the state).
+
+    None where an array is made from the state in some other way: it is not the same in flows that are made again.
+    """
+    given = [id(leaf) for leaf in jax.tree.leaves(state)]
+    again = jax.tree.map(lambda leaf: jnp.array(leaf) if eqx.is_array(leaf) else leaf, state)  # equal, but not the same
+    sources: list[int | None] = []
+    for one, other in zip(jax.tree.leaves(flows), jax.tree.leaves(segments(again, model)), strict=True):
+        if id(one) not in given and one is not other and eqx.is_array(one):
+            return None
+        sources.append(given.index(id(one)) if id(one) in given else None)
+    return sources
 
 
 def stack(trees: Sequence[Any], module: Any = jnp) -> Any:
     """Trees of equal structure as one tree whose arrays have a leading axis."""
-    arrays, rests = zip(*(eqx.partition(tree, eqx.is_array_like) for tree in trees), strict=True)
-    shape = lambda tree: (jax.tree.structure(tree), [np.shape(leaf) for leaf in jax.tree.leaves(tree)])  # noqa: E731
-    same_rest = all(jax.tree.leaves(rest) == jax.tree.leaves(rests[0]) for rest in rests)
-    if not same_rest or any(shape(tree) != shape(arrays[0]) for tree in arrays):
+    columns, structures = zip(*map(jax.tree.flatten, trees), strict=True)
+    same = all(structure == structures[0] for structure in structures)
+    return jax.tree.unflatten(structures[0], [_stacked(leaves, same, module) for leaves in zip(*columns, strict=same)])
+
+
+def _stacked(leaves: tuple[Any, ...], same: bool, module: Any) -> Any:
+    """One leaf of all members: numbers side by side, anything else if it is the same for all."""
+    numbers = eqx.is_array_like(leaves[0])
+    if not same or (
+        any(np.shape(leaf) != np.shape(leaves[0]) for leaf in leaves)
+        if numbers
+        else any(leaf != leaves[0] for leaf in leaves)
+    ):
         raise ValueError("states (and models) must be of one kind and of equal shapes to run side by side")
-    return eqx.combine(jax.tree.map(lambda *leaves: module.stack(leaves), *arrays), rests[0])
+    return module.asarray(np.stack([np.asarray(leaf) for leaf in leaves])) if numbers else leaves[0]
 
 
 def _run(
@@ -218,14 +276,15 @@ def _run(
     rule: AbstractStopRule | None,
     max_steps: int,
     progress: bool | None,
+    observe: Callable | None = None,
 ) -> loop.Carry:
     """All segments, all members, in chunks of trial steps."""
     number = lambda value: jnp.asarray(value, float)  # noqa: E731
     stop = None if rule is None else OnFlow(rule)
-    saved = jax.tree.map(lambda leaf: jnp.zeros((len(leaf), len(times), *leaf.shape[1:]), leaf.dtype), y)
-    first = int(times[0] == 0)
-    if first:
-        saved = jax.tree.map(lambda buffer, leaf: buffer.at[:, 0].set(leaf), saved, y)
+    first = int(len(times) > 0 and times[0] == 0)
+    saved = jax.tree.map(
+        lambda leaf: _buffer(leaf, len(times), first), y if observe is None else _observe(flows[0].flow, y, observe)
+    )
     done: loop.Carry | None = None
     with Progress(progress, "simulating", t1) as bar:
         for k, segment in enumerate(flows):
@@ -248,18 +307,68 @@ def _run(
                 fresh = eqx.tree_at(lambda c: (c.steps, c.rejected), fresh, (done.steps, done.rejected))
                 going = done.status == loop.FINISHED
                 carry = _choose(going, fresh, done)
-            while bool((carry.status == loop.RUNNING).any()):
-                if int((carry.steps + carry.rejected).max()) >= max_steps:
-                    raise SolverError(f"max_steps = {max_steps} steps were not enough for a member: allow more of them")
-                before, begun = int((carry.steps + carry.rejected).sum()), time.monotonic()
-                carry = loop.advance_many(segment.flow, chosen, settings, stop, carry, jnp.asarray(CHUNK))
-                taken = int((carry.steps + carry.rejected).sum()) - before
-                bar.update(float(carry.t.mean()), taken / max(time.monotonic() - begun, 1e-9))
+            carry = _advance(segment.flow, chosen, settings, stop, carry, max_steps, bar, observe)
             done = carry
             if end >= t1:
                 break
     assert done is not None
     return done
+
+
+def _advance(
+    flow: AbstractFlow,
+    chosen: Stepper,
+    settings: loop.Settings,
+    stop: OnFlow | None,
+    carry: loop.Carry,
+    max_steps: int,
+    bar: Progress,
+    observe: Callable | None,
+) -> loop.Carry:
+    """All members to the end of a segment. When most have ended, the others go on in a smaller batch without them."""
+    whole, whole_flow, active = carry, flow, np.arange(len(carry.t))
+    while len(going := np.flatnonzero(np.asarray(carry.status) == loop.RUNNING)):
+        if int((carry.steps + carry.rejected).max()) >= max_steps:
+            raise SolverError(f"max_steps = {max_steps} steps were not enough for a member: allow more of them")
+        size = len(active) // SHRINK
+        if len(going) <= size and size >= FEWEST:
+            ended = np.setdiff1d(np.arange(len(active)), going)[: size - len(going)]
+            whole, active = _put(whole, active, carry), active[np.sort(np.concatenate([going, ended]))]
+            carry, flow = _take(whole, active), _take(whole_flow, active)
+        before, begun = int((carry.steps + carry.rejected).sum()), time.monotonic()
+        carry = loop.advance_many(flow, chosen, settings, stop, carry, jnp.asarray(CHUNK), observe)
+        taken = int((carry.steps + carry.rejected).sum()) - before
+        bar.update(float(carry.t.mean()), taken / max(time.monotonic() - begun, 1e-9))
+    return carry if len(active) == len(whole.t) else _put(whole, active, carry)
+
+
+def _take(tree: Any, index: np.ndarray) -> Any:
+    """Some members of a batch."""
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[index]) if eqx.is_array(leaf) else leaf, tree)
+
+
+def _put(tree: Any, index: np.ndarray, part: Any) -> Any:
+    """A batch with some members replaced."""
+
+    def put(leaf: Any, new: Any) -> Any:
+        values = np.array(leaf)
+        values[index] = np.asarray(new)
+        return jnp.asarray(values)
+
+    return jax.tree.map(put, tree, part)
+
+
+def _buffer(first: Any, times: int, count: int) -> jax.Array:
+    """Room for what is saved of all members, the first time filled in if `count` is 1."""
+    buffer = np.zeros((len(first), times, *first.shape[1:]), first.dtype)
+    buffer[:, :count] = np.asarray(first)[:, None]
+    return jnp.asarray(buffer)
+
+
+@eqx.filter_jit
+@eqx.filter_vmap(in_axes=(eqx.if_array(0), eqx.if_array(0), None))
+def _observe(flow: AbstractFlow, y: Any, observe: Callable) -> Any:
+    return observe(flow.unpack(y))
 
 
 def _choose(condition, yes, no):

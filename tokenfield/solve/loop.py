@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ..flows import AbstractFlow
 from .steppers import Stepper
 
-RUNNING, FINISHED, STOPPED, UNDERFLOW = 0, 1, 2, 3
+RUNNING, FINISHED, STOPPED, UNDERFLOW, HIT = 0, 1, 2, 3, 4
 SMALLEST_STEP = 1e-14  # relative to the time reached
 SMALLEST_CHANGE = 1e-8  # a token that moves by more than this in the smallest step is blowing up
 
@@ -96,8 +96,15 @@ def choose(condition, yes, no):
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
-def advance_(flow: AbstractFlow, stepper: Stepper, settings: Settings, stop, carry: Carry, budget: Array) -> Carry:
-    """Go on for at most `budget` trial steps. `stop(t, y, flow)` says when to end early (None: never)."""
+def advance_(
+    flow: AbstractFlow, stepper: Stepper, settings: Settings, stop, carry: Carry, budget: Array, observe=None
+) -> Carry:
+    """Go on for at most `budget` trial steps. `stop(t, y, flow)` says when to end early (None: never).
+
+    At the save times the unknowns are saved, or `observe(state)` if it is given.
+    A step at whose end `stop` holds is not taken in the loop: it is repeated after it, and the moment is looked for.
+    Members side by side would otherwise all pay for the search at every step.
+    """
     solver, args = stepper.solver, (flow, settings)
     last_step = carry.steps + carry.rejected + budget
 
@@ -125,19 +132,18 @@ def advance_(flow: AbstractFlow, stepper: Stepper, settings: Settings, stop, car
         else:
             keep, t, controller_state, failed = ok, jnp.where(ok, c.t_next, c.t), c.controller_state, ~ok
             t_next = t + settings.dt
-        y = choose(keep, y1, c.y)
-        t_next = clip(t_next, t, y)
-        solver_state = choose(keep, solver_state, c.solver_state)
-
-        interpolant = solver.interpolation_cls(t0=c.t, t1=c.t_next, **dense)
-        between = lambda s: flow.retract(interpolant.evaluate(s))  # noqa: E731
         status = jnp.where(t >= settings.t1, FINISHED, RUNNING)
         if stop is not None:
-            hit = keep & stop(t, y, flow)
-            t, y = jax.lax.cond(hit, lambda: crossing(between, c.t, t, y), lambda: (t, y))
-            status = jnp.where(hit, STOPPED, status)
+            hit = keep & stop(t, y1, flow)
+            keep, t = keep & ~hit, jnp.where(hit, c.t, t)
+            status = jnp.where(hit, HIT, status)
+        y = choose(keep, y1, c.y)
+        t_next = clip(t_next, t, y)
+        if stop is not None:
+            t_next = jnp.where(hit, c.t_next, t_next)
+        solver_state = choose(keep, solver_state, c.solver_state)
         status = jnp.where(failed, UNDERFLOW, status).astype(int)
-        saved, saved_count = save(c, keep, t, y, between)
+        saved, saved_count = save(c, keep, t, y, inside(c, dense))
         return Carry(
             t,
             t_next,
@@ -148,8 +154,21 @@ def advance_(flow: AbstractFlow, stepper: Stepper, settings: Settings, stop, car
             saved_count,
             status,
             c.steps + keep,
-            c.rejected + ~keep,
+            c.rejected + (~keep & (status != HIT)),
         )
+
+    def inside(c: Carry, dense):
+        interpolant = solver.interpolation_cls(t0=c.t, t1=c.t_next, **dense)
+        return lambda s: flow.retract(interpolant.evaluate(s))
+
+    def end(c: Carry) -> Carry:
+        """The last step of a run that `stop` ends."""
+        y1, _, dense, solver_state, _ = solver.step(TERM, c.t, c.t_next, c.y, args, c.solver_state, False)
+        between = inside(c, dense)
+        t, y = crossing(between, c.t, c.t_next, flow.retract(y1))
+        saved, saved_count = save(c, jnp.array(True), t, y, between)
+        solver_state, status = jax.tree.map(jnp.asarray, solver_state), jnp.full_like(c.status, STOPPED)
+        return Carry(t, t, y, solver_state, c.controller_state, saved, saved_count, status, c.steps + 1, c.rejected)
 
     def clip(t_next, t, y):
         end = settings.t1
@@ -183,11 +202,13 @@ def advance_(flow: AbstractFlow, stepper: Stepper, settings: Settings, stop, car
             saved, k = carry
             time = settings.save_at[k]
             value = choose(time == t, y, between(time))
+            value = value if observe is None else observe(flow.unpack(value))
             return jax.tree.map(lambda buffer, v: buffer.at[k].set(v), saved, value), k + 1
 
         return jax.lax.while_loop(lambda carry: due(carry[1]), write, (c.saved, c.saved_count))
 
-    return jax.lax.while_loop(running, step, carry)
+    carry = jax.lax.while_loop(running, step, carry)
+    return carry if stop is None else jax.lax.cond(carry.status == HIT, end, lambda c: c, carry)
 
 
 start = eqx.filter_jit(start_)
@@ -196,6 +217,6 @@ advance = eqx.filter_jit(advance_, compiler_options=WIDE_VECTORS)  # type: ignor
 each = eqx.if_array(0)
 start_many = eqx.filter_jit(eqx.filter_vmap(start_, in_axes=(each, None, None, None, each, each, each)))
 advance_many = eqx.filter_jit(
-    eqx.filter_vmap(advance_, in_axes=(each, None, None, None, each, None)),
+    eqx.filter_vmap(advance_, in_axes=(each, None, None, None, each, None, None)),
     compiler_options=WIDE_VECTORS,
 )  # type: ignore[call-overload]

@@ -54,7 +54,9 @@ def measure(quick: bool) -> Evidence:
         at_least("most vertices of a limit polytope", 3, max(counts)),
         at_most("mean number of vertices, 40 tokens", 8, float(np.mean(counts))),
     )
-    return Evidence(checks, draw(runs[0], corners[0]), "40 rescaled tokens in R^2, V = I, a random positive definite A.")
+    return Evidence(
+        checks, draw(runs[0], corners[0]), "40 rescaled tokens in R^2, V = I, a random positive definite A."
+    )
 
 
 def draw(z: np.ndarray, corners: np.ndarray):

@@ -8,7 +8,7 @@ import numpy as np
 
 import tokenfield as tkf
 
-from .config import AttentionConfig, MLPConfig, NoiseConfig, NormConfig, RunConfig, TokensConfig
+from .run import AttentionConfig, MLPConfig, NoiseConfig, NormConfig, RunConfig, TokensConfig
 
 KERNELS = {
     "softmax": "Softmax",
