@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 
@@ -18,3 +19,14 @@ def lazy(package: str, homes: dict[str, str]) -> tuple[list[str], Callable[[str]
         return value
 
     return sorted(home), getter
+
+
+def callable_package(package: str) -> None:
+    """Let a package be called like the function of its own name in its file `run`: `tkf.sweep(plan)`, `tkf.sweep.Plan`."""
+    name = package.rpartition(".")[2]
+
+    class CallablePackage(ModuleType):
+        def __call__(self, *arguments: Any, **options: Any) -> Any:
+            return getattr(import_module(f"{package}.run"), name)(*arguments, **options)
+
+    sys.modules[package].__class__ = CallablePackage

@@ -10,6 +10,7 @@ from .norms_command import norms
 from .phase_diagram_command import phase_diagram
 from .predict_command import predict
 from .simulate_command import simulate
+from .sweep_command import sweep
 
 app = typer.Typer(
     add_completion=False,
@@ -24,6 +25,7 @@ app.command()(atlas)
 app.command()(norms)
 app.command()(lipschitz)
 app.command("phase-diagram")(phase_diagram)
+app.command()(sweep)
 
 
 def _version(wanted: bool) -> None:

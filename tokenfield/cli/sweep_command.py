@@ -1,0 +1,183 @@
+"""`tokenfield sweep`."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .errors import Interrupted
+
+ABOUT = "PLAN.toml, the name of a ready plan; or `status DIR`, `figures DIR`, `export DIR FILE.nc`, `plans`."
+
+
+def sweep(
+    what: Annotated[list[str], typer.Argument(help=ABOUT, metavar="PLAN")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the dataset and figures [the plan's name].", show_default=False)
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Override a key of the plan, e.g. run.rtol=1e-8 or axes.beta=[1,2].", show_default=False
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print cells, batches, estimated time and memory; run nothing.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the sweep in the folder; failed cells are run again.")
+    ] = False,
+    no_retry: Annotated[bool, typer.Option("--no-retry", help="With --resume, leave failed cells.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a sweep in the folder.")] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Local processes, of one thread each [one a core; 0: this process].", show_default=False),
+    ] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler, e.g. tcp://127.0.0.1:8786.", show_default=False)
+    ] = None,
+    dask_local: Annotated[
+        int | None, typer.Option(help="Run on a local Dask cluster of so many workers.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print counts and failures as JSON.")] = False,
+) -> None:
+    """Run a model over a grid of parameters and seeds: resumable, in processes or on a Dask cluster.
+
+    A killed sweep loses at most the cells in flight; --resume finishes it to the same bits.
+    """
+    match what:
+        case ["plans"]:
+            _plans(as_json)
+        case ["status", folder]:
+            _report(_opened(folder), as_json)
+        case ["figures", folder]:
+            _figures(_opened(folder), Path(folder))
+        case ["export", folder, file]:
+            _opened(folder).to_netcdf(file)
+            print(f"wrote {file}")
+        case [plan]:
+            _sweep(plan, out, sets, dry_run, resume, not no_retry, overwrite, workers, scheduler, dask_local, as_json)
+        case _:
+            raise ValueError(f"sweep takes {ABOUT} Got: {' '.join(what)}")
+
+
+def _sweep(
+    source: str,
+    out: Path | None,
+    sets: list[str] | None,
+    dry_run: bool,
+    resume: bool,
+    retry: bool,
+    overwrite: bool,
+    workers: int | None,
+    scheduler: str | None,
+    dask_local: int | None,
+    as_json: bool,
+) -> None:
+    from ..sweep.plan import read_plan
+
+    plan = read_plan(source, dict(_assignment(text) for text in sets or []))
+    if dry_run:
+        _estimate(plan, as_json)
+        return
+    folder = Path(plan.name) if out is None else out
+    engine: dict[str, Any] = {"scheduler": scheduler, "dask_workers": dask_local}
+    if scheduler is None and dask_local is None and workers != 0:
+        engine["workers"] = workers or len(os.sched_getaffinity(0))
+    elif workers:
+        raise ValueError("--workers: give one of --workers, --scheduler and --dask-local")
+    from ..sweep.run import sweep as run
+
+    try:
+        found = run(plan, folder, resume=resume, retry=retry, overwrite=overwrite, **engine)
+    except KeyboardInterrupt:
+        from ..sweep.store import holds_sweep
+
+        kept = f": {_counts(_opened(str(folder)).counts)}; --resume goes on" if holds_sweep(folder) else ""
+        raise Interrupted(f"interrupted{kept}") from None
+    _figures(found, folder, quiet=as_json)
+    _report(found, as_json)
+    if found.counts["failed"]:
+        raise typer.Exit(1)
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    """ "a.b=c" as a key and a value, which is read as TOML where it can be and is text otherwise."""
+    import tomllib
+
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ValueError(f"--set: must be key=value, got {text!r}")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()
+
+
+def _opened(folder: str) -> Any:
+    from ..sweep.result import SweepResult
+
+    return SweepResult.open(folder)
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return f"{counts['done']} of {counts['cells']} cells done, {counts['failed']} failed"
+
+
+def _report(found: Any, as_json: bool) -> None:
+    counts, failed = found.counts, found.failed
+    if as_json:
+        print(json.dumps({"plan": found.plan.name, **counts, "out": str(found.folder), "failures": failed}))
+        return
+    print(f"{found.plan.name}: {_counts(counts)}")
+    for cell in failed[:10]:
+        where = ", ".join(f"{name} = {value}" for name, value in cell.items() if name not in ("id", "error"))
+        print(f"  failed at {where}: {cell['error']}")
+    if len(failed) > 10:
+        print(f"  and {len(failed) - 10} more: see --json")
+
+
+def _figures(found: Any, folder: Path, quiet: bool = False) -> None:
+    """One picture for each quantity of the plan that has any value."""
+    from .folders import write_figure
+
+    for name in found.plan.record:
+        if found.dataset[name].notnull().any():
+            path = folder / f"{name}.png"
+            write_figure(found.plot(name), path)
+            if not quiet:
+                print(f"wrote {path}")
+
+
+def _plans(as_json: bool) -> None:
+    from ..sweep.plan import read_plan, ready
+
+    plans = {name: read_plan(name) for name in ready()}
+    if as_json:
+        print(json.dumps({name: {"about": plan.about, "cells": plan.count} for name, plan in plans.items()}))
+        return
+    for name, plan in plans.items():
+        print(f"{name:22s} {plan.count:6d} cells  {plan.about}")
+
+
+def _estimate(plan: Any, as_json: bool) -> None:
+    from ..sweep.estimate import estimate, show
+
+    found = estimate(plan)
+    if as_json:
+        print(json.dumps(found._asdict()))
+        return
+    axes = ", ".join(f"{name} ({len(axis.expanded())})" for name, axis in plan.axes.items())
+    print(f"{plan.name}: {found.cells} cells: {axes}, repeats ({plan.repeats})")
+    print(f"{found.batches} batches of {found.shapes} shapes; dataset {show(found.bytes)} in memory and on disk")
+    print(f"about {duration(found.seconds or 0.0)} on one core, and some time to compile each shape once")
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words, roughly."""
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.2g} {unit}"
+    return f"{max(seconds, 0.1):.2g} s"

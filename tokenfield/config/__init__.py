@@ -1,0 +1,1 @@
+"""A run as plain data, and the objects that it stands for."""

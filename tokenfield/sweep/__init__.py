@@ -1,0 +1,9 @@
+"""Many runs over a grid of parameters: the plan, its cells, the store, the engines. `tkf.sweep(plan)` runs one."""
+
+from .._lazy import callable_package, lazy
+
+__all__, __getattr__ = lazy(
+    __name__,
+    {"plan": "Plan read_plan ready differences", "result": "SweepResult", "estimate": "estimate"},
+)
+callable_package(__name__)

@@ -1,0 +1,61 @@
+"""Which cells run side by side: those of equal shape, in the order of the grid, in batches of one size.
+
+The plan alone fixes the batches. Bits can depend on the shape of a batch, so the same plan gives the same bits whatever
+engine runs it, in whatever order, after whatever interruptions.
+"""
+
+import json
+from typing import Any, NamedTuple
+
+from ..config.run import RunConfig
+from .cells import Cells
+
+AT_ONCE = 1 << 17  # pairs of tokens held at once
+SMALLEST = 4
+FREE = {"attention": {"beta", "V"}, "norm": {"alpha"}, "noise": {"kappa", "seed"}, "tokens": {"seed", "rho", "spread"}}
+"""Numbers that members of one batch may differ in."""
+
+
+class Batch(NamedTuple):
+    """Cells that run side by side, `size` of them; where there are fewer, the last one is repeated."""
+
+    cells: tuple[int, ...]
+    size: int
+
+
+def batches(cells: Cells) -> list[Batch]:
+    """All batches of a plan."""
+    groups: dict[str, list[int]] = {}
+    repeats = range(cells.plan.repeats)
+    for point, config in enumerate(cells.configs):
+        groups.setdefault(_kind(config), []).extend(point * len(repeats) + r for r in repeats)
+    return [batch for members in groups.values() for batch in _cut(members, _size(cells, members[0]))]
+
+
+def _kind(config: RunConfig) -> str:
+    """What members of a batch have in common."""
+    data: dict[str, Any] = config.model_dump(mode="json")
+    for section, free in FREE.items():
+        for key in free:
+            if isinstance((data[section] or {}).get(key), float):
+                data[section][key] = "a number"
+    data["tokens"] |= {key: None for key in FREE["tokens"]}
+    return json.dumps(data, sort_keys=True)
+
+
+def _size(cells: Cells, first: int) -> int:
+    config = cells.configs[first // cells.plan.repeats]
+    if config.depth is not None:
+        return 1
+    if cells.plan.batch is not None:
+        return cells.plan.batch
+    n = 16 if cells.plan.state == "equiangular" else config.tokens.n
+    size = AT_ONCE // n**2
+    return 1 if size < SMALLEST else min(size, 256)
+
+
+def _cut(members: list[int], size: int) -> list[Batch]:
+    """As even as possible, so that little is run twice."""
+    count = -(-len(members) // size)
+    size = -(-len(members) // count)
+    return [Batch(tuple(members[k : k + size]), size) for k in range(0, len(members), size)]

@@ -1,0 +1,106 @@
+"""What a plan will take: cells, batches, numbers on disk and in memory, time."""
+
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .batches import Batch, batches
+from .cells import Cells
+from .plan import Plan
+from .run_batch import _build, _run
+
+TEXT = 80  # bytes for id and error of a cell
+SHARE = 0.5  # of the memory that is free
+
+
+class Estimate(NamedTuple):
+    """Counts and sizes; `seconds` is for one core, from a first short part of one batch of each shape."""
+
+    cells: int
+    batches: int
+    shapes: int
+    bytes: int
+    seconds: float | None
+
+
+def size_of(plan: Plan) -> int:
+    """Bytes of the dataset."""
+    numbers = sum(1 if q.times is None else len(q.times.expanded()) for q in plan.record.values())
+    return plan.count * (8 * (numbers + 2) + 1 + TEXT)
+
+
+def refuse_too_large(plan: Plan, folder: Path | None) -> None:
+    """Raise a ValueError for a dataset that does not fit in memory or on the disk."""
+    size, free = size_of(plan), _free_memory()
+    if size > SHARE * free:
+        needs = f"{plan.count} cells need about {show(size)} of memory, {show(free)} are free"
+        raise ValueError(f"plan: {needs}: use fewer cells or times")
+    if folder is not None:
+        near = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+        left = shutil.disk_usage(near).free
+        if size > left:
+            needs = f"{plan.count} cells need up to {show(size)} on disk, {show(left)} are free"
+            raise ValueError(f"--out: {needs}: use fewer cells or times")
+
+
+def _free_memory() -> float:
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (ValueError, OSError, AttributeError):
+        return float("inf")
+
+
+def show(size: float) -> str:
+    """Bytes in words."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def estimate(plan: Plan, timed: bool = True) -> Estimate:
+    """Sizes of a plan; with `timed`, one batch of each shape is run twice, to a twentieth of its time."""
+    cells = Cells(plan)
+    all_batches = batches(cells)
+    groups: dict[Any, list[Batch]] = {}
+    for batch in all_batches:
+        config = cells[batch.cells[0]].config
+        key = (
+            config.tokens.n,
+            config.tokens.d,
+            config.attention.kind,
+            config.norm.kind,
+            config.t1,
+            config.depth,
+            batch.size,
+        )
+        groups.setdefault(key, []).append(batch)
+    seconds = sum(_seconds(plan, cells, group) for group in groups.values()) if timed else None
+    return Estimate(len(cells), len(all_batches), len(groups), size_of(plan), seconds)
+
+
+def _seconds(plan: Plan, cells: Cells, group: list[Batch]) -> float:
+    """Batches of one shape, from a run of the middle one to a short time; its first go compiles."""
+    batch = group[len(group) // 2]
+    members = [cells[k] for k in (*batch.cells, *[batch.cells[-1]] * (batch.size - len(batch.cells)))]
+    full, part = members[0].config.t1, 1.0
+    if full is not None:
+        part = 0.05
+        members = [cell._replace(config=cell.config.model_copy(update={"t1": part * full})) for cell in members]
+    bare = plan.model_copy(
+        update={"record": {name: q.model_copy(update={"times": None}) for name, q in plan.record.items()}}
+    )
+    pairs = _build(bare, members)
+    bad = next((pair for pair in pairs if isinstance(pair, Exception)), None)
+    if bad is not None:
+        raise ValueError(f"a cell cannot be run: {bad}")
+    models, states = zip(*pairs, strict=True)
+    taken = 0.0
+    for _ in range(2):
+        begun = time.perf_counter()
+        _run(bare, members, list(models), list(states))
+        taken = time.perf_counter() - begun
+    return taken / part * len(group)

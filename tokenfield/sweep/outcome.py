@@ -1,0 +1,36 @@
+"""What is kept of one cell."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .plan import Plan, Recorded
+
+
+class Outcome(NamedTuple):
+    """What is kept of one cell: numbers by name, or the text of the error that it ended with."""
+
+    values: dict[str, np.ndarray]
+    end_time: float
+    error: str
+
+
+def times_of(plan: Plan) -> np.ndarray:
+    """All times at which something is kept."""
+    series = [quantity.times.expanded() for quantity in plan.record.values() if quantity.times is not None]
+    return np.unique(np.concatenate(series).astype(float)) if series else np.array([])
+
+
+def keep(
+    plan: Plan, value: Callable[[str, Recorded], Any], events: list[tuple[str | None, float]]
+) -> dict[str, np.ndarray]:
+    """Every quantity of the plan: values by the function given, times of events from the list."""
+    kept = {}
+    for name, quantity in plan.record.items():
+        if quantity.event is None:
+            kept[name] = np.asarray(value(name, quantity), float)
+        else:
+            wanted = quantity.event.replace("-", "_")
+            kept[name] = np.asarray(next((t for kind, t in events if kind == wanted), float("nan")))
+    return kept

@@ -1,0 +1,60 @@
+"""Names of parameters that a plan can vary, and where they stand in the config of a run."""
+
+import difflib
+import math
+from typing import Any
+
+from ..config.run import SECTIONS, RunConfig
+
+SHORT = {
+    "attention": "attention.kind",
+    "beta": "attention.beta",
+    "norm": "norm.kind",
+    "alpha": "norm.alpha",
+    "tau": "norm.tau",
+    "kappa": "noise.kappa",
+    "start": "tokens.kind",
+    "n": "tokens.n",
+    "d": "tokens.d",
+    "rho": "tokens.rho",
+    "k": "tokens.k",
+    "spread": "tokens.spread",
+}
+GAMMA = "gamma"
+"""Not a key of a config: `beta = gamma log n`, the scale of long contexts (FORMULAS §7)."""
+NOT_VARIED = {"run.save_at", "stop_when", "heads", "outputs"}
+
+
+def known() -> list[str]:
+    """All names an axis may have."""
+    dotted = [f"{section}.{key}" for section, table in SECTIONS.items() for key in table.model_fields]
+    plain = [key for key in RunConfig.model_fields if key not in SECTIONS and key != "save_at"]
+    return [*SHORT, GAMMA, *plain, *dotted]
+
+
+def resolve(name: str) -> str:
+    """The dotted key of a parameter; a ValueError with the nearest name for one that is not known."""
+    if name in SHORT:
+        return SHORT[name]
+    if name in known():
+        return name
+    near = difflib.get_close_matches(name, known(), n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join([*SHORT, GAMMA])}, or a key such as norm.gain"
+    raise ValueError(f"axes.{name}: unknown parameter: {hint}")
+
+
+def put(data: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """The plain data of a run with parameters set; `gamma` sets beta once n is known."""
+    data = {key: dict(value) if isinstance(value, dict) else value for key, value in data.items()}
+    for name, value in values.items():
+        if name == GAMMA:
+            continue
+        *tables, key = resolve(name).split(".")
+        place = data
+        for table in tables:
+            place = place.setdefault(table, {})
+        place[key] = value
+    if GAMMA in values:
+        n = data.get("tokens", {}).get("n", RunConfig.model_fields["tokens"].default.n)
+        data.setdefault("attention", {})["beta"] = values[GAMMA] * math.log(n)
+    return data

@@ -1,0 +1,245 @@
+"""A sweep as plain data: what a plan file says, checked key by key."""
+
+import difflib
+import itertools
+import json
+import tomllib
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from ..config.run import RunConfig, explain
+from .parameters import GAMMA, put, resolve
+from .quantities import QUANTITIES
+
+Value = float | int | str | bool
+MOST_CELLS = 10_000_000
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Spaced(Section):
+    """Values evenly spaced, `linspace = [first, last, count]`, or in their logarithm, `logspace`, or a plain list."""
+
+    values: list[Value] | None = None
+    linspace: tuple[float, float, int] | None = None
+    logspace: tuple[float, float, int] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_list(cls, data: Any) -> Any:
+        return {"values": data} if isinstance(data, list) else data
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        given = [kind for kind in ("values", "linspace", "logspace") if getattr(self, kind) is not None]
+        if len(given) != 1:
+            raise ValueError("give a list, linspace = [first, last, count] or logspace = [first, last, count]")
+        if not self.expanded():
+            raise ValueError("must have at least one value")
+        if self.logspace and min(self.logspace[:2]) <= 0:
+            raise ValueError(f"logspace needs ends above 0, got {list(self.logspace[:2])}")
+        if len(set(self.expanded())) != len(self.expanded()):
+            raise ValueError("has a value twice")
+        return self
+
+    def expanded(self) -> list[Value]:
+        if self.values is not None:
+            return list(self.values)
+        first, last, count = self.linspace or self.logspace or (0, 0, 0)
+        if count < 1:
+            return []
+        ends = (np.linspace if self.linspace else np.geomspace) if first > 0 or self.linspace else np.linspace
+        return [float(value) for value in ends(first, last, count)]
+
+
+class Recorded(Section):
+    """A number to keep of each run: an observable at the end or on a grid of times, or the time of an event."""
+
+    observable: str | None = None
+    threshold: float | None = None
+    tol: float | None = None
+    times: Spaced | None = None
+    event: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_name(cls, data: Any) -> Any:
+        return {"observable": data} if isinstance(data, str) else data
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if (self.observable is None) == (self.event is None):
+            raise ValueError("give either an observable or an event")
+        if self.event is not None:
+            if self.times is not None or self.threshold is not None or self.tol is not None:
+                raise ValueError("an event has no times, threshold or tol")
+            return self
+        if self.observable not in QUANTITIES:
+            near = difflib.get_close_matches(str(self.observable), QUANTITIES, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(QUANTITIES)}"
+            raise ValueError(f"unknown observable {self.observable!r}: {hint}")
+        for option in ("threshold", "tol"):
+            if getattr(self, option) is not None and option not in QUANTITIES[self.observable].options:
+                raise ValueError(f"{self.observable} takes no {option}")
+        return self
+
+    def options(self) -> dict[str, float]:
+        return {name: value for name in ("threshold", "tol") if (value := getattr(self, name)) is not None}
+
+
+class Plan(Section):
+    """A base run, the axes along which it is varied, and what is kept of each run.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> run = {"t1": 5.0, "tokens": {"n": 16, "d": 3}}
+        >>> tkf.sweep.Plan(run=run, axes={"beta": [1.0, 4.0]}, record={"r": "order_parameter"}).shape
+    """
+
+    name: str = "sweep"
+    about: str = ""
+    state: Literal["tokens", "equiangular"] = "tokens"
+    run: dict[str, Any] = {}
+    axes: dict[str, Spaced]
+    repeats: int = 1
+    seed: int = 0
+    seeds: Literal["independent", "shared"] = "independent"
+    record: dict[str, Recorded]
+    batch: int | None = None
+    theory: Literal["equiangular", "critical-kappa", "first-clusters", "critical-gamma"] | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if not self.axes:
+            raise ValueError("axes: must name at least one parameter")
+        for name in self.axes:
+            resolve(name)
+        keys = [resolve(name) for name in self.axes if name != GAMMA] + ["attention.beta"] * (GAMMA in self.axes)
+        if len(set(keys)) != len(keys):
+            raise ValueError(f"axes: two of {', '.join(self.axes)} set the same parameter")
+        if not self.record:
+            raise ValueError("record: must name at least one quantity")
+        for key in ("tokens.seed", "noise.seed"):
+            if key in keys:
+                raise ValueError(f"axes.{key}: seeds are made from the plan's seed: use repeats")
+        if self.repeats < 1:
+            raise ValueError(f"repeats: must be at least 1, got {self.repeats}")
+        if self.batch is not None and self.batch < 1:
+            raise ValueError(f"batch: must be at least 1, got {self.batch}")
+        if self.seed < 0:
+            raise ValueError(f"seed: must be >= 0, got {self.seed}")
+        taken = {*self.axes, "repeat", "status", "error", "id", "seed_used", "end_time"}
+        for name, quantity in self.record.items():
+            if name in taken or f"time_{name}" in taken:
+                raise ValueError(f"record.{name}: the name is taken")
+            if quantity.times is not None and min(map(float, quantity.times.expanded())) < 0:
+                raise ValueError(f"record.{name}.times: must be >= 0")
+        if self.count > MOST_CELLS:
+            raise ValueError(f"axes: {self.count} cells are more than a sweep may have ({MOST_CELLS})")
+        self.config({name: axis.expanded()[0] for name, axis in self.axes.items()})
+        return self
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each axis, repeats last."""
+        return (*(len(axis.expanded()) for axis in self.axes.values()), self.repeats)
+
+    @property
+    def count(self) -> int:
+        return int(np.prod(self.shape, dtype=object))
+
+    def points(self) -> list[tuple[Value, ...]]:
+        """The values at all points of the grid, without repeats, the last axis fastest."""
+        return list(itertools.product(*(axis.expanded() for axis in self.axes.values())))
+
+    def config(self, values: Mapping[str, Value]) -> RunConfig:
+        """The config of a run at one point of the grid."""
+        try:
+            config = RunConfig.model_validate(put(self.run, dict(values)))
+        except ValidationError as error:
+            raise ValueError(f"run.{explain(error)}") from None
+        if (config.t1 is None) == (config.depth is None):
+            raise ValueError("run: give either t1 (a flow) or depth (layers)")
+        return config
+
+    def canonical(self) -> dict[str, Any]:
+        """All that fixes the result, as JSON."""
+        return json.loads(self.model_dump_json(exclude_none=True, exclude={"name", "about", "theory"}))
+
+
+def ready() -> list[str]:
+    """The names of the plans that come with the package."""
+    return sorted(path.name.removesuffix(".toml") for path in files(__package__).joinpath("plans").iterdir())
+
+
+def read_plan(source: str | Path | Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Plan:
+    """A plan from a TOML file, the name of a ready one, or a table; dotted keys of `overrides` are laid over it."""
+    if isinstance(source, Mapping):
+        data = json.loads(json.dumps(source))
+    else:
+        path = Path(source)
+        if not path.is_file() and str(source) in ready():
+            text = files(__package__).joinpath("plans", f"{source}.toml").read_text(encoding="utf-8")
+        elif path.is_file():
+            text = path.read_text(encoding="utf-8")
+        else:
+            near = difflib.get_close_matches(str(source), ready(), n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise ValueError(f"no such plan: {source}: {hint}Ready plans: {', '.join(ready())}")
+        try:
+            data = tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{source} is not valid TOML: {error}") from None
+        data.setdefault("name", path.stem)
+    for key, value in (overrides or {}).items():
+        _override(data, key, value)
+    try:
+        return Plan.model_validate(data)
+    except ValidationError as error:
+        raise ValueError(_explain(error)) from None
+
+
+def _override(data: dict[str, Any], key: str, value: Any) -> None:
+    *tables, last = key.split(".")
+    place = data
+    for table in tables:
+        place = place.setdefault(table, {})
+        if not isinstance(place, dict):
+            raise ValueError(f"--set {key}: {table} is not a table of the plan")
+    place[last] = value
+
+
+def _explain(error: ValidationError) -> str:
+    """The first problem in one line, with the nearest key when one is unknown."""
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        sections: dict[str, type[BaseModel]] = {"axes": Spaced, "record": Recorded}
+        names = list(
+            sections.get(str(first["loc"][0]), Plan).model_fields if len(first["loc"]) > 1 else Plan.model_fields
+        )
+        near = difflib.get_close_matches(str(first["loc"][-1]), names, n=1, cutoff=0.5)
+        return f"unknown key {key}: " + (f"did you mean {near[0]}?" if near else f"known keys: {', '.join(names)}")
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "value_error":
+        return f"{key}: {message}" if key else message
+    return f"{key}: {message}, got {first['input']!r}" if first["type"] != "missing" else f"{key}: is missing"
+
+
+def differences(old: Any, new: Any, key: str = "") -> list[str]:
+    """What differs between two plans, "key: old → new" each."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = [*old, *(name for name in new if name not in old)]
+        pairs = ((f"{key}.{name}" if key else name, old.get(name), new.get(name)) for name in keys)
+        return [line for name, a, b in pairs for line in differences(a, b, name)]
+    if old == new:
+        return []
+    show = lambda value: "nothing" if value is None else json.dumps(value)  # noqa: E731
+    return [f"{key}: {show(old)} → {show(new)}"]

@@ -1,0 +1,54 @@
+"""Live progress of a sweep: cells done, failed, rate, time left."""
+
+import sys
+from contextlib import AbstractContextManager
+from typing import Any
+
+
+class SweepProgress(AbstractContextManager):
+    """Shown on standard error, only on a terminal unless asked for."""
+
+    def __init__(self, show: bool | None, title: str, total: int):
+        self.show = sys.stderr.isatty() if show is None else show
+        self.title, self.total = title, total
+        self.bar: Any = None
+
+    def __enter__(self) -> "SweepProgress":
+        if self.show:
+            from rich.console import Console
+            from rich.progress import (
+                BarColumn,
+                Progress,
+                TaskProgressColumn,
+                TextColumn,
+                TimeElapsedColumn,
+                TimeRemainingColumn,
+            )
+
+            self.bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TextColumn(
+                    "{task.completed} of {task.total} cells, {task.fields[failed]} failed · {task.fields[rate]}"
+                ),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(elapsed_when_finished=False),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self.bar.start()
+            self.task = self.bar.add_task(self.title, total=self.total, failed=0, rate="")
+        return self
+
+    def update(self, done: int, failed: int) -> None:
+        if self.bar is None:
+            return
+        speed = self.bar.tasks[0].speed
+        rate = "" if not speed else f"{speed:.3g} cells/s"
+        self.bar.update(self.task, completed=done + failed, failed=failed, rate=rate)
+
+    def __exit__(self, *exception: Any) -> None:
+        if self.bar is not None:
+            self.bar.stop()

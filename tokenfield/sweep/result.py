@@ -1,0 +1,85 @@
+"""What a sweep gives back."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .plan import Plan
+from .store import DONE, FAILED, open_dataset
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+
+class SweepResult:
+    """The dataset of a sweep, with its plan and its figures.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> run = {"t1": 2.0, "tokens": {"n": 8, "d": 3}}
+        >>> found = tkf.sweep({"run": run, "axes": {"beta": [1.0, 2.0]}, "record": {"r": "order_parameter"}})
+        >>> found.mean("r").values, found.plot("r")
+    """
+
+    def __init__(self, dataset: "xarray.Dataset", folder: Path | None = None):
+        self.dataset, self.folder = dataset, folder
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "SweepResult":
+        """The sweep in a folder, finished or not."""
+        return cls(open_dataset(Path(folder)), Path(folder))
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that made it."""
+        return Plan.model_validate_json(self.dataset.attrs["plan"])
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Cells: all of them, done, failed."""
+        status = self.dataset["status"].values
+        return {"cells": status.size, "done": int((status == DONE).sum()), "failed": int((status == FAILED).sum())}
+
+    @property
+    def failed(self) -> list[dict[str, Any]]:
+        """The failed cells: their parameters, and the error of each."""
+        status = self.dataset["status"]
+        shown = [*status.dims, "id", "error"]
+        places = [dict(zip(status.dims, place, strict=True)) for place in np.argwhere(status.values == FAILED)]
+        return [
+            {str(name): self.dataset[name].isel(place, missing_dims="ignore").item() for name in shown}
+            for place in places
+        ]
+
+    def mean(self, name: str) -> "xarray.DataArray":
+        """A quantity's mean over repeats, leaving out cells that failed or that have no value."""
+        return self.dataset[name].mean("repeat", keep_attrs=True)
+
+    def plot(self, name: str | None = None) -> "Figure":
+        """A picture of one quantity (the first by default): a heat map or curves, small multiples for further axes, and
+        theory over it where the plan names it."""
+        from ..plotting.sweeps import plot_sweep
+
+        return plot_sweep(self, name or next(iter(self.plan.record)))
+
+    def to_netcdf(self, path: str | Path) -> None:
+        """Write the dataset as one NetCDF 4 file."""
+        try:
+            import netCDF4  # noqa: F401
+        except ImportError:
+            raise ValueError("NetCDF needs netCDF4: pip install 'tokenfield[netcdf]'") from None
+        plain = self.dataset.copy()
+        for name, variable in self.dataset.variables.items():
+            if variable.dtype.kind == "T":  # a NumPy type that NetCDF does not know
+                plain[name] = (variable.dims, variable.values.astype(object), variable.attrs)
+        try:
+            plain.to_netcdf(path, engine="netcdf4")
+        except OSError as error:
+            raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
+
+    def __repr__(self) -> str:
+        counts = self.counts
+        axes = " × ".join(f"{name} {size}" for name, size in self.dataset["status"].sizes.items())
+        return f"SweepResult({self.plan.name}: {axes}; {counts['done']} of {counts['cells']} cells done, {counts['failed']} failed)"

@@ -1,0 +1,131 @@
+"""`sweep`: run every cell of a plan."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .batches import Batch, batches
+from .cells import Cells
+from .engines.serial import serial
+from .estimate import refuse_too_large
+from .outcome import Outcome
+from .plan import Plan, read_plan
+from .progress import SweepProgress
+from .result import SweepResult
+from .run_batch import check_seeds
+from .store import DATASET, DONE, FAILED, PENDING, PLAN, Store, create, holds_sweep, open_store
+
+
+def sweep(
+    plan: Plan | Mapping[str, Any] | str | Path,
+    out: str | Path | None = None,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    dask_workers: int | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    retry: bool = True,
+    progress: bool | None = None,
+) -> SweepResult:
+    """Run a model over a grid of parameters and seeds, and keep chosen numbers of every run.
+
+    Args:
+        plan: a `Plan`, a table like one, a TOML file, or the name of a ready plan such as "figure3".
+        out: a folder for the dataset, written as cells are finished; None keeps it in memory only.
+        overrides: values for dotted keys of the plan, e.g. {"run.rtol": 1e-8}.
+        workers: run in so many local processes, of one thread each; None for this process.
+        scheduler: run on the Dask cluster whose scheduler has this address.
+        dask_workers: run on a local Dask cluster of so many workers.
+        resume: go on with the sweep in the folder, to the same bits as without the interruption.
+        overwrite: replace a sweep in the folder.
+        retry: with resume, run failed cells again.
+        progress: show cells done and failed, rate and time left; None for "on a terminal".
+
+    Returns:
+        A `SweepResult`: `.dataset` has one axis for each parameter, and `repeat`. The engine changes no bit of it.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> run = {"t1": 5.0, "tokens": {"n": 16, "d": 3}, "stop_when": "one-cluster"}
+        >>> record = {"aligned": "fraction_above", "collapse": {"event": "one_cluster"}}
+        >>> tkf.sweep({"run": run, "axes": {"beta": [1.0, 4.0]}, "repeats": 3, "record": record}).dataset["collapse"]
+    """
+    plan = plan if isinstance(plan, Plan) and not overrides else read_plan(_data(plan), overrides)
+    engine = _engine(workers, scheduler, dask_workers)
+    cells = Cells(plan)
+    check_seeds(plan, cells)
+    folder = None if out is None else Path(out)
+    store = _store(plan, cells, folder, resume, overwrite, retry)
+    _run(store, plan, batches(cells), engine, progress)
+    return SweepResult(store.result(), folder)
+
+
+def _data(plan: Any) -> Any:
+    return plan.model_dump(mode="json", exclude_none=True) if isinstance(plan, Plan) else plan
+
+
+def _engine(workers: int | None, scheduler: str | None, dask_workers: int | None) -> Callable:
+    from .._check import count
+
+    if sum(option is not None for option in (workers, scheduler, dask_workers)) > 1:
+        raise ValueError("give one of workers, scheduler and dask_workers")
+    if scheduler is not None:
+        from .engines.dask import dask_cluster
+
+        return dask_cluster(scheduler)
+    if dask_workers is not None:
+        from .engines.dask import dask_local
+
+        return dask_local(count("dask_workers", dask_workers))
+    if workers is None:
+        return serial
+    from .engines.processes import processes
+
+    return processes(count("workers", workers))
+
+
+def _store(plan: Plan, cells: Cells, folder: Path | None, resume: bool, overwrite: bool, retry: bool) -> Store:
+    if folder is None:
+        refuse_too_large(plan, None)
+        return create(plan, cells, None)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--out: {folder} is a file, not a folder")
+    if holds_sweep(folder) and not overwrite:
+        store = open_store(plan, cells, folder, retry)
+        if not resume:
+            done = int((store.status == DONE).sum())
+            raise ValueError(
+                f"--out: {folder} holds this sweep, {done} of {len(cells)} cells done: --resume goes on with it, "
+                "--overwrite begins afresh"
+            )
+        return store
+    refuse_too_large(plan, folder)
+    try:
+        if overwrite and holds_sweep(folder):
+            (folder / PLAN).unlink()
+            shutil.rmtree(folder / DATASET)
+        return create(plan, cells, folder)
+    except PermissionError as error:
+        raise ValueError(f"--out: cannot write to {folder}: {error.strerror}") from None
+
+
+def _run(store: Store, plan: Plan, all_batches: list[Batch], engine: Callable, progress: bool | None) -> None:
+    status = store.status
+    todo = [k for k, batch in enumerate(all_batches) if (status[list(batch.cells)] == PENDING).any()]
+    if not todo:
+        return
+    with (
+        SweepProgress(progress, plan.name, len(status)) as bar,
+        engine(plan.model_dump_json(exclude_none=True), todo) as outcomes,
+    ):
+        bar.update(int((status == DONE).sum()), int((status == FAILED).sum()))
+        for number, found in outcomes:
+            batch = all_batches[number]
+            lost = Outcome({}, np.nan, "the worker died each time this batch was run (out of memory?)")
+            store.put(batch.cells, found or [lost] * len(batch.cells))
+            bar.update(int((store.status == DONE).sum()), int((store.status == FAILED).sum()))

@@ -1,0 +1,105 @@
+"""One batch of cells: from their configs to the numbers that the plan keeps."""
+
+import functools
+from typing import Any
+
+from ..config import build
+from .batches import Batch, batches
+from .cells import Cell, Cells, is_random
+from .one_by_one import follow, noisy
+from .outcome import Outcome
+from .plan import Plan
+from .quantities import QUANTITIES
+from .side_by_side import side_by_side
+
+LONGEST_ERROR = 400
+
+
+@functools.lru_cache(maxsize=4)
+def prepared(plan: str) -> tuple[Cells, list[Batch]]:
+    """The cells and batches of a plan given as JSON, made once in each process."""
+    cells = Cells(Plan.model_validate_json(plan))
+    return cells, batches(cells)
+
+
+def run_batch(plan: str, number: int) -> list[Outcome]:
+    """The outcomes of one batch of a plan given as JSON: what every engine calls."""
+    cells, all_batches = prepared(plan)
+    batch = all_batches[number]
+    return run_cells(cells.plan, [cells[k] for k in batch.cells], batch.size)
+
+
+def run_cells(plan: Plan, cells: list[Cell], size: int) -> list[Outcome]:
+    """Run cells side by side. If that fails, each half by itself, in a batch of the same shape: one bad cell is found
+    in a few goes, and the others have the bits that they would have without it."""
+    try:
+        built = _build(plan, cells)
+        bad = [isinstance(pair, Exception) for pair in built]
+        if any(bad):
+            good = iter(
+                run_cells(plan, [cell for cell, is_bad in zip(cells, bad, strict=True) if not is_bad], size)
+                if not all(bad)
+                else ()
+            )
+            return [_failed(pair) if is_bad else next(good) for pair, is_bad in zip(built, bad, strict=True)]
+        padded = [*cells, *[cells[-1]] * (size - len(cells))]
+        models, states = zip(*built, *[built[-1]] * (size - len(cells)), strict=True)
+        return _run(plan, padded, list(models), list(states))[: len(cells)]
+    except Exception as error:
+        if len(cells) == 1:
+            return [_failed(error)]
+        middle = len(cells) // 2
+        return run_cells(plan, cells[:middle], size) + run_cells(plan, cells[middle:], size)
+
+
+def _failed(error: Any) -> Outcome:
+    text = f"{type(error).__name__}: {error}".splitlines()[0]
+    return Outcome({}, float("nan"), text[:LONGEST_ERROR])
+
+
+def _build(plan: Plan, cells: list[Cell]) -> list[Any]:
+    """A model and a state for each cell, or the error that forbids them; repeats of a point share one model."""
+    models: dict[int, Any] = {}
+
+    def one(cell: Cell) -> Any:
+        try:
+            key = id(cell.config)
+            if key not in models:
+                models[key] = build.model(cell.config)
+            return models[key], start(plan, cell)
+        except Exception as error:
+            return error
+
+    return [one(cell) for cell in cells]
+
+
+def start(plan: Plan, cell: Cell) -> Any:
+    """The state that a cell starts from."""
+    if plan.state == "equiangular":
+        from ..states import Equiangular
+
+        return Equiangular(cell.config.tokens.rho, cell.config.tokens.n)
+    return build.tokens(cell.config.tokens.model_copy(update={"seed": cell.seed}))
+
+
+def _run(plan: Plan, cells: list[Cell], models: list[Any], states: list[Any]) -> list[Outcome]:
+    config = cells[0].config
+    if plan.state == "equiangular":
+        for quantity in plan.record.values():
+            if quantity.observable and QUANTITIES[quantity.observable].only_tokens:
+                raise ValueError(f"{quantity.observable} needs tokens, not state = equiangular")
+    if config.depth is not None:
+        return [follow(plan, cell, *pair) for cell, pair in zip(cells, zip(models, states, strict=True), strict=True)]
+    if config.noise is not None:
+        return noisy(plan, cells, models, states)
+    if len(cells) == 1:
+        return [follow(plan, cells[0], models[0], states[0])]
+    return side_by_side(plan, config, models, states)
+
+
+def check_seeds(plan: Plan, cells: Cells) -> None:
+    """Repeats of a run in which nothing is random would all be the same."""
+    if plan.repeats > 1 and not all(is_random(plan, config) for config in cells.configs):
+        raise ValueError(
+            f"repeats: {plan.repeats} repeats of a run in which nothing is random would be the same: use 1"
+        )
