@@ -33,7 +33,7 @@ def sweep(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a sweep in the folder.")] = False,
     workers: Annotated[
         int | None,
-        typer.Option(help="Local processes, of one thread each [one a core; 0: this process].", show_default=False),
+        typer.Option(help="Local processes [one a core; 0: this process].", show_default=False),
     ] = None,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, e.g. tcp://127.0.0.1:8786.", show_default=False)

@@ -28,6 +28,11 @@ CHUNK = 16
 SHRINK, FEWEST = 4, 16  # a batch is cut to a quarter when no more of its members run, but not below 16
 
 
+def _one_thread(function: Callable) -> Callable:
+    """Compiled such that its bits do not depend on the number of threads."""
+    return eqx.filter_jit(function, compiler_options=loop.ONE_THREAD)  # type: ignore[call-overload]
+
+
 def simulate_many(
     model: Transformer | Sequence[Transformer],
     states: Any,
@@ -281,6 +286,7 @@ def _run(
     """All segments, all members, in chunks of trial steps."""
     number = lambda value: jnp.asarray(value, float)  # noqa: E731
     stop = None if rule is None else OnFlow(rule)
+    start = loop.start_many if observe is None else loop.start_many_alone
     first = int(len(times) > 0 and times[0] == 0)
     saved = jax.tree.map(
         lambda leaf: _buffer(leaf, len(times), first), y if observe is None else _observe(flows[0].flow, y, observe)
@@ -300,10 +306,10 @@ def _run(
             )
             if done is None:
                 t0, saved_count = number(0.0), jnp.full(len(jax.tree.leaves(y)[0]), first)
-                carry = loop.start_many(segment.flow, chosen, settings, t0, y, saved, saved_count)
+                carry = start(segment.flow, chosen, settings, t0, y, saved, saved_count)
             else:
                 t0 = number(flows[k - 1].until)
-                fresh = loop.start_many(segment.flow, chosen, settings, t0, done.y, done.saved, done.saved_count)
+                fresh = start(segment.flow, chosen, settings, t0, done.y, done.saved, done.saved_count)
                 fresh = eqx.tree_at(lambda c: (c.steps, c.rejected), fresh, (done.steps, done.rejected))
                 going = done.status == loop.FINISHED
                 carry = _choose(going, fresh, done)
@@ -326,6 +332,7 @@ def _advance(
     observe: Callable | None,
 ) -> loop.Carry:
     """All members to the end of a segment. When most have ended, the others go on in a smaller batch without them."""
+    advance = loop.advance_many if observe is None else loop.advance_many_alone
     whole, whole_flow, active = carry, flow, np.arange(len(carry.t))
     while len(going := np.flatnonzero(np.asarray(carry.status) == loop.RUNNING)):
         if int((carry.steps + carry.rejected).max()) >= max_steps:
@@ -336,7 +343,7 @@ def _advance(
             whole, active = _put(whole, active, carry), active[np.sort(np.concatenate([going, ended]))]
             carry, flow = _take(whole, active), _take(whole_flow, active)
         before, begun = int((carry.steps + carry.rejected).sum()), time.monotonic()
-        carry = loop.advance_many(flow, chosen, settings, stop, carry, jnp.asarray(CHUNK), observe)
+        carry = advance(flow, chosen, settings, stop, carry, jnp.asarray(CHUNK), observe)
         taken = int((carry.steps + carry.rejected).sum()) - before
         bar.update(float(carry.t.mean()), taken / max(time.monotonic() - begun, 1e-9))
     return carry if len(active) == len(whole.t) else _put(whole, active, carry)
@@ -365,7 +372,7 @@ def _buffer(first: Any, times: int, count: int) -> jax.Array:
     return jnp.asarray(buffer)
 
 
-@eqx.filter_jit
+@_one_thread
 @eqx.filter_vmap(in_axes=(eqx.if_array(0), eqx.if_array(0), None))
 def _observe(flow: AbstractFlow, y: Any, observe: Callable) -> Any:
     return observe(flow.unpack(y))
@@ -377,19 +384,19 @@ def _choose(condition, yes, no):
     return jax.tree.map(pick, yes, no)
 
 
-@eqx.filter_jit
+@_one_thread
 @eqx.filter_vmap
 def _pack(flow: AbstractFlow, state: Any) -> Any:
     return flow.pack(state)
 
 
-@eqx.filter_jit
+@_one_thread
 @eqx.filter_vmap
 def _unpack(flow: AbstractFlow, y: Any) -> Any:
     return flow.unpack(y)
 
 
-@eqx.filter_jit
+@_one_thread
 @eqx.filter_vmap
 def _unpack_saved(flow: AbstractFlow, saved: Any) -> Any:
     return jax.vmap(flow.unpack)(saved)

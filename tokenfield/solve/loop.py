@@ -214,9 +214,12 @@ def advance_(
 start = eqx.filter_jit(start_)
 advance = eqx.filter_jit(advance_, compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
 # The same for many members side by side, each with its own steps: flow, unknowns and carry have a leading axis.
+# `alone` they use one thread and are compiled in one piece, so that bits do not depend on the number of threads.
 each = eqx.if_array(0)
-start_many = eqx.filter_jit(eqx.filter_vmap(start_, in_axes=(each, None, None, None, each, each, each)))
-advance_many = eqx.filter_jit(
-    eqx.filter_vmap(advance_, in_axes=(each, None, None, None, each, None, None)),
-    compiler_options=WIDE_VECTORS,
-)  # type: ignore[call-overload]
+ONE_THREAD = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_parallel_codegen_split_count": 1}
+_start = eqx.filter_vmap(start_, in_axes=(each, None, None, None, each, each, each))
+_advance = eqx.filter_vmap(advance_, in_axes=(each, None, None, None, each, None, None))
+start_many = eqx.filter_jit(_start)
+advance_many = eqx.filter_jit(_advance, compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
+start_many_alone = eqx.filter_jit(_start, compiler_options=ONE_THREAD)  # type: ignore[call-overload]
+advance_many_alone = eqx.filter_jit(_advance, compiler_options=WIDE_VECTORS | ONE_THREAD)  # type: ignore[call-overload]

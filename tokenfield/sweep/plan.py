@@ -18,6 +18,8 @@ from .quantities import QUANTITIES
 
 Value = float | int | str | bool
 MOST_CELLS = 10_000_000
+OPTIONS = {"mix": {"tau"}, "ngpt": {"alpha"}}
+ALL_OPTIONS = {"tau", "alpha"}
 
 
 class Section(BaseModel):
@@ -161,8 +163,12 @@ class Plan(Section):
 
     def config(self, values: Mapping[str, Value]) -> RunConfig:
         """The config of a run at one point of the grid."""
+        data = put(self.run, dict(values))
+        if "norm" in self.axes or "norm.kind" in self.axes:  # a number that only one rule has is for that rule alone
+            kept = OPTIONS.get(data["norm"]["kind"], set())
+            data["norm"] = {key: value for key, value in data["norm"].items() if key not in ALL_OPTIONS - kept}
         try:
-            config = RunConfig.model_validate(put(self.run, dict(values)))
+            config = RunConfig.model_validate(data)
         except ValidationError as error:
             raise ValueError(f"run.{explain(error)}") from None
         if (config.t1 is None) == (config.depth is None):

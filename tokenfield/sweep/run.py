@@ -38,7 +38,7 @@ def sweep(
         plan: a `Plan`, a table like one, a TOML file, or the name of a ready plan such as "figure3".
         out: a folder for the dataset, written as cells are finished; None keeps it in memory only.
         overrides: values for dotted keys of the plan, e.g. {"run.rtol": 1e-8}.
-        workers: run in so many local processes, of one thread each; None for this process.
+        workers: run in so many local processes; None for this process.
         scheduler: run on the Dask cluster whose scheduler has this address.
         dask_workers: run on a local Dask cluster of so many workers.
         resume: go on with the sweep in the folder, to the same bits as without the interruption.

@@ -6,7 +6,6 @@ from typing import Any
 
 from ..outcome import Outcome
 from ..run_batch import run_batch
-from .processes import one_thread
 
 TIMEOUT = 15  # seconds to wait for a scheduler
 GOES = 3  # workers that may die with a batch before it is given up
@@ -48,7 +47,6 @@ def dask_local(workers: int) -> Callable:
     @contextmanager
     def engine(plan: str, numbers: list[int]) -> Iterator[Iterator[tuple[int, list[Outcome]]]]:
         with (
-            one_thread(),
             distributed.LocalCluster(
                 n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
             ) as cluster,

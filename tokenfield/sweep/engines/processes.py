@@ -1,7 +1,9 @@
-"""Local processes, each with one thread, started afresh."""
+"""Local processes, started afresh.
+
+They take over the environment, above all the number of threads, on which the bits of single large runs may depend.
+"""
 
 import multiprocessing
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -11,22 +13,6 @@ from ..outcome import Outcome
 from ..run_batch import run_batch
 
 TRIES = 2  # goes of a batch whose worker dies
-ONE_THREAD = {name: "1" for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Processes that are started meanwhile use one thread each: libraries read this when they are loaded."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(ONE_THREAD)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def processes(workers: int) -> Callable:
@@ -35,8 +21,7 @@ def processes(workers: int) -> Callable:
 
     @contextmanager
     def engine(plan: str, numbers: list[int]) -> Iterator[Iterator[tuple[int, list[Outcome]]]]:
-        with one_thread():
-            yield _run(plan, numbers, workers)
+        yield _run(plan, numbers, workers)
 
     return engine
 

@@ -1,0 +1,74 @@
+"""What theory says beside a sweep: times, thresholds and curves at points of its grid."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..config import build
+from ..config.run import RunConfig
+from .plan import Plan, Value
+
+KERNELS = ("softmax", "unnormalized")
+
+
+def aligned_times(plan: Plan, point: Mapping[str, Value], axis: str, threshold: float) -> np.ndarray | None:
+    """When the cosine of equiangular tokens that start orthogonal reaches a threshold, along an axis (FORMULAS §7)."""
+    if plan.theory != "equiangular":
+        return None
+    from ..theory.equiangular import time_to_cosine
+
+    def time(value: Value) -> float:
+        config = plan.config({**point, axis: value})
+        if config.attention.kind not in KERNELS:
+            return float("nan")
+        rho = config.tokens.rho if config.tokens.kind == "equiangular" or plan.state == "equiangular" else 0.0
+        beta, norm = config.attention.beta or 0.0, build.norm(config.norm)
+        return float(time_to_cosine(threshold, config.tokens.n, beta, norm, rho, attention=config.attention.kind))
+
+    return np.array([time(value) for value in plan.axes[axis].expanded()])
+
+
+def cosine_curve(plan: Plan, point: Mapping[str, Value], times: np.ndarray) -> np.ndarray | None:
+    """The cosine of equiangular tokens that start orthogonal, over time (FORMULAS §7)."""
+    if plan.theory != "equiangular":
+        return None
+    from ..solve import simulate
+    from ..states import Equiangular
+
+    config = plan.config(point)
+    t1 = float(times[-1])
+    run = simulate(build.model(config), Equiangular(0.0, config.tokens.n), t1, save_at=times, progress=False)
+    return run.dataset["rho"].values
+
+
+def threshold(plan: Plan, point: Mapping[str, Value], axis: str) -> float | None:
+    """Where on an axis theory puts a transition: the critical kappa (FORMULAS §10), or gamma (§7)."""
+    config = plan.config({**point, axis: plan.axes[axis].expanded()[0]})
+    if plan.theory == "critical-kappa" and axis == "kappa":
+        from ..theory.noise import critical_kappa
+
+        return float(critical_kappa(config.attention.beta or 0.0, config.tokens.d, config.attention.kind))
+    if plan.theory == "critical-gamma" and axis == "gamma":
+        from ..theory.long_context import critical_gamma
+
+        return float(critical_gamma(config.tokens.rho))
+    return None
+
+
+def curve(plan: Plan, point: Mapping[str, Value], axis: str, observable: str | None) -> np.ndarray | None:
+    """A quantity that theory knows at every value of an axis: first clusters (FORMULAS §8), a layer's cosine (§7)."""
+    configs = [plan.config({**point, axis: value}) for value in plan.axes[axis].expanded()]
+    if plan.theory == "first-clusters" and observable == "clusters":
+        from ..theory.modes import first_clusters
+
+        return np.array([first_clusters(config.attention.beta or 0.0, config.tokens.d) for config in configs], float)
+    if plan.theory == "critical-gamma" and observable == "mean_cosine" and all(map(_one_layer, configs)):
+        from ..theory.long_context import residual_layer_contraction
+
+        values = [(c.tokens.rho, c.tokens.n, c.attention.beta or 0.0, c.step) for c in configs]
+        return np.array([float(residual_layer_contraction(*value)) for value in values])
+    return None
+
+
+def _one_layer(config: RunConfig) -> bool:
+    return config.depth == 1 and config.norm.kind == "post" and config.attention.kind == "softmax"
