@@ -1,6 +1,7 @@
 """Pictures of sweeps: heat maps with the theory's curve over them, slices, small multiples."""
 
 import itertools
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -54,10 +55,11 @@ def plot_sweep(found: SweepResult, name: str) -> Sheet:
             mesh = _heat_map(ax, found, name, here, across, up)
         else:
             _curves(ax, found, name, here, across, colour)
-        title = ", ".join(
-            f"{axis} = {value:g}" if isinstance(value, (int, float)) else f"{value}" for axis, value in here.items()
+        write_title(
+            ax,
+            ", ".join(_text(axis, value) for axis, value in here.items()),
+            "abcdefghijkl"[k] if len(points) > 1 else "",
         )
-        write_title(ax, title, "abcdefghijkl"[k] if len(points) > 1 else "")
         ax.tick_params(labelbottom=k + columns >= len(points))
         if k + columns >= len(points):
             ax.set_xlabel(_label(across))
@@ -66,7 +68,9 @@ def plot_sweep(found: SweepResult, name: str) -> Sheet:
     for ax in axes[len(points) :]:
         ax.set_visible(False)
     if mesh is not None:
-        sheet.colorbar(mesh, ax=list(axes), label=found.dataset[name].attrs["long_name"], shrink=0.9, aspect=30)
+        sheet.colorbar(
+            mesh, ax=list(axes), label=fill(found.dataset[name].attrs["long_name"], 28), shrink=0.9, aspect=30
+        )
     handles, labels = axes[0].get_legend_handles_labels()
     if handles:
         sheet.legend(handles, labels, loc="outside lower center", ncols=min(4, len(handles)))
@@ -123,44 +127,44 @@ def _heat_map(ax: Axes, found: SweepResult, name: str, here: dict[str, Any], acr
 
 def _curves(ax: Axes, found: SweepResult, name: str, here: dict[str, Any], across: str, colour: str | None) -> None:
     plan, values = found.plan, found.dataset[name].sel(here)
-    kinds = plan.axes[colour].expanded() if colour else [None]
+    x, kinds, timed = (
+        values[across].values,
+        plan.axes[colour].expanded() if colour else [None],
+        across.startswith("time_"),
+    )
+    places: list[float] = []
     for k, kind in enumerate(kinds):
         point = {**here, colour: kind} if colour else here
         part = values if colour is None else values.sel({colour: kind})
-        mean, spread = part.mean("repeat").values, part.std("repeat").values
-        x = values[across].values
+        # The mean time of an event is biased where it did not happen in every repeat, and is left out there.
+        whole = plan.record[name].event is not None
+        mean, spread = (getattr(part, of)("repeat", skipna=not whole).values for of in ("mean", "std"))
         shade = PALETTE[k % len(PALETTE)]
-        text = (
-            ""
-            if kind is None
-            else f"{_label(colour or '')} = {kind:g}"
-            if isinstance(kind, (int, float))
-            else str(kind)
-        )
-        marks = {"marker": "o", "ms": 3.5} if len(x) <= 50 and not across.startswith("time_") else {}
-        ax.plot(x, mean, color=shade, label=text or "mean over repeats", **marks)
+        text = "mean over repeats" if kind is None else _text(colour or "", kind)
+        theory = _theory(plan, point, name, across, x)
+        if theory is not None:
+            ax.plot(x, theory, color=shade, lw=1.2, label=None if k else "theory (lines)")
+        marks = {"marker": "o", "ms": 3.5} if len(x) <= 64 and (theory is not None or not timed) else {}
+        ax.plot(x, mean, color=shade, label=text, ls="" if theory is not None else "-", **marks)
         if plan.repeats > 1:
             ax.fill_between(x, mean - spread, mean + spread, color=shade, alpha=0.2, lw=0)
-        _theory(ax, plan, point, name, across, x, shade, first=k == 0)
-    if x.dtype.kind in "if" and not across.startswith("time_"):
+        place = None if timed else predicted.threshold(plan, point, across)
+        if place is not None and place not in places:
+            ax.axvline(place, color=shade, ls="--", lw=1.2, zorder=0, label=None if k else "theory: threshold")
+            places.append(place)
+    if len(places) == 1:  # the same for all colours
+        next(line for line in ax.lines if line.get_linestyle() == "--").set_color(INK)
+    if x.dtype.kind in "if" and not timed:
         _scale(ax, x, "x")
 
 
-def _theory(
-    ax: Axes, plan: Any, point: dict[str, Any], name: str, across: str, x: np.ndarray, shade: str, first: bool
-) -> None:
-    """The theory's curve or threshold, dashed, in the colour of what it predicts."""
+def _text(axis: str, value: Any) -> str:
+    return f"{_label(axis)} = {value:g}" if isinstance(value, (int, float)) else str(value)
+
+
+def _theory(plan: Any, point: dict[str, Any], name: str, across: str, x: np.ndarray) -> np.ndarray | None:
+    """The theory's curve for a quantity along an axis."""
     observable = plan.record[name].observable
-    dashed = {"color": shade, "ls": (0, (4, 2)), "lw": 1.3, "path_effects": OVER}
-    label = "theory" if first else None
-    if across.startswith("time_"):
-        line = predicted.cosine_curve(plan, point, x) if observable == "mean_cosine" else None
-        if line is not None:
-            ax.plot(x, line, label=label, **{**dashed, "color": INK, "lw": 1})
-        return
-    line = predicted.curve(plan, point, across, observable)
-    if line is not None:
-        ax.plot(x, line, label=label, **{**dashed, "color": INK, "lw": 1})
-    place = predicted.threshold(plan, point, across)
-    if place is not None:
-        ax.axvline(place, label=f"{label}: threshold" if label else None, **dashed)
+    if not across.startswith("time_"):
+        return predicted.curve(plan, point, across, observable)
+    return predicted.cosine_curve(plan, point, x) if observable == "mean_cosine" else None

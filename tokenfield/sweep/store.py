@@ -67,7 +67,7 @@ class Store:
 
     def result(self) -> "xarray.Dataset":
         """The dataset as it stands."""
-        return self.dataset.assign({name: (self.dataset[name].dims, values) for name, values in self.arrays.items()})
+        return self.dataset.assign({name: self.dataset[name].copy(data=values) for name, values in self.arrays.items()})
 
 
 def layout(plan: Plan, cells: Cells) -> "xarray.Dataset":
@@ -155,7 +155,7 @@ def open_store(plan: Plan, cells: Cells, folder: Path, retry: bool = True) -> St
         )
     if retry:
         status = dataset["status"].values
-        dataset["status"] = (dataset["status"].dims, np.where(status == FAILED, PENDING, status).astype(np.int8))
+        status[status == FAILED] = PENDING
     return Store(plan, cells, folder, dataset)
 
 
