@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 import jax.numpy as jnp
+import numpy as np
 
 from .base import AbstractGainNorm, Gain, unit
 
@@ -35,6 +36,8 @@ class PostLN(AbstractGainNorm):
         return self.gain(unit(x + h * sublayer(x)))
 
     def radius(self, d):
+        if self.gain.g is None:
+            return np.ones(())
         return jnp.linalg.norm(self.gain(jnp.ones((1, d)) / d**0.5)) if self.gain.uniform else None
 
     def segments(self):

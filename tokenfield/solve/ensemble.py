@@ -1,6 +1,7 @@
 """`simulate_many`: many starts (and models) of one shape, side by side in one compiled program."""
 
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -303,6 +304,7 @@ def _run(
                 rtol=number(rtol),
                 atol=number(atol),
                 dt=None,
+                halvings=50 if observe is None else _halvings(rtol),
             )
             if done is None:
                 t0, saved_count = number(0.0), jnp.full(len(jax.tree.leaves(y)[0]), first)
@@ -343,10 +345,18 @@ def _advance(
             whole, active = _put(whole, active, carry), active[np.sort(np.concatenate([going, ended]))]
             carry, flow = _take(whole, active), _take(whole_flow, active)
         before, begun = int((carry.steps + carry.rejected).sum()), time.monotonic()
-        carry = advance(flow, chosen, settings, stop, carry, jnp.asarray(CHUNK), observe)
+        carry = advance(flow, chosen, settings, stop, carry, jnp.asarray(CHUNK), observe, observe is None)
         taken = int((carry.steps + carry.rejected).sum()) - before
         bar.update(float(carry.t.mean()), taken / max(time.monotonic() - begun, 1e-9))
-    return carry if len(active) == len(whole.t) else _put(whole, active, carry)
+    carry = carry if len(active) == len(whole.t) else _put(whole, active, carry)
+    if bool((carry.status == loop.HIT).any()):
+        carry = advance(whole_flow, chosen, settings, stop, carry, jnp.asarray(0), observe, True)
+    return carry
+
+
+def _halvings(rtol: float) -> int:
+    """Enough that the moment of a stop is known to a small part of the tolerance."""
+    return min(50, 12 + math.ceil(-math.log2(max(rtol, 1e-12))))
 
 
 def _take(tree: Any, index: np.ndarray) -> Any:

@@ -45,6 +45,8 @@ class Settings(eqx.Module):
     rtol: Float[Array, ""]
     atol: Float[Array, ""]
     dt: Float[Array, ""] | None
+    halvings: int = 50
+    """How often a step is halved to find the moment of a stop: 50 for all digits."""
 
 
 TERM = diffrax.ODETerm(lambda t, y, args: args[0].velocity(jnp.minimum(t, args[1].t_last), y))
@@ -97,13 +99,21 @@ def choose(condition, yes, no):
 
 
 def advance_(
-    flow: AbstractFlow, stepper: Stepper, settings: Settings, stop, carry: Carry, budget: Array, observe=None
+    flow: AbstractFlow,
+    stepper: Stepper,
+    settings: Settings,
+    stop,
+    carry: Carry,
+    budget: Array,
+    observe=None,
+    finish=True,
 ) -> Carry:
     """Go on for at most `budget` trial steps. `stop(t, y, flow)` says when to end early (None: never).
 
     At the save times the unknowns are saved, or `observe(state)` if it is given.
     A step at whose end `stop` holds is not taken in the loop: it is repeated after it, and the moment is looked for.
-    Members side by side would otherwise all pay for the search at every step.
+    Members side by side would otherwise all pay for the search at every step. Without `finish` it is left for later: the
+    status is then HIT, and going on with a budget of 0 finishes the run.
     """
     solver, args = stepper.solver, (flow, settings)
     last_step = carry.steps + carry.rejected + budget
@@ -181,7 +191,7 @@ def advance_(
         return jnp.where(t_next >= end - 1e-12 * (end - t), end, t_next)
 
     def crossing(between, low, high, y_high):
-        """The first moment of the step at which `stop` holds, by bisection to rounding."""
+        """The first moment of the step at which `stop` holds, by bisection."""
 
         def halve(_, bracket):
             low, high, y_high = bracket
@@ -190,7 +200,7 @@ def advance_(
             hit = stop(middle, y, flow)
             return jnp.where(hit, low, middle), jnp.where(hit, middle, high), choose(hit, y, y_high)
 
-        _, high, y_high = jax.lax.fori_loop(0, 50, halve, (low, high, y_high))
+        _, high, y_high = jax.lax.fori_loop(0, settings.halvings, halve, (low, high, y_high))
         return high, y_high
 
     def save(c, keep, t, y, between):
@@ -208,7 +218,7 @@ def advance_(
         return jax.lax.while_loop(lambda carry: due(carry[1]), write, (c.saved, c.saved_count))
 
     carry = jax.lax.while_loop(running, step, carry)
-    return carry if stop is None else jax.lax.cond(carry.status == HIT, end, lambda c: c, carry)
+    return carry if stop is None or not finish else jax.lax.cond(carry.status == HIT, end, lambda c: c, carry)
 
 
 start = eqx.filter_jit(start_)
@@ -218,7 +228,7 @@ advance = eqx.filter_jit(advance_, compiler_options=WIDE_VECTORS)  # type: ignor
 each = eqx.if_array(0)
 ONE_THREAD = {"xla_cpu_multi_thread_eigen": False, "xla_cpu_parallel_codegen_split_count": 1}
 _start = eqx.filter_vmap(start_, in_axes=(each, None, None, None, each, each, each))
-_advance = eqx.filter_vmap(advance_, in_axes=(each, None, None, None, each, None, None))
+_advance = eqx.filter_vmap(advance_, in_axes=(each, None, None, None, each, None, None, None))
 start_many = eqx.filter_jit(_start)
 advance_many = eqx.filter_jit(_advance, compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
 start_many_alone = eqx.filter_jit(_start, compiler_options=ONE_THREAD)  # type: ignore[call-overload]

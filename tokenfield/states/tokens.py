@@ -1,6 +1,9 @@
 """Weighted tokens: the measure `mu = sum_i w_i delta_{x_i}`."""
 
+from functools import lru_cache
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -31,12 +34,10 @@ class Tokens(eqx.Module):
         n, d = self.x.shape
         if n == 0 or d == 0:
             raise ValueError(f"x must hold at least one token of at least one coordinate, got shape {self.x.shape}")
-        self.weights = (
-            jnp.asarray(np.full(n, 1 / n)) if weights is None else as_float("weights", weights, 1).astype(jnp.float64)
-        )
-        self.positions = (
-            jnp.asarray(np.arange(1, n + 1) / n) if positions is None else as_float("positions", positions, 1)
-        )
+        self.weights = _equal(n) if weights is None else as_float("weights", weights, 1).astype(jnp.float64)
+        self.positions = _in_order(n) if positions is None else as_float("positions", positions, 1)
+        if weights is None and positions is None:
+            return
         for name in ("weights", "positions"):
             if getattr(self, name).shape != (n,):
                 raise ValueError(
@@ -68,6 +69,18 @@ class Tokens(eqx.Module):
     def normalized(self) -> "Tokens":
         """The same tokens with every length set to 1."""
         return Tokens(self.x / jnp.linalg.norm(self.x, axis=1, keepdims=True), self.weights, self.positions)
+
+
+@lru_cache(maxsize=64)
+def _equal(n: int) -> Float[Array, " n"]:
+    with jax.ensure_compile_time_eval():
+        return jnp.asarray(np.full(n, 1 / n))
+
+
+@lru_cache(maxsize=64)
+def _in_order(n: int) -> Float[Array, " n"]:
+    with jax.ensure_compile_time_eval():
+        return jnp.asarray(np.arange(1, n + 1) / n)
 
 
 def only_tokens(name: str, state: object) -> Tokens:
