@@ -1,5 +1,6 @@
 """Tokens under a norm: directions on the unit sphere, with lengths that are fixed or evolve."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -69,6 +70,17 @@ class SphereFlow(AbstractFlow):
     @property
     def log_time_unit(self):
         return jnp.zeros(()) if self.norm.scale_free else -self.model.attention.log_unit
+
+
+def wrong_lengths(states: Sequence[np.ndarray], norm: AbstractSphereNorm) -> int | None:
+    """The first of many arrays of tokens whose lengths the norm does not allow."""
+    radius = norm.radius(states[0].shape[1])
+    if radius is None:
+        bad = [not np.linalg.norm(x, axis=1).all() for x in states]
+    else:
+        far = TOLERANCE * float(radius)
+        bad = [np.abs(np.sqrt(np.einsum("ij,ij->i", x, x)) - float(radius)).max() > far for x in states]
+    return bad.index(True) if any(bad) else None
 
 
 def check_lengths(state: Tokens, norm: AbstractSphereNorm) -> None:

@@ -1,5 +1,7 @@
 """How a Transformer moves tokens."""
 
+from collections.abc import Sequence
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,9 +16,11 @@ from .base import (
     NoClosedEquation,
     Segment,
     admit,
+    admit_all,
     is_random,
     obstacle,
     prepare,
+    prepare_all,
     require_closed,
     rules_in_time,
     segments,
@@ -25,8 +29,8 @@ from .fisher_rao import FisherRaoFlow, fisher_rao_obstacle
 from .free import FreeFlow
 from .noisy import NoisyFlow, noise_obstacle
 from .rescaled import rescaled_flow
-from .span import coordinates
-from .sphere import SphereFlow, check_lengths
+from .span import coordinates, span_coordinates
+from .sphere import SphereFlow, check_lengths, wrong_lengths
 
 
 @segments.register(Tokens)
@@ -82,6 +86,35 @@ def _(state: Tokens, model: Transformer, tolerance: float = 0.0):
         model.norm.check(state.d)
     small, basis = coordinates(state)
     return small, model, lambda states: eqx.tree_at(lambda s: s.x, states, np.asarray(states.x) @ basis)
+
+
+@prepare_all.register(Tokens)
+def _(first: Tokens, states: Sequence[Tokens], model: Transformer):
+    """What holds for one start holds for all of its shape: only the coordinates of each are its own."""
+    small, small_model, lift = prepare(first, model)
+    if any(state.x.shape != first.x.shape for state in states):
+        return [prepare(state, model) for state in states]
+    if small is first:
+        return [(state, small_model, lift) for state in states]
+    structure = jax.tree.structure(first)
+
+    def reduced(state: Tokens):
+        tokens, weights, positions = jax.tree.leaves(state)
+        coordinates, basis = span_coordinates(np.asarray(tokens))
+        lift = lambda states: eqx.tree_at(lambda s: s.x, states, np.asarray(states.x) @ basis())  # noqa: E731
+        return jax.tree.unflatten(structure, [coordinates, weights, positions]), small_model, lift
+
+    return [reduced(state) for state in states]
+
+
+@admit_all.register(Tokens)
+def _(first: Tokens, states: Sequence[Tokens], model: Transformer) -> None:
+    """The lengths of all at once; `admit` says what is wrong with the first that is."""
+    if not isinstance(model.norm, AbstractSphereNorm):
+        return
+    wrong = wrong_lengths([np.asarray(jax.tree.leaves(state)[0]) for state in states], model.norm)
+    if wrong is not None:
+        admit(states[wrong], model)
 
 
 def check(state: Tokens, model: Transformer) -> None:

@@ -40,6 +40,11 @@ class AtMostClusters(AbstractStopRule):
         if self.metric == "cosine":
             points, reach = unit(points), (2 * self.tol) ** 0.5 * (1 - 1e-9)
 
+        if self.k == 1:
+            near = (jnp.linalg.norm(points - points[0], axis=1) <= reach).all()
+            together = jnp.zeros(points.shape[0], int)
+            return jax.lax.cond(near, lambda: _collapsed(points, together, reach), lambda: jnp.array(False))
+
         # If the tokens have collapsed to k clusters, k balls around any k tokens of different clusters hold them all.
         def ball(_, carry):
             labels, colour = carry

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._check import count, positive
-from ..flows import AbstractFlow, AbstractNoisyFlow, Segment, admit, is_random, prepare, segments
+from ..flows import AbstractFlow, AbstractNoisyFlow, Segment, admit_all, is_random, prepare, prepare_all, segments
 from ..results.describe import describe
 from ..results.ensemble import Ensemble, stacked_dataset
 from ..results.provenance import provenance
@@ -141,7 +141,7 @@ def solve_many(
     observe: Callable | None = None,
 ) -> tuple[Sequence[Any], Sequence[Callable], tuple[Segment, ...], loop.Carry]:
     """The reduced starts, the ways back from them, the flows, and the members at their ends."""
-    smalls, small_models, lifts = zip(*map(prepare, states, models), strict=True)
+    smalls, small_models, lifts = zip(*_prepared(states, models), strict=True)
     flows = _flows(smalls, small_models)
     y0 = _pack(flows[0].flow, stack(smalls))
     carry = _run(flows, y0, t1, times, rtol, atol, chosen, rule, max_steps, progress, observe)
@@ -224,8 +224,8 @@ def _flows(states: Sequence[Any], models: Sequence[Transformer]) -> tuple[Segmen
     sources = [_sources(states[k], models[k], flows) for k, flows in firsts.values()]
     if any(source is None or source != sources[0] for source in sources):
         return stack([segments(state, model) for state, model in zip(states, models, strict=True)])
-    for state, model in zip(states, models, strict=True):
-        admit(state, model)
+    for members in _by_model(models).values():
+        admit_all(states[members[0]], [states[k] for k in members], models[members[0]])
     order = {key: place for place, key in enumerate(firsts)}
     index = np.array([order[id(model)] for model in models])
     leaves, structure = jax.tree.flatten(stack([flows for _, flows in firsts.values()], np))
@@ -235,6 +235,24 @@ def _flows(states: Sequence[Any], models: Sequence[Transformer]) -> tuple[Segmen
     return jax.tree.unflatten(
         structure, [pick(leaf) if source is None else jnp.asarray(of_states[source]) for leaf, source in both]
     )
+
+
+def _by_model(models: Sequence[Transformer]) -> dict[int, list[int]]:
+    """The members of each model."""
+    groups: dict[int, list[int]] = {}
+    for k, model in enumerate(models):
+        groups.setdefault(id(model), []).append(k)
+    return groups
+
+
+def _prepared(states: Sequence[Any], models: Sequence[Transformer]) -> list[tuple[Any, Transformer, Callable]]:
+    """`prepare` for all members, once for each model where its states can share it."""
+    prepared: list[Any] = [None] * len(states)
+    for members in _by_model(models).values():
+        shared = prepare_all(states[members[0]], [states[k] for k in members], models[members[0]])
+        for k, each in zip(members, shared, strict=True):
+            prepared[k] = each
+    return prepared
 
 
 def _sources(state: Any, model: Transformer, flows: tuple[Segment, ...]) -> list[int | None] | None:
