@@ -163,7 +163,7 @@ def _plans(as_json: bool) -> None:
 
 
 def _estimate(plan: Any, as_json: bool) -> None:
-    from ..sweep.estimate import estimate, show
+    from ..sweep.estimates import estimate, show
 
     found = estimate(plan)
     if as_json:
@@ -171,7 +171,9 @@ def _estimate(plan: Any, as_json: bool) -> None:
         return
     axes = ", ".join(f"{name} ({len(axis.expanded())})" for name, axis in plan.axes.items())
     print(f"{plan.name}: {found.cells} cells: {axes}, repeats ({plan.repeats})")
-    print(f"{found.batches} batches of {found.shapes} shapes; dataset {show(found.bytes)} in memory and on disk")
+    print(
+        f"{found.batches} batches of {found.shapes} shapes; {show(found.memory)} in memory, up to {show(found.bytes)} on disk"
+    )
     print(f"about {duration(found.seconds or 0.0)} on one core, and some time to compile each shape once")
 
 

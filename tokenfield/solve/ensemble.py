@@ -145,13 +145,14 @@ def solve_many(
     flows = _flows(smalls, small_models)
     y0 = _pack(flows[0].flow, stack(smalls))
     carry = _run(flows, y0, t1, times, rtol, atol, chosen, rule, max_steps, progress, observe)
-    for k in np.flatnonzero(np.asarray(carry.status) == loop.UNDERFLOW):
+    blown = np.flatnonzero(np.asarray(carry.status) == loop.UNDERFLOW)
+    for k in blown:
         one = segments(smalls[k], small_models[k])[-1].flow
         confirm_blow_up(one, float(carry.t[k]), jax.tree.map(lambda leaf, k=k: leaf[k], carry.y))
-    if bool((carry.status == loop.UNDERFLOW).any()) and rtol + atol > BLOW_UP_RTOL:
+    if len(blown) and rtol + atol > BLOW_UP_RTOL:
         tight = BLOW_UP_RTOL, min(atol, 1e-2 * BLOW_UP_RTOL)
-        carry = _run(flows, y0, t1, times, *tight, chosen, rule, max_steps, progress, observe)
-
+        again = _run(flows, y0, t1, times, *tight, chosen, rule, max_steps, progress, observe)
+        carry = _put(carry, blown, _take(again, blown))  # the others are as they would be by themselves
     return smalls, lifts, flows, carry
 
 

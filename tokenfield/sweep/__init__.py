@@ -4,6 +4,6 @@ from .._lazy import callable_package, lazy
 
 __all__, __getattr__ = lazy(
     __name__,
-    {"plan": "Plan read_plan ready differences", "result": "SweepResult", "estimate": "estimate"},
+    {"plan": "Plan read_plan ready differences", "result": "SweepResult", "estimates": "estimate"},
 )
 callable_package(__name__)

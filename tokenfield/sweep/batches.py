@@ -5,6 +5,7 @@ engine runs it, in whatever order, after whatever interruptions.
 """
 
 import json
+import math
 from typing import Any, NamedTuple
 
 from ..config.run import RunConfig
@@ -35,7 +36,7 @@ def batches(cells: Cells) -> list[Batch]:
 def _kind(config: RunConfig) -> str:
     """What members of a batch have in common."""
     data: dict[str, Any] = config.model_dump(mode="json")
-    for section, free in FREE.items():
+    for section, free in _free(config).items():
         for key in free:
             if isinstance((data[section] or {}).get(key), float):
                 data[section][key] = "a number"
@@ -43,9 +44,28 @@ def _kind(config: RunConfig) -> str:
     return json.dumps(data, sort_keys=True)
 
 
+def _free(config: RunConfig) -> dict[str, set[str]]:
+    """The numbers that may differ, but for those that a batch shares: the step of a run with noise follows from the model
+    unless it is given, and the rule energy-settled takes beta from it. No run may depend on its neighbours in the grid."""
+    if config.noise is not None and config.dt is None:
+        return {"noise": {"seed"}, "tokens": FREE["tokens"]}
+    if config.stop_when is not None and "energy" in config.stop_when:
+        return FREE | {"attention": {"V"}}
+    return FREE
+
+
+def _alone(config: RunConfig) -> bool:
+    """True for runs that are followed one by one: layers, coarsening, a fixed step without noise, or one that follows from
+    the start."""
+    if config.noise is not None:
+        return config.dt is None and config.norm.kind != "post"
+    plain = config.depth is None and config.dt is None and config.merge_tolerance is None and config.t1 != math.inf
+    return not plain or config.method == "coarsen"
+
+
 def _size(cells: Cells, first: int) -> int:
     config = cells.configs[first // cells.plan.repeats]
-    if config.depth is not None:
+    if _alone(config):
         return 1
     if cells.plan.batch is not None:
         return cells.plan.batch

@@ -20,16 +20,18 @@ def follow(plan: Plan, cell: Cell, model: Any, state: Any) -> Outcome:
         run = layers(model, state, config.depth, config.step)
     else:
         assert config.t1 is not None
-        options = {
+        options: dict[str, Any] = {
             "rtol": config.rtol,
             "atol": config.atol,
             "method": config.method,
+            "dt": config.dt,
             "merge_tolerance": config.merge_tolerance,
         }
         options = {name: option for name, option in options.items() if option is not None}
-        grid = np.unique([*times, config.t1])
+        grid = np.unique([*times, config.t1] if np.isfinite(config.t1) else times)
         rule = build.stop_rule(config.stop_when)
-        run = simulate(model, state, config.t1, save_at=grid, stop_when=rule, progress=False, **options)  # type: ignore[arg-type]
+        options["save_at"] = grid if len(grid) else None
+        run = simulate(model, state, config.t1, stop_when=rule, progress=False, **options)
     return _of_trajectory(plan, model, run)
 
 

@@ -22,7 +22,6 @@ SHORT = {
 }
 GAMMA = "gamma"
 """Not a key of a config: `beta = gamma log n`, the scale of long contexts (FORMULAS §7)."""
-NOT_VARIED = {"run.save_at", "stop_when", "heads", "outputs"}
 
 
 def known() -> list[str]:
@@ -53,8 +52,11 @@ def put(data: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
         place = data
         for table in tables:
             place = place.setdefault(table, {})
+            if not isinstance(place, dict):
+                raise ValueError(f"run.{table}: must be a table, got {place!r}")
         place[key] = value
     if GAMMA in values:
-        n = data.get("tokens", {}).get("n", RunConfig.model_fields["tokens"].default.n)
-        data.setdefault("attention", {})["beta"] = values[GAMMA] * math.log(n)
+        tokens, attention = data.get("tokens", {}), data.setdefault("attention", {})
+        if isinstance(tokens, dict) and isinstance(attention, dict):  # other things are refused with the rest
+            attention["beta"] = values[GAMMA] * math.log(tokens.get("n", RunConfig.model_fields["tokens"].default.n))
     return data

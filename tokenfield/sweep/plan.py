@@ -13,17 +13,18 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from ..config.run import RunConfig, explain
+from .checks import MOST_CELLS, check
 from .parameters import GAMMA, put, resolve
 from .quantities import QUANTITIES
 
 Value = float | int | str | bool
-MOST_CELLS = 10_000_000
+KINDS = "give a list, linspace = [first, last, count] or logspace = [first, last, count]"
 OPTIONS = {"mix": {"tau"}, "ngpt": {"alpha"}}
 ALL_OPTIONS = {"tau", "alpha"}
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", ser_json_inf_nan="constants")  # infinity and NaN survive JSON
 
 
 class Spaced(Section):
@@ -36,13 +37,18 @@ class Spaced(Section):
     @model_validator(mode="before")
     @classmethod
     def _plain_list(cls, data: Any) -> Any:
+        if not isinstance(data, (list, dict, Spaced)):
+            raise ValueError(f"{KINDS}, got {data!r}")
         return {"values": data} if isinstance(data, list) else data
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         given = [kind for kind in ("values", "linspace", "logspace") if getattr(self, kind) is not None]
         if len(given) != 1:
-            raise ValueError("give a list, linspace = [first, last, count] or logspace = [first, last, count]")
+            raise ValueError(KINDS)
+        count = (self.linspace or self.logspace or (0, 0, 0))[2]
+        if count > MOST_CELLS:
+            raise ValueError(f"{count} values are more than a sweep may have ({MOST_CELLS})")
         if not self.expanded():
             raise ValueError("must have at least one value")
         if self.logspace and min(self.logspace[:2]) <= 0:
@@ -73,6 +79,8 @@ class Recorded(Section):
     @model_validator(mode="before")
     @classmethod
     def _plain_name(cls, data: Any) -> Any:
+        if not isinstance(data, (str, dict, Recorded)):
+            raise ValueError(f"give the name of an observable or a table, got {data!r}")
         return {"observable": data} if isinstance(data, str) else data
 
     @model_validator(mode="after")
@@ -119,33 +127,7 @@ class Plan(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if not self.axes:
-            raise ValueError("axes: must name at least one parameter")
-        for name in self.axes:
-            resolve(name)
-        keys = [resolve(name) for name in self.axes if name != GAMMA] + ["attention.beta"] * (GAMMA in self.axes)
-        if len(set(keys)) != len(keys):
-            raise ValueError(f"axes: two of {', '.join(self.axes)} set the same parameter")
-        if not self.record:
-            raise ValueError("record: must name at least one quantity")
-        for key in ("tokens.seed", "noise.seed"):
-            if key in keys:
-                raise ValueError(f"axes.{key}: seeds are made from the plan's seed: use repeats")
-        if self.repeats < 1:
-            raise ValueError(f"repeats: must be at least 1, got {self.repeats}")
-        if self.batch is not None and self.batch < 1:
-            raise ValueError(f"batch: must be at least 1, got {self.batch}")
-        if self.seed < 0:
-            raise ValueError(f"seed: must be >= 0, got {self.seed}")
-        taken = {*self.axes, "repeat", "status", "error", "id", "seed_used", "end_time"}
-        for name, quantity in self.record.items():
-            if name in taken or f"time_{name}" in taken:
-                raise ValueError(f"record.{name}: the name is taken")
-            if quantity.times is not None and min(map(float, quantity.times.expanded())) < 0:
-                raise ValueError(f"record.{name}.times: must be >= 0")
-        if self.count > MOST_CELLS:
-            raise ValueError(f"axes: {self.count} cells are more than a sweep may have ({MOST_CELLS})")
-        self.config({name: axis.expanded()[0] for name, axis in self.axes.items()})
+        check(self)
         return self
 
     @property
@@ -170,7 +152,7 @@ class Plan(Section):
         try:
             config = RunConfig.model_validate(data)
         except ValidationError as error:
-            raise ValueError(f"run.{explain(error)}") from None
+            raise ValueError(_where(explain(error), values)) from None
         if (config.t1 is None) == (config.depth is None):
             raise ValueError("run: give either t1 (a flow) or depth (layers)")
         return config
@@ -188,7 +170,7 @@ def ready() -> list[str]:
 def read_plan(source: str | Path | Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Plan:
     """A plan from a TOML file, the name of a ready one, or a table; dotted keys of `overrides` are laid over it."""
     if isinstance(source, Mapping):
-        data = json.loads(json.dumps(source))
+        data = json.loads(json.dumps(source, default=lambda value: value.tolist()))  # arrays as lists
     else:
         path = Path(source)
         if not path.is_file() and str(source) in ready():
@@ -225,7 +207,7 @@ def _override(data: dict[str, Any], key: str, value: Any) -> None:
 def _explain(error: ValidationError) -> str:
     """The first problem in one line, with the nearest key when one is unknown."""
     first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
+    key = ".".join(str(part) for part in first["loc"] if part not in ("float", "int", "str", "bool"))
     if first["type"] == "extra_forbidden":
         sections: dict[str, type[BaseModel]] = {"axes": Spaced, "record": Recorded}
         names = list(
@@ -239,13 +221,22 @@ def _explain(error: ValidationError) -> str:
     return f"{key}: {message}, got {first['input']!r}" if first["type"] != "missing" else f"{key}: is missing"
 
 
+def _where(message: str, values: Mapping[str, Value]) -> str:
+    """A message about a key of a run, with the name that the plan has for it."""
+    unknown, key = "unknown key ", message.partition(":")[0]
+    for name in values:
+        if name != GAMMA and resolve(name) == key:
+            return f"axes.{name}{message.removeprefix(key)}"
+    return f"{unknown}run.{message.removeprefix(unknown)}" if message.startswith(unknown) else f"run.{message}"
+
+
 def differences(old: Any, new: Any, key: str = "") -> list[str]:
     """What differs between two plans, "key: old → new" each."""
     if isinstance(old, dict) and isinstance(new, dict):
         keys = [*old, *(name for name in new if name not in old)]
         pairs = ((f"{key}.{name}" if key else name, old.get(name), new.get(name)) for name in keys)
         return [line for name, a, b in pairs for line in differences(a, b, name)]
-    if old == new:
+    if json.dumps(old) == json.dumps(new):  # NaN too
         return []
     show = lambda value: "nothing" if value is None else json.dumps(value)  # noqa: E731
     return [f"{key}: {show(old)} → {show(new)}"]

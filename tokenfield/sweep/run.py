@@ -1,6 +1,5 @@
 """`sweep`: run every cell of a plan."""
 
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,14 @@ import numpy as np
 from .batches import Batch, batches
 from .cells import Cells
 from .engines.serial import serial
-from .estimate import refuse_too_large
+from .estimates import refuse_too_large
+from .folder import alone_in, clear_errors
 from .outcome import Outcome
 from .plan import Plan, read_plan
 from .progress import SweepProgress
 from .result import SweepResult
 from .run_batch import check_seeds
-from .store import DATASET, DONE, FAILED, PENDING, PLAN, Store, create, holds_sweep, open_store
+from .store import DONE, FAILED, PENDING, Store, create, holds_sweep, open_store
 
 
 def sweep(
@@ -57,11 +57,14 @@ def sweep(
     """
     plan = plan if isinstance(plan, Plan) and not overrides else read_plan(_data(plan), overrides)
     engine = _engine(workers, scheduler, dask_workers)
+    folder = None if out is None else Path(out)
+    refuse_too_large(plan, None if folder is None or holds_sweep(folder) else folder)
     cells = Cells(plan)
     check_seeds(plan, cells)
-    folder = None if out is None else Path(out)
-    store = _store(plan, cells, folder, resume, overwrite, retry)
-    _run(store, plan, batches(cells), engine, progress)
+    with alone_in(folder):
+        with clear_errors(folder):
+            store = _store(plan, cells, folder, resume, overwrite, retry)
+        _run(store, plan, batches(cells), engine, progress)
     return SweepResult(store.result(), folder)
 
 
@@ -90,28 +93,16 @@ def _engine(workers: int | None, scheduler: str | None, dask_workers: int | None
 
 
 def _store(plan: Plan, cells: Cells, folder: Path | None, resume: bool, overwrite: bool, retry: bool) -> Store:
-    if folder is None:
-        refuse_too_large(plan, None)
-        return create(plan, cells, None)
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--out: {folder} is a file, not a folder")
-    if holds_sweep(folder) and not overwrite:
-        store = open_store(plan, cells, folder, retry)
-        if not resume:
-            done = int((store.status == DONE).sum())
-            raise ValueError(
-                f"--out: {folder} holds this sweep, {done} of {len(cells)} cells done: --resume goes on with it, "
-                "--overwrite begins afresh"
-            )
-        return store
-    refuse_too_large(plan, folder)
-    try:
-        if overwrite and holds_sweep(folder):
-            (folder / PLAN).unlink()
-            shutil.rmtree(folder / DATASET)
+    if folder is None or overwrite or not holds_sweep(folder):
         return create(plan, cells, folder)
-    except PermissionError as error:
-        raise ValueError(f"--out: cannot write to {folder}: {error.strerror}") from None
+    store = open_store(plan, cells, folder, retry)
+    if not resume:
+        done = int((store.status == DONE).sum())
+        raise ValueError(
+            f"--out: {folder} holds this sweep, {done} of {len(cells)} cells done: --resume goes on with it, "
+            "--overwrite begins afresh"
+        )
+    return store
 
 
 def _run(store: Store, plan: Plan, all_batches: list[Batch], engine: Callable, progress: bool | None) -> None:
@@ -127,5 +118,6 @@ def _run(store: Store, plan: Plan, all_batches: list[Batch], engine: Callable, p
         for number, found in outcomes:
             batch = all_batches[number]
             lost = Outcome({}, np.nan, "the worker died each time this batch was run (out of memory?)")
-            store.put(batch.cells, found or [lost] * len(batch.cells))
+            with clear_errors(store.folder):
+                store.put(batch.cells, found or [lost] * len(batch.cells))
             bar.update(int((store.status == DONE).sum()), int((store.status == FAILED).sum()))

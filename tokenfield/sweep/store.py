@@ -44,7 +44,9 @@ class Store:
         return self.arrays["status"].ravel()
 
     def put(self, numbers: tuple[int, ...], outcomes: list[Outcome]) -> None:
-        """Keep the outcomes of some cells: first all numbers, then that they are there."""
+        """Keep the outcomes of those cells that wait for one: first all numbers, then that they are there."""
+        waiting = [(k, outcome) for k, outcome in zip(numbers, outcomes, strict=True) if self.status[k] == PENDING]
+        numbers, outcomes = tuple(k for k, _ in waiting), [outcome for _, outcome in waiting]
         places = [np.unravel_index(k, self.cells.shape) for k in numbers]
         for place, outcome in zip(places, outcomes, strict=True):
             for name, value in outcome.values.items():
@@ -104,7 +106,7 @@ def label(plan: Plan, name: str) -> str:
     if quantity.observable is None:
         return f"time of {str(quantity.event).replace('_', ' ').replace('-', ' ')}"
     table = QUANTITIES[quantity.observable]
-    return table.label.format(threshold=quantity.threshold or 0.999)
+    return table.label.format(threshold=0.999 if quantity.threshold is None else quantity.threshold)
 
 
 def _labels(values: list[Any]) -> np.ndarray:
@@ -116,12 +118,20 @@ def create(plan: Plan, cells: Cells, folder: Path | None) -> Store:
     dataset = layout(plan, cells)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f"{DATASET}.part"
+        old, part = folder / f"{DATASET}.old", folder / f"{DATASET}.part"
         shutil.rmtree(part, ignore_errors=True)
         encoding = {str(name): {"chunks": chunks(variable.shape)} for name, variable in dataset.data_vars.items()}
-        dataset.to_zarr(part, mode="w", consolidated=False, zarr_format=3, encoding=encoding)
+        try:
+            dataset.to_zarr(part, mode="w", consolidated=False, zarr_format=3, encoding=encoding)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+        if (folder / DATASET).exists():
+            shutil.rmtree(old, ignore_errors=True)
+            (folder / DATASET).rename(old)
         (folder / PLAN).write_text(plan.model_dump_json(indent=1, exclude_none=True), encoding="utf-8")
         part.rename(folder / DATASET)  # the folder holds a sweep only when its layout is whole
+        shutil.rmtree(old, ignore_errors=True)
     return Store(plan, cells, folder, dataset)
 
 
@@ -154,8 +164,9 @@ def open_store(plan: Plan, cells: Cells, folder: Path, retry: bool = True) -> St
             f"--out: {folder} was made with other versions ({', '.join(other)}), so bits would differ: give another folder"
         )
     if retry:
-        status = dataset["status"].values
-        status[status == FAILED] = PENDING
+        failed = dataset["status"].values == FAILED
+        for name, again in (("status", PENDING), ("error", "")):
+            dataset[name].values[failed] = again
     return Store(plan, cells, folder, dataset)
 
 

@@ -1,5 +1,7 @@
 """A Dask cluster: one that runs already, or one on this machine."""
 
+import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -8,7 +10,8 @@ from ..outcome import Outcome
 from ..run_batch import run_batch
 
 TIMEOUT = 15  # seconds to wait for a scheduler
-GOES = 3  # workers that may die with a batch before it is given up
+LOOK, PATIENCE = 2, 30  # seconds after which to look for workers when nothing comes, and to go without any
+GO_ON = "what is done is kept, and --resume goes on"
 
 
 def _distributed() -> Any:
@@ -19,23 +22,39 @@ def _distributed() -> Any:
     return distributed
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Dask logs whole tracebacks when a worker or the scheduler goes: here that is ordinary, and said in one line."""
+    every = logging.Logger.manager.loggerDict.items()
+    spoken = [log for name, log in every if name.startswith("distributed") and isinstance(log, logging.Logger)]
+    spoken = [log for log in spoken if not log.disabled]
+    for log in spoken:
+        log.disabled = True
+    try:
+        yield
+    finally:
+        for log in spoken:
+            log.disabled = False
+
+
 def dask_cluster(address: str) -> Callable:
     """An engine on the cluster of the scheduler at an address such as tcp://127.0.0.1:8786."""
     distributed = _distributed()
 
     @contextmanager
     def engine(plan: str, numbers: list[int]) -> Iterator[Iterator[tuple[int, list[Outcome]]]]:
-        try:
-            client = distributed.Client(address, timeout=TIMEOUT, set_as_default=False)
-        except (OSError, ValueError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise ValueError(f"--scheduler: no Dask scheduler answers at {address}: {reason}") from None
-        with client:
-            if not client.scheduler_info()["workers"]:
-                raise ValueError(
-                    f"--scheduler: the scheduler at {address} has no workers: start some with `dask worker {address}`"
-                )
-            yield _run(client, plan, numbers)
+        with _quiet():
+            try:
+                client = distributed.Client(address, timeout=TIMEOUT, set_as_default=False)
+            except (OSError, ValueError) as error:
+                reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+                raise ValueError(f"--scheduler: no Dask scheduler answers at {address}: {reason}") from None
+            with client:
+                if not client.scheduler_info()["workers"]:
+                    raise ValueError(
+                        f"--scheduler: the scheduler at {address} has no workers: start some with `dask worker {address}`"
+                    )
+                yield _run(client, plan, numbers)
 
     return engine
 
@@ -47,6 +66,7 @@ def dask_local(workers: int) -> Callable:
     @contextmanager
     def engine(plan: str, numbers: list[int]) -> Iterator[Iterator[tuple[int, list[Outcome]]]]:
         with (
+            _quiet(),
             distributed.LocalCluster(
                 n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
             ) as cluster,
@@ -58,14 +78,46 @@ def dask_local(workers: int) -> Callable:
 
 
 def _run(client: Any, plan: str, numbers: list[int]) -> Iterator[tuple[int, list[Outcome]]]:
-    """Dask runs the batches of a dead worker again on another one, at most `GOES` times."""
+    """Dask runs the batches of a dead worker again on another one, a few times. One that it has given up is then run once
+    more by itself: it may have been lost with the workers that another one killed."""
+    lost = []
+    for number, outcomes in _submitted(client, plan, numbers):
+        if outcomes:
+            yield number, outcomes
+        else:
+            lost.append(number)
+    for number in sorted(lost):
+        yield from _submitted(client, plan, [number])
+
+
+def _submitted(client: Any, plan: str, numbers: list[int]) -> Iterator[tuple[int, list[Outcome]]]:
     distributed = _distributed()
-    futures = {client.submit(run_batch, plan, number, pure=False, retries=GOES - 1): number for number in numbers}
-    for future in distributed.as_completed(list(futures)):
+    futures = {client.submit(run_batch, plan, number, pure=False): number for number in numbers}
+    completed = distributed.as_completed(list(futures), loop=client.loop)
+    while futures:
+        _wait(client, completed)
+        future = next(completed)
         number = futures.pop(future)
         if future.status == "finished":
             yield number, future.result()
+        elif future.status != "error":
+            raise ValueError(f"--scheduler: the scheduler is gone; {GO_ON}")
         elif isinstance(future.exception(), distributed.KilledWorker):
             yield number, []
         else:
             raise RuntimeError(f"a worker could not run a batch: {future.exception()}")
+
+
+def _wait(client: Any, completed: Any) -> None:
+    """Until something is done. A cluster that has lost all its workers may get new ones, but not for ever."""
+    seen = looked = time.monotonic()
+    while not completed.has_ready():
+        with completed.thread_condition:
+            completed.thread_condition.wait(0.1)
+        now = time.monotonic()
+        if now > looked + LOOK:
+            looked = now
+            if client.status != "running" or client.scheduler_info()["workers"]:
+                seen = now
+            elif now > seen + PATIENCE:
+                raise ValueError(f"--scheduler: no worker has been there for {PATIENCE} s; {GO_ON}")

@@ -4,10 +4,14 @@ They take over the environment, above all the number of threads, on which the bi
 """
 
 import multiprocessing
-from collections.abc import Callable, Iterator
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from ..outcome import Outcome
 from ..run_batch import run_batch
@@ -21,38 +25,65 @@ def processes(workers: int) -> Callable:
 
     @contextmanager
     def engine(plan: str, numbers: list[int]) -> Iterator[Iterator[tuple[int, list[Outcome]]]]:
-        yield _run(plan, numbers, workers)
+        with closing(_run(plan, numbers, workers)) as outcomes:
+            yield outcomes
 
     return engine
 
 
-def _run(plan: str, numbers: list[int], workers: int) -> Iterator[tuple[int, list[Outcome]]]:
-    left = set()
-    for number, outcomes in _pool(plan, numbers, workers):
-        if outcomes is None:
-            left.add(number)
-        else:
-            yield number, outcomes
-    for number in sorted(left):
-        for last in range(TRIES):
-            _, outcomes = next(_pool(plan, [number], 1))
-            if outcomes is not None or last == TRIES - 1:
-                yield number, outcomes or []
-                break
+def _run(plan: str, numbers: list[int], workers: int) -> Generator[tuple[int, list[Outcome]], None, None]:
+    left = deque(numbers)
+    while left:
+        lost = []
+        for number, outcomes in _pool(plan, left, workers):
+            if outcomes is None:
+                lost.append(number)
+            else:
+                yield number, outcomes
+        for number in sorted(lost):
+            yield number, _alone(plan, number)
 
 
-def _pool(plan: str, numbers: list[int], workers: int) -> Iterator[tuple[int, list[Outcome] | None]]:
-    """Outcomes as they come; None for every batch that was lost when a worker died."""
-    pool = ProcessPoolExecutor(min(workers, len(numbers)), multiprocessing.get_context("spawn"))
+def _alone(plan: str, number: int) -> list[Outcome]:
+    for _ in range(TRIES):
+        for _, outcomes in _pool(plan, deque([number]), 1):
+            if outcomes is not None:
+                return outcomes
+    return []
+
+
+def _pool(plan: str, left: deque[int], workers: int) -> Generator[tuple[int, list[Outcome] | None], None, None]:
+    """Outcomes of the batches `left` as they come, until a worker dies: then None for each that was being run."""
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(workers, len(left)), context, initializer=_stay_with_parent)
+    running: dict[Future, int] = {}
     try:
-        futures: dict[Future, int] = {pool.submit(run_batch, plan, number): number for number in numbers}
-        waiting = set(futures)
-        while waiting:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        while left or running:
+            while left and len(running) < workers:
+                running[pool.submit(run_batch, plan, left[0])] = left[0]
+                left.popleft()
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
-                try:
-                    yield futures[future], future.result()
-                except BrokenProcessPool:
-                    yield futures[future], None
+                outcomes = future.result()
+                yield running.pop(future), outcomes
+    except BrokenProcessPool:
+        yield from ((number, None) for number in running.values())
+    except BaseException:  # an interruption: what the workers do is not waited for
+        for process in list(pool._processes.values()):
+            process.terminate()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _stay_with_parent() -> None:
+    """A worker leaves Ctrl-C to its parent, and ends when the parent does, even by kill -9."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

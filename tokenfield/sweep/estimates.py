@@ -1,5 +1,6 @@
 """What a plan will take: cells, batches, numbers on disk and in memory, time."""
 
+import math
 import os
 import shutil
 import time
@@ -9,9 +10,10 @@ from typing import Any, NamedTuple
 from .batches import Batch, batches
 from .cells import Cells
 from .plan import Plan
-from .run_batch import _build, _run
+from .run_batch import check_seeds, run_cells
 
 TEXT = 80  # bytes for id and error of a cell
+CONFIG = 5200  # bytes for the configs of a point, which the engine has too
 SHARE = 0.5  # of the memory that is free
 
 
@@ -22,6 +24,7 @@ class Estimate(NamedTuple):
     batches: int
     shapes: int
     bytes: int
+    memory: int
     seconds: float | None
 
 
@@ -31,11 +34,16 @@ def size_of(plan: Plan) -> int:
     return plan.count * (8 * (numbers + 2) + 1 + TEXT)
 
 
+def memory_of(plan: Plan) -> int:
+    """Bytes in memory: the dataset as it is read and as it is filled, and the configs of all points."""
+    return 2 * size_of(plan) + CONFIG * (plan.count // plan.repeats)
+
+
 def refuse_too_large(plan: Plan, folder: Path | None) -> None:
     """Raise a ValueError for a dataset that does not fit in memory or on the disk."""
-    size, free = size_of(plan), _free_memory()
-    if size > SHARE * free:
-        needs = f"{plan.count} cells need about {show(size)} of memory, {show(free)} are free"
+    size, memory, free = size_of(plan), memory_of(plan), _free_memory()
+    if memory > SHARE * free:
+        needs = f"{plan.count} cells need about {show(memory)} of memory, {show(free)} are free"
         raise ValueError(f"plan: {needs}: use fewer cells or times")
     if folder is not None:
         near = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
@@ -46,6 +54,12 @@ def refuse_too_large(plan: Plan, folder: Path | None) -> None:
 
 
 def _free_memory() -> float:
+    """What programs can have, caches of files included where the system says so."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        pass
     try:
         return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (ValueError, OSError, AttributeError):
@@ -64,6 +78,7 @@ def show(size: float) -> str:
 def estimate(plan: Plan, timed: bool = True) -> Estimate:
     """Sizes of a plan; with `timed`, one batch of each shape is run twice, to a twentieth of its time."""
     cells = Cells(plan)
+    check_seeds(plan, cells)
     all_batches = batches(cells)
     groups: dict[Any, list[Batch]] = {}
     for batch in all_batches:
@@ -79,28 +94,25 @@ def estimate(plan: Plan, timed: bool = True) -> Estimate:
         )
         groups.setdefault(key, []).append(batch)
     seconds = sum(_seconds(plan, cells, group) for group in groups.values()) if timed else None
-    return Estimate(len(cells), len(all_batches), len(groups), size_of(plan), seconds)
+    return Estimate(len(cells), len(all_batches), len(groups), size_of(plan), memory_of(plan), seconds)
 
 
 def _seconds(plan: Plan, cells: Cells, group: list[Batch]) -> float:
     """Batches of one shape, from a run of the middle one to a short time; its first go compiles."""
     batch = group[len(group) // 2]
-    members = [cells[k] for k in (*batch.cells, *[batch.cells[-1]] * (batch.size - len(batch.cells)))]
-    full, part = members[0].config.t1, 1.0
-    if full is not None:
+    members, part = [cells[k] for k in batch.cells], 1.0
+    config = members[0].config
+    follows = config.noise is not None and config.dt is None  # its step follows from t1
+    if config.t1 is not None and math.isfinite(config.t1) and not follows:
         part = 0.05
-        members = [cell._replace(config=cell.config.model_copy(update={"t1": part * full})) for cell in members]
+        short = {"t1": part * config.t1}
+        members = [cell._replace(config=cell.config.model_copy(update=short)) for cell in members]
     bare = plan.model_copy(
         update={"record": {name: q.model_copy(update={"times": None}) for name, q in plan.record.items()}}
     )
-    pairs = _build(bare, members)
-    bad = next((pair for pair in pairs if isinstance(pair, Exception)), None)
-    if bad is not None:
-        raise ValueError(f"a cell cannot be run: {bad}")
-    models, states = zip(*pairs, strict=True)
     taken = 0.0
     for _ in range(2):
         begun = time.perf_counter()
-        _run(bare, members, list(models), list(states))
+        run_cells(bare, members, batch.size)
         taken = time.perf_counter() - begun
     return taken / part * len(group)
