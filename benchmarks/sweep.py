@@ -1,17 +1,14 @@
 """Slices of the `figure3` plan beside a batched PyTorch script with fixed steps, and Dask workers beside one."""
 
 import json
-import os
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 BETAS = {"linspace": [0.1, 9.0, 16]}
 REPEATS = {8: 32, 128: 16, 1024: 8}
 STEP, EVERY = 0.1, 5  # the script's step, and how many of them lie between two times kept
-CORES = len(os.sched_getaffinity(0))
 
 
 def rows() -> Iterator[tuple[str, dict[str, float]]]:
@@ -42,6 +39,7 @@ TOLERANCE = 1e-2
 
 def panel(d: int) -> tuple[float, float, float]:
     """The script's time over ours, and both mean errors of the fraction of aligned pairs over all times and runs."""
+    from tokenfield.sweep.engines.in_process import in_process
     from tokenfield.sweep.run_batch import _build, prepared, run_batch
 
     plan = plan_of(d)
@@ -51,9 +49,9 @@ def panel(d: int) -> tuple[float, float, float]:
     beta = np.array([cells[k].config.attention.beta for k in range(len(cells))])
 
     def ours() -> np.ndarray:
-        with ThreadPoolExecutor(CORES) as pool:
-            outcomes = pool.map(lambda k: run_batch(plan, k), range(len(batches)))
-            return np.stack([outcome.values["aligned"] for batch in outcomes for outcome in batch])
+        with in_process(plan, list(range(len(batches)))) as found:
+            outcomes = dict(found)
+        return np.stack([outcome.values["aligned"] for k in range(len(batches)) for outcome in outcomes[k]])
 
     ours()  # compiles
     times: dict[str, list[float]] = {"ours": [], "script": []}

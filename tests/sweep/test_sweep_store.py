@@ -15,7 +15,7 @@ from sweeps import PLAN, changed, same_bits
 
 import tokenfield as tkf
 from tokenfield.sweep import estimates, run, store
-from tokenfield.sweep.engines import serial
+from tokenfield.sweep.engines import in_process
 from tokenfield.sweep.folder import alone_in
 
 
@@ -27,7 +27,7 @@ def whole():
 @pytest.fixture
 def counted(monkeypatch):
     """The numbers of the batches that are run; after `most` of them comes Ctrl-C."""
-    numbers, real = [], serial.run_batch
+    numbers, real = [], in_process.run_batch
 
     def run_batch(plan, number):
         if len(numbers) == run_batch.most:
@@ -36,7 +36,8 @@ def counted(monkeypatch):
         return real(plan, number)
 
     run_batch.most = -1
-    monkeypatch.setattr(serial, "run_batch", run_batch)
+    monkeypatch.setattr(in_process, "run_batch", run_batch)
+    monkeypatch.setattr(in_process, "threads", lambda: 1)  # so that batches come in order
     return numbers, run_batch
 
 
@@ -82,7 +83,7 @@ def test_cells_that_are_done_are_never_written_again(whole, tmp_path, monkeypatc
     tkf.sweep(PLAN, tmp_path / "out")
     status = zarr.open_group(tmp_path / "out" / store.DATASET, mode="r+")["status"]
     status[0, 1] = store.PENDING
-    monkeypatch.setattr(serial, "run_batch", lambda plan, number: [])
+    monkeypatch.setattr(in_process, "run_batch", lambda plan, number: [])
     found = tkf.sweep(PLAN, tmp_path / "out", resume=True)
     assert [(cell["beta"], cell["repeat"]) for cell in found.failed] == [(1.0, 1)]
     others = np.ones((3, 4), bool)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .batches import Batch, batches
 from .cells import Cells
-from .engines.serial import serial
+from .engines.in_process import in_process
 from .estimates import refuse_too_large
 from .folder import alone_in, clear_errors
 from .outcome import Outcome
@@ -86,7 +86,7 @@ def _engine(workers: int | None, scheduler: str | None, dask_workers: int | None
 
         return dask_local(count("dask_workers", dask_workers))
     if workers is None:
-        return serial
+        return in_process
     from .engines.processes import processes
 
     return processes(count("workers", workers))

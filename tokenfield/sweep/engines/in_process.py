@@ -1,0 +1,32 @@
+"""This process: a batch in each of as many threads as there are cores. Compiled code runs outside Python's lock."""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+
+from ..outcome import Outcome
+from ..run_batch import prepared, run_batch
+
+
+@contextmanager
+def in_process(plan: str, numbers: list[int]) -> Iterator[Iterator[tuple[int, list[Outcome]]]]:
+    prepared(plan)  # once, before several threads ask for it
+    pool = ThreadPoolExecutor(threads(), thread_name_prefix="sweep")
+    try:
+        yield _finished({pool.submit(run_batch, plan, number): number for number in numbers})
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def threads() -> int:
+    """One for each core that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _finished(futures: dict[Future, int]) -> Iterator[tuple[int, list[Outcome]]]:
+    waiting = set(futures)
+    while waiting:
+        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        for future in sorted(done, key=futures.__getitem__):
+            yield futures[future], future.result()
