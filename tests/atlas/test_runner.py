@@ -45,6 +45,20 @@ def test_exit_code_is_zero_when_all_is_as_expected(tmp_path, monkeypatch, capsys
     assert "1 hold, 1 fail as printed" in capsys.readouterr().out
 
 
+def test_a_claim_without_its_model_is_skipped_and_nothing_fails(tmp_path, monkeypatch, capsys):
+    absent = Evidence((), skipped="no model <x>: run `make models`")
+    monkeypatch.setattr(runner, "all_claims", lambda: [claim(lambda quick: absent), claim(lambda quick: GOOD, "b")])
+    assert runner.run(quick=True, only=None, folder=tmp_path, as_json=True) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [entry["verdict"] for entry in data] == ["skipped", "holds"]
+    assert data[0]["skipped"] == "no model <x>: run `make models`"
+    page = (tmp_path / "index.html").read_text()
+    assert "1 of 1 claims hold" in page
+    assert "Skipped: no model &lt;x&gt;: run `make models`" in page
+    assert runner.run(quick=True, only=["made_up"], folder=tmp_path, as_json=False) == 0
+    assert "made_up: skipped: no model <x>: run `make models`" in capsys.readouterr().out.replace("\n", " ")
+
+
 def test_two_jobs_give_what_one_gives(tmp_path, capsys):
     only = ["boolean_matrix", "high_dimension_hemisphere"]
     data = []

@@ -23,11 +23,15 @@ class Check(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What running a claim gives: checks, and a figure where one helps."""
+    """What running a claim gives: checks, and a figure where one helps.
+
+    `skipped` says why nothing was measured, and what to run so that it can be: a real model that is not installed is no failure.
+    """
 
     checks: tuple[Check, ...]
     figure: "Figure | None" = None
     caption: str = ""
+    skipped: str = ""
 
 
 class Claim(NamedTuple):

@@ -12,12 +12,18 @@ from .claim import Check
 if TYPE_CHECKING:
     from .runner import Result
 
-WORDS = {"holds": "holds", "corrected": "fails as printed; holds corrected", "fails": "FAILS", "error": "ERROR"}
+WORDS = {
+    "holds": "holds",
+    "corrected": "fails as printed; holds corrected",
+    "skipped": "skipped",
+    "fails": "FAILS",
+    "error": "ERROR",
+}
 GOOD = ("holds", "corrected")
 STYLE = """<style>
 .badge { font-size: .8rem; font-weight: 600; border-radius: 1rem; padding: .1rem .7rem; white-space: nowrap; }
 .badge.good { background: #e3f3ec; } .badge.corrected { background: #fff3d6; color: #7a5200; }
-.badge.bad { background: #fbe5da; }
+.badge.bad { background: #fbe5da; } .badge.skipped { background: #eceff2; color: #59636e; }
 .where { display: flex; justify-content: space-between; align-items: baseline; gap: 1rem; flex-wrap: wrap; }
 td:last-child { white-space: nowrap; padding-right: 0; }
 article { margin: 2.2rem 0; } tbody th { width: 42%; }
@@ -28,12 +34,14 @@ def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path)
     """Write the page of the claims run so far."""
     good = sum(result.verdict in GOOD for result in results)
     wrong = sum(result.verdict == "corrected" for result in results)
-    unfinished = f" Still running: {len(results)} of {total} claims so far." if len(results) < total else ""
+    skipped = sum(result.verdict == "skipped" for result in results)
+    unfinished = f" {skipped} were skipped." if skipped else ""
+    unfinished += f" Still running: {len(results)} of {total} claims so far." if len(results) < total else ""
     body = [
         STYLE,
         heading("Atlas of token dynamics", 1),
         paragraph(
-            f"{good} of {len(results)} claims hold as stated here; in {wrong} of them the statement as printed in the "
+            f"{good} of {len(results) - skipped} claims hold as stated here; in {wrong} of them the statement as printed in the "
             f"literature fails and a corrected one holds.{unfinished}",
             "lead",
         ),
@@ -58,7 +66,7 @@ def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path)
 
 
 def _badge(verdict: str) -> str:
-    kind = "corrected" if verdict == "corrected" else "good" if verdict in GOOD else "bad"
+    kind = verdict if verdict in ("corrected", "skipped") else "good" if verdict in GOOD else "bad"
     return f'<span class="badge {kind}">{WORDS[verdict]}</span>'
 
 
@@ -81,6 +89,8 @@ def _article(result: "Result") -> str:
     ]
     if evidence is None:
         parts.append(code(result.error))
+    elif evidence.skipped:
+        parts.append(paragraph(f"Skipped: {evidence.skipped}.", "note"))
     else:
         parts.append(_checks(evidence.checks))
         if result.picture:

@@ -9,6 +9,7 @@ from .lipschitz_command import lipschitz
 from .norms_command import norms
 from .phase_diagram_command import phase_diagram
 from .predict_command import predict
+from .probe_command import probe
 from .simulate_command import simulate
 from .sweep_command import sweep
 
@@ -26,6 +27,7 @@ app.command()(norms)
 app.command()(lipschitz)
 app.command("phase-diagram")(phase_diagram)
 app.command()(sweep)
+app.command()(probe)
 
 
 def _version(wanted: bool) -> None:

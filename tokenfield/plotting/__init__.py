@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from .long_context import phase_picture as phase_picture
     from .norms import norms_figure as norms_figure
     from .phase_diagram import phase_diagram_figure as phase_diagram_figure
+    from .probe import probe_cosines as probe_cosines
+    from .probe import probe_theory as probe_theory
+    from .probe_attention import probe_heads as probe_heads
+    from .probe_growth import probe_smoothness as probe_smoothness
+    from .probe_states import probe_layers as probe_layers
     from .ranks import limit_ranks as limit_ranks
     from .ranks import rank_histogram as rank_histogram
     from .sheet import overview as overview
@@ -40,6 +45,10 @@ __all__, __getattr__ = lazy(
         "long_context": "phase_picture",
         "norms": "norms_figure",
         "phase_diagram": "phase_diagram_figure",
+        "probe": "probe_cosines probe_theory",
+        "probe_attention": "probe_heads",
+        "probe_states": "probe_layers",
+        "probe_growth": "probe_smoothness",
         "staircases": "staircase merge_tree",
         "style": "Sheet",
     },

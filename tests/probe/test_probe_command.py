@@ -1,0 +1,137 @@
+"""`tokenfield probe` from the command line."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from commands import assert_help_without_jax, assert_one_line_error, tokenfield_here
+from small_models import REACTIONS, as_pickle, config
+
+pytest.importorskip("torch", reason='pip install "tokenfield[models]"')
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "reactions.txt"
+    path.write_text("\n".join(REACTIONS) + "\n")
+    return path
+
+
+QUICK = ("--no-null", "--no-lipschitz")
+
+
+def test_help_is_quick():
+    assert_help_without_jax(["probe"], "Transformer")
+
+
+def test_a_folder_gets_report_figures_and_dataset(folders, text, tmp_path, capsys):
+    out = tmp_path / "out"
+    ended = tokenfield_here(capsys, "probe", folders("bert"), "--text", text, "--lines", "--out", out, "--json", *QUICK)
+    assert ended.returncode == 0, ended.stderr
+    numbers = json.loads(ended.stdout)
+    assert [row["layer"] for row in numbers["layers"]] == [0, 1, 2, 3]
+    assert all({"mean_cosine", "mean_cosine_no_special"} <= set(row) for row in numbers["layers"])
+    assert len(numbers["texts"]) == 3
+    assert numbers["out"] == str(out)
+    assert {"report.html", "probe.zarr", "theory.png", "cosines.png"} <= {path.name for path in out.iterdir()}
+    from tokenfield.probe import ProbeResult
+
+    rho = ProbeResult.load(out).dataset["mean_cosine"].mean("text").values
+    np.testing.assert_allclose([row["mean_cosine"] for row in numbers["layers"]], rho)
+    again = tokenfield_here(capsys, "probe", folders("bert"), "--text", text, "--lines", "--out", out)
+    assert_one_line_error(again, "holds a finished probe: give another folder, or --overwrite")
+
+
+def test_several_files_and_a_table(folders, text, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    other = tmp_path / "other.txt"
+    other.write_text("CC" * 200)
+    ended = tokenfield_here(
+        capsys, "probe", folders("albert"), "--text", text, other, "--iterations", 5, "--windows", 2, *QUICK
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "albert, post-LN" in ended.stdout
+    assert "note: the shared block is run 5 times; it was trained for 3" in ended.stdout
+    assert "measured in 2 window(s)" in ended.stdout
+    assert "written to probe" in ended.stdout
+    assert (tmp_path / "probe" / "report.html").exists()
+
+
+def test_hidden_states_of_unsupported_attention_are_reported(folders, text, tmp_path, capsys):
+    out = tmp_path / "out"
+    ended = tokenfield_here(capsys, "probe", folders("distilbert"), "--text", text, "--lines", "--out", out)
+    assert ended.returncode == 0, ended.stderr
+    assert "note: attention of a distilbert model is not read (supported: albert, bert" in ended.stdout
+    assert "not read" in (out / "report.html").read_text(encoding="utf-8")
+
+
+def test_ctrl_c_says_what_is_kept(folders, text, tmp_path, capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tokenfield.probe.measure.stream", interrupted)
+    ended = tokenfield_here(capsys, "probe", folders("bert"), "--text", text, "--out", tmp_path / "out", *QUICK)
+    assert ended.returncode == 130
+    assert "finished batches are kept in" in ended.stderr
+
+
+def test_overwrite_starts_afresh_after_another_run_was_killed(folders, text, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr("tokenfield.probe.run.predict", lambda *_: 1 / 0)  # dies with its batches on disk
+        assert tokenfield_here(capsys, "probe", folders("bert"), "--text", text, "--out", out, *QUICK).returncode == 1
+    other = "probe", folders("bert"), "--text", text, "--lines", "--out", out, "--json", *QUICK
+    assert_one_line_error(tokenfield_here(capsys, *other), "belongs to another run")
+    assert tokenfield_here(capsys, *other, "--overwrite").returncode == 0
+
+
+def test_a_pickle_is_warned_of(folders, text, tmp_path, capsys):
+    folder = as_pickle(folders("bert"), tmp_path / "old")
+    refused = tokenfield_here(capsys, "probe", folder, "--text", text, "--json")
+    assert_one_line_error(refused, "--allow-pickle")
+    ended = tokenfield_here(capsys, "probe", folder, "--text", text, "--json", "--allow-pickle", *QUICK)
+    assert ended.returncode == 0
+    assert ended.stderr.startswith("warning: pytorch_model.bin is a pickle")
+    json.loads(ended.stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["MODEL"], "--text: give at least one text file"),
+        (["MODEL", "--text", "none.txt"], "--text: cannot read none.txt"),
+        (["MODEL", "--text", "EMPTY"], "is empty: give a file with some text"),
+        (["FOLDER", "--text", "TEXT"], "is not a model folder"),
+        (["no/such", "--text", "TEXT"], "neither a folder here nor a model in the local cache"),
+        (["T5", "--text", "TEXT"], "t5 is an encoder–decoder model"),
+        (["CORRUPT", "--text", "TEXT"], "cannot be read, it may be damaged"),
+        (["MODEL", "--text", "TEXT", "--iterations", "4"], "only a model with one shared block"),
+        (["MODEL", "--text", "TEXT", "--max-tokens", "3"], "max_tokens must be at least 4"),
+        (["MODEL", "--text", "TEXT", "--lengths", "8"], "--lengths must hold at least two different numbers"),
+        (["MODEL", "--text", "TEXT", "--lengths", "a,b"], "--lengths must be whole numbers such as 8,16,32"),
+        (["MODEL", "--text", "TEXT", "--batch", "0"], "batch must be a whole number >= 1"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(folders, text, tmp_path, capsys, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    for name in ("folder", "t5"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "t5" / "config.json").write_text(json.dumps(config("t5").to_dict()))
+    (tmp_path / "t5" / "model.safetensors").write_bytes(b"")
+    (tmp_path / "empty.txt").write_text("")
+    shutil.copytree(folders("bert"), tmp_path / "corrupt")
+    (tmp_path / "corrupt" / "model.safetensors").write_bytes(b"not tensors")
+    places = {"MODEL": folders("bert"), "TEXT": text, "EMPTY": "empty.txt", "FOLDER": "./folder", "T5": "./t5"}
+    places["CORRUPT"] = "./corrupt"
+    ended = tokenfield_here(capsys, "probe", *(places.get(argument, argument) for argument in arguments), "--json")
+    assert_one_line_error(ended, message)
+
+
+def test_a_missing_extra_is_one_line(folders, text, capsys, monkeypatch):
+    import sys
+
+    path = folders("bert")
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    ended = tokenfield_here(capsys, "probe", path, "--text", text, "--json")
+    assert_one_line_error(ended, 'pip install "tokenfield[models]"')

@@ -1,0 +1,156 @@
+"""The verdict: its words and its numbers follow from the dataset, and turn with it."""
+
+import re
+from types import SimpleNamespace
+
+import made_probe
+import numpy as np
+import pytest
+
+import tokenfield as tkf
+from tokenfield.probe.exponents import with_exponents
+from tokenfield.probe.predicted import predict
+from tokenfield.probe.verdict import verdict
+
+POST = SimpleNamespace(norm="post", causal=False)
+
+
+def spoken(data, architecture=POST):
+    return {sentence.topic: sentence.text for sentence in verdict(data, architecture)}
+
+
+def with_cosines(*rho, **options):
+    """Exactly these mean cosines in every text, and the prediction for them."""
+    data = made_probe.dataset(**options)
+    values = np.repeat(np.array(rho)[:, None], data.sizes["text"], axis=1)
+    data = data.assign(mean_cosine=(("layer", "text"), values), mean_cosine_no_special=(("layer", "text"), values))
+    return data.merge(predict(data, "post", causal=False))
+
+
+def test_collapse_is_placed():
+    assert "do not collapse" in spoken(with_cosines(0.1, 0.3, 0.6, 0.89, 0.5))["collapse"]
+    assert "nowhere above 0.89 (layer 3)" in spoken(with_cosines(0.1, 0.3, 0.6, 0.89, 0.5))["collapse"]
+    text = spoken(with_cosines(0.1, 0.95, 0.6, 0.92, 0.97))["collapse"]
+    assert "collapse: the mean cosine is at least 0.9 from layer 3 on" in text
+    assert "from 0.10 at the embeddings to 0.97 after layer 4" in text
+    text = spoken(with_cosines(0.1, 0.95, 0.93, 0.2, 0.3))["collapse"]
+    assert "part again" in text
+    assert "at layers 1, 2 on the way (highest: 0.95 at layer 1)" in text
+    assert "from layer 0 on" in spoken(with_cosines(0.91, 0.95, 0.93, 0.92, 0.99))["collapse"]
+
+
+def test_the_final_norm_of_a_pre_norm_model_is_told_apart():
+    data = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5).assign(stream_cosine=("text", [0.6, 0.7, 0.8]))
+    pre = SimpleNamespace(norm="pre", causal=False)
+    assert "Before the final norm it is 0.70." in spoken(data, pre)["collapse"]
+    assert "final norm" not in spoken(data)["collapse"]
+
+
+def test_special_tokens_and_the_spread_over_texts_are_said_when_they_matter():
+    data = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5)
+    assert "special" not in spoken(data)["collapse"]
+    assert "between 0.50 and 0.50" in spoken(data)["collapse"]
+    data["mean_cosine_no_special"] = data["mean_cosine"] - 0.1
+    assert "Without special tokens it ends at 0.40" in spoken(data)["collapse"]
+    assert "Nine texts" not in spoken(data.isel(text=[0]))["collapse"]
+
+
+@pytest.mark.parametrize(("shift", "word"), [(-0.2, "closer together"), (0.2, "further apart"), (0.01, "as far apart")])
+def test_random_weights_are_compared(shift, word):
+    data = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5)
+    data["null_mean_cosine"] = data["mean_cosine"] + shift
+    text = spoken(data)["random weights"]
+    assert word in text
+    assert f"{0.5 + shift:.2f}" in text
+    assert f"({-shift:+.2f})" in text
+
+
+def test_pace_counts_layers_of_the_theory():
+    data = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5)
+    curve = data["predicted_cosine"].values
+    layer = int(np.searchsorted(curve, 0.5))
+    place = layer - 1 + (0.5 - curve[layer - 1]) / (curve[layer] - curve[layer - 1])
+    text = spoken(data)["pace"]
+    assert f"as far as {place:.1f} of those layers: 1/{4 / place:.0f} of its pace" in text
+    assert f"reaches {curve[-1]:.2f} after 4 layers" in text
+    assert "about its pace" in spoken(with_cosines(0.1, 0.2, 0.3, 0.4, float(curve[-1]) - 1e-6))["pace"]
+    assert "other way, by -0.20" in spoken(with_cosines(0.5, 0.2, 0.3, 0.4, 0.3))["pace"]
+    assert "ahead" in spoken(with_cosines(0.1, 0.2, 0.3, 0.4, 0.9999))["pace"]
+
+
+def test_heads_above_the_threshold_are_counted():
+    data = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5)
+    gamma = np.full((4, 2, 3), 1.0)
+    gamma[2, 1] = 5.0
+    data = data.assign(
+        gamma=(("block", "head", "text"), gamma), gamma_critical=(("block", "text"), np.full((4, 3), 2.0))
+    )
+    assert "in 1 of 8 heads" in spoken(data)["attention scale"]
+
+
+def test_what_theory_puts_on_the_token_itself_is_held_against_the_heads():
+    data = with_cosines(0.5, 0.5, 0.5, 0.5, 0.5)
+    n = int(np.median(data["tokens"]))
+    data["beta"] = data["beta"] * 0 + 2 * np.log(n - 1)  # so that e^b = (n-1) e^{b rho}: weight 1/2 on itself
+    data["self_mass"] = data["self_mass"] * 0 + 0.125
+    text = spoken(data)["attention scale"]
+    assert "put 50 % of its weight on the token itself (median over blocks); these put 12 %" in text
+    data["self_mass"] = data["self_mass"] * 0 + 0.5
+    assert "itself" not in spoken(data)["attention scale"]
+
+
+def test_log_n_scale_is_a_layer_at_the_measured_cosines():
+    data = with_cosines(0.5, 0.5, 0.5, 0.5, 0.5)
+    n = int(np.median(data["tokens"]))
+    data["beta"] = data["beta"] * 0 + 2 * np.log(n)
+    text = spoken(data)["log n"]
+    found = [float(share) for share in re.findall(r"([\d.]+) %", text)]
+    np.testing.assert_allclose(found, [100 * share for share in _remaining(n)], atol=0.5)
+    assert f"= {2 * np.log(n):.3g} (median" in text  # gamma = 2 is critical at rho = 1/2
+
+
+def _remaining(n):
+    """1 - rho left of 1/2 after one Post-LN layer of real tokens, at beta = 2 log n; 16 n tokens; and with log 16n."""
+    beta = 2 * np.log(n)
+    for size, b in ((n, beta), (16 * n, beta), (16 * n, 2 * np.log(16 * n))):
+        run = tkf.layers(tkf.Transformer(tkf.Softmax(b), tkf.PostLN()), tkf.equiangular_tokens(0.5, size), 1)
+        yield 2 * (1 - tkf.mean_cosine(run.final))
+
+
+def test_another_norm_is_a_prediction_under_that_norm():
+    data = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5)
+    text = spoken(data)["another norm"]
+    betas = data["beta"].median(("head", "text")).values
+    models = [tkf.Transformer(tkf.Softmax(b), norm=tkf.PreLN()) for b in betas]
+    n = int(np.median(data["tokens"]))
+    pre = 1 - tkf.mean_cosine(tkf.layers(models, tkf.equiangular_tokens(0.1, n)).final)
+    assert f"{pre:.2g} under Pre-LN" in text
+    assert "Peri-LN" in text
+
+
+def test_energy_says_where_it_falls():
+    data = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5)
+    up = np.array([0.1, 0.2, 0.3, 0.4, 0.5])[:, None] * np.ones(3)
+    assert (
+        "rises from layer to layer, from 0.1 to 0.5"
+        in spoken(data.assign(normalized_energy=(("layer", "text"), up)))["energy"]
+    )
+    down = up[[0, 2, 1, 3, 2]]
+    assert "falls at layers 2, 4" in spoken(data.assign(normalized_energy=(("layer", "text"), down)))["energy"]
+
+
+def test_smoothness_gives_the_powers():
+    data = with_exponents(with_cosines(0.1, 0.2, 0.3, 0.4, 0.5))
+    low, high = float(data["lipschitz_exponent"].min()), float(data["lipschitz_exponent"].max())
+    text = spoken(data)["smoothness"]
+    assert f"p between {low:.2f} and {high:.2f} over the blocks" in text
+    assert "n = 8 to 32" in text
+    assert "For one head at its worst tokens, no longer than these, the power is 0.50" in text
+    assert "its worst tokens" not in spoken(data.drop_vars("lipschitz_worst"))["smoothness"]
+
+
+def test_what_was_not_measured_is_not_spoken_of():
+    data = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5)
+    measured = ["beta", "gamma", "gamma_critical", "r2gamma", "null_mean_cosine", "normalized_energy"]
+    bare = data.drop_vars([*measured, *[name for name in data if name.startswith("predicted")]])
+    assert set(spoken(bare)) == {"collapse"}

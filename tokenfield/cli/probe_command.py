@@ -1,0 +1,150 @@
+"""`tokenfield probe`."""
+
+import json
+import shutil
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .errors import Interrupted
+from .folders import open_folder
+
+
+def _flag(help: str, *names: str) -> Any:
+    return typer.Option(*names, help=help, show_default=False)
+
+
+def probe(
+    model: Annotated[str, typer.Argument(help="Model folder, .gguf file, or hub name in the local cache.")],
+    files: Annotated[list[Path] | None, typer.Argument(help="More text files.", show_default=False)] = None,
+    text: Annotated[
+        list[Path] | None, _flag("Text file; several may follow, or be given by --text each.", "--text")
+    ] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Each line of the files is a text (SMILES, sentences).")
+    ] = False,
+    out: Annotated[
+        Path | None, _flag("Folder for report.html, figures and probe.zarr [probe; with --json, none].", "--out")
+    ] = None,
+    batch: Annotated[int, _flag("Most texts at once [8].", "--batch")] = 8,
+    max_tokens: Annotated[
+        int | None, _flag("Longest window of a text [positions of the model, at most 4096].", "--max-tokens")
+    ] = None,
+    windows: Annotated[int, _flag("Most windows of a text that is longer [4].", "--windows")] = 4,
+    iterations: Annotated[
+        int | None, _flag("Run a shared block (ALBERT) so often [as trained].", "--iterations")
+    ] = None,
+    lengths: Annotated[
+        str | None, _flag("Numbers of tokens for Lipschitz constants, as 8,16,32 [up to the texts'].", "--lengths")
+    ] = None,
+    lipschitz: Annotated[bool, typer.Option("--lipschitz/--no-lipschitz", help="Measure Lipschitz constants.")] = True,
+    null: Annotated[bool, typer.Option("--null/--no-null", help="Measure random weights as well.")] = True,
+    allow_pickle: Annotated[
+        bool, typer.Option("--allow-pickle", help="Read weights from a .bin file, by a reader that runs no code.")
+    ] = False,
+    seed: Annotated[int, _flag("Seed of the random weights [0].")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished probe in the folder.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+) -> None:
+    """Measure collapse, clustering and smoothness of a pretrained Transformer on texts, and draw theory over it.
+
+    Nothing is fetched and no code of the model is run. If it is interrupted, the same command goes on where it was.
+    """
+    paths = [*(text or []), *(files or [])]
+    if not paths:
+        raise ValueError("--text: give at least one text file")
+    sizes = None if lengths is None else _lengths(lengths)
+    folder = out if out is not None or as_json else Path("probe")
+    from ..probe.texts import read_texts
+
+    texts = read_texts(paths, lines)
+    if folder is not None:
+        open_folder(folder, "probe.zarr", "a finished probe", overwrite)
+        if overwrite:
+            shutil.rmtree(folder / "probe.part", ignore_errors=True)
+    from ..probe.run import probe as run
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        try:
+            result = run(
+                model,
+                texts,
+                out=folder,
+                batch=batch,
+                max_tokens=max_tokens,
+                most_windows=windows,
+                iterations=iterations,
+                lengths=sizes,
+                null=null,
+                lipschitz=lipschitz,
+                allow_pickle=allow_pickle,
+                seed=seed,
+            )
+        except KeyboardInterrupt:
+            hint = (
+                ""
+                if folder is None
+                else f"; finished batches are kept in {folder}: give the same command again to go on"
+            )
+            raise Interrupted("interrupted" + hint) from None
+    numbers = result.summary()
+    if folder is not None:
+        numbers["out"] = str(folder)
+        result.report(folder, _command())
+    for warning in caught:
+        if "is a pickle" in str(warning.message):
+            print(f"warning: {warning.message}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(numbers, allow_nan=False))
+    else:
+        _print(numbers)
+
+
+def _lengths(text: str) -> list[int]:
+    try:
+        sizes = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--lengths must be whole numbers such as 8,16,32, got {text!r}") from None
+    if min(sizes) < 2 or len(set(sizes)) < 2:
+        raise ValueError(f"--lengths must hold at least two different numbers, all >= 2, got {text!r}")
+    return sizes
+
+
+def _command() -> str:
+    import shlex
+
+    return " ".join(["tokenfield", *map(shlex.quote, sys.argv[1:])])
+
+
+def _print(numbers: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = {
+        "mean_cosine": "cosine",
+        "mean_cosine_no_special": "plain",
+        "std_cosine": "std",
+        "effective_rank": "rank",
+        "clusters": "groups",
+        "norm_mean": "length",
+        "null_mean_cosine": "random",
+        "predicted_cosine": "theory",
+    }
+    names = [name for name in shown if any(row.get(name) is not None for row in numbers["layers"])]
+    kind = numbers["architecture"]
+    table = Table(
+        "layer", *(shown[name] for name in names), title=f"{kind['family']}, {numbers['norm']}: {numbers['model']}"
+    )
+    for row in numbers["layers"]:
+        table.add_row(str(row["layer"]), *("" if row[name] is None else f"{row[name]:.4g}" for name in names))
+    Console(markup=False).print(table)
+    for sentence in numbers["verdict"]:
+        print(sentence)
+    for note in numbers["notes"]:
+        print(f"note: {note}")
+    if "out" in numbers:
+        print(f"written to {numbers['out']}")

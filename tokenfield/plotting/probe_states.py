@@ -1,0 +1,61 @@
+"""What else is measured of the tokens of a real model at each layer: energy, rank, clusters, lengths."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.ticker import LogLocator, MaxNLocator
+
+from .probe import _band
+from .style import GREY, PALETTE, WIDTH, Sheet, styled, write_title
+
+if TYPE_CHECKING:
+    import xarray
+
+PANELS = {
+    "normalized_energy": "normalized energy",
+    "effective_rank": "effective rank",
+    "largest_cluster": "largest cluster, share of tokens",
+    "norm_mean": "mean length of a token",
+}
+
+
+@styled
+def probe_layers(dataset: "xarray.Dataset", width: float = WIDTH, height: float = 4.8) -> Sheet:
+    """Energy, effective rank, largest cluster and length of tokens over layers, with a band over texts.
+
+    In grey, the same architecture with random weights. The energy of a layer is at that layer's own beta.
+
+    Args:
+        dataset: of a probe.
+        width, height: in inches.
+
+    Example:
+        >>> from tokenfield.plotting import probe_layers
+        >>> probe_layers(result.dataset).savefig("layers.png")  # doctest: +SKIP
+    """
+    names = [name for name in PANELS if name in dataset and np.isfinite(dataset[name]).any()]
+    rows = -(-len(names) // 2)
+    sheet = Sheet(width, height * rows / 2)
+    axes = sheet.subplots(rows, 2, sharex=True, squeeze=False).ravel()
+    layer = dataset["layer"].values
+    for index, (ax, name) in enumerate(zip(axes, names, strict=False)):
+        share = 1 / dataset["tokens"] if name == "largest_cluster" else 1.0
+        if f"null_{name}" in dataset:
+            _band(ax, layer, dataset[f"null_{name}"] * share, GREY, "random weights", "s")
+        _band(ax, layer, dataset[name] * share, PALETTE[index], "measured", "o")
+        write_title(ax, PANELS[name], "abcd"[index])
+        ax.set(xlim=(layer[0], layer[-1]))
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if name == "norm_mean":
+            ax.set_yscale("log")
+            for locate, subs in ((ax.yaxis.set_major_locator, (1, 2, 5)), (ax.yaxis.set_minor_locator, (1,))):
+                locate(LogLocator(subs=subs))
+            ax.yaxis.set_major_formatter("{x:g}")
+        if name == "largest_cluster":
+            ax.set_ylim(-0.03, 1.05)
+        ax.legend(loc="best")
+    for ax in axes[len(names) :]:
+        ax.set_axis_off()
+    for ax in axes[max(0, len(names) - 2) : len(names)]:
+        ax.set_xlabel("layer (0: embeddings)")
+    return sheet

@@ -1,0 +1,6 @@
+"""Real pretrained Transformers: measure collapse, clustering and smoothness. `tkf.probe(model, texts)` does it."""
+
+from .._lazy import callable_package, lazy
+
+__all__, __getattr__ = lazy(__name__, {"result": "ProbeResult"})
+callable_package(__name__)

@@ -1,0 +1,31 @@
+"""The power of n in local Lipschitz constants, block by block."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..lipschitz.growth import fit_power_law
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def with_exponents(dataset: "xarray.Dataset") -> "xarray.Dataset":
+    """A dataset with `lipschitz` (block, length, sample) and the power p of `C n^p` fitted to each block (FORMULAS §6).
+
+    `lipschitz_exponent`, and its 95 % confidence interval `_low` and `_high`, as in `tokenfield.lipschitz.fit_power_law`: it takes
+    the power law for granted and samples for independent, though the parts of one text are not quite. A block whose
+    constants are missing has none.
+
+    Example:
+        >>> from tokenfield.probe.exponents import with_exponents
+        >>> with_exponents(result.dataset)["lipschitz_exponent"]  # doctest: +SKIP
+    """
+    values, lengths = dataset["lipschitz"].transpose("block", "length", "sample").values, dataset["length"].values
+    found = np.full((3, len(values)), np.nan)
+    for block, constants in enumerate(values):
+        if np.isfinite(constants).all():
+            law = fit_power_law(lengths, constants)
+            found[:, block] = law.power, *law.interval
+    names = ("lipschitz_exponent", "lipschitz_exponent_low", "lipschitz_exponent_high")
+    return dataset.assign({name: ("block", row) for name, row in zip(names, found, strict=True)})

@@ -1,0 +1,60 @@
+"""The libraries of the extra `tokenfield[models]`, imported when first used."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+INSTALL = 'pip install "tokenfield[models]"'
+
+
+def need(*names: str) -> Any:
+    """The first of these modules, all of them imported; one line with the install command where one is missing.
+
+    Example:
+        >>> from tokenfield.probe.extra import need
+        >>> torch = need("torch")
+    """
+    try:
+        first, *_ = [import_module(name) for name in names]
+        return first
+    except ModuleNotFoundError as error:
+        missing = (error.name or names[0]).split(".")[0]
+        raise ValueError(f"the probe needs {missing}, which is not installed: {INSTALL}") from None
+
+
+def out_of_memory(error: BaseException | None) -> bool:
+    """True for the errors by which Python and torch say that memory is exhausted."""
+    words = str(error).lower()
+    return isinstance(error, MemoryError) or (
+        isinstance(error, (RuntimeError, OSError))
+        and any(said in words for said in ("out of memory", "not enough memory", "cannot allocate memory"))
+    )
+
+
+@contextmanager
+def one_gguf_reader() -> Iterator[None]:
+    """GGUF files read once, without a progress bar.
+
+    For one model `transformers` parses the file, with all words of its vocabulary, three times, and makes the table of its
+    tensors' names for every module. Inside this block both are kept: half of the time.
+    """
+    gguf, loader = need("gguf"), need("transformers.modeling_gguf_pytorch_utils")
+    before = gguf.GGUFReader, gguf.get_tensor_name_map, loader.tqdm
+    read = lru_cache(maxsize=1)(gguf.GGUFReader)
+    gguf.GGUFReader = lambda path, *mode: read(str(path), *mode)
+    gguf.get_tensor_name_map = lru_cache(maxsize=4)(gguf.get_tensor_name_map)
+    loader.tqdm = lambda items, **_: items
+    try:
+        yield
+    finally:
+        gguf.GGUFReader, gguf.get_tensor_name_map, loader.tqdm = before
+
+
+def quiet_transformers() -> Any:
+    """`transformers` without its progress bars and advice, which would drown ours."""
+    transformers = need("transformers", "torch")
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    return transformers

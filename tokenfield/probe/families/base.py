@@ -1,0 +1,98 @@
+"""What a family of architectures says of itself."""
+
+import abc
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+
+class HeadWeights(NamedTuple):
+    """The attention of one block, `sum_h O_h sum_j p^h_ij (V_h x_j + v_h) + o` (Vaswani et al. 2017).
+
+    `p^h_ij` is the softmax over j of `scaling <R_i (Q_h x_i + q_h), R_j (K_h x_j + k_h)>`, with R_i the rotation by
+    position i (Su et al. 2021), or the identity. Shared key-value heads are repeated, so all arrays have H heads.
+
+    Attributes:
+        Q, K, V: (H, k, d) maps; q, k, v: (H, k) their biases.
+        O: (H, d, k) output maps; o: (d,) their bias.
+        scaling: 1/sqrt(k), usually.
+        frequencies: (k/2,) angles per position of the rotary embedding, or None.
+        causal: token i sees tokens j <= i.
+        window: token i sees tokens j > i - window only, or None.
+    """
+
+    Q: np.ndarray
+    q: np.ndarray
+    K: np.ndarray
+    k: np.ndarray
+    V: np.ndarray
+    v: np.ndarray
+    O: np.ndarray  # noqa: E741
+    o: np.ndarray
+    scaling: float
+    frequencies: np.ndarray | None = None
+    causal: bool = False
+    window: int | None = None
+
+
+class AbstractFamily(abc.ABC):
+    """One layout of modules. Everything that differs between architectures is behind these methods."""
+
+    model_types: ClassVar[tuple[str, ...]]
+    norm: ClassVar[str]
+    rms: ClassVar[bool] = False
+    rotary: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def causal(self, config: Any) -> bool:
+        """Tokens see earlier ones only."""
+
+    @abc.abstractmethod
+    def blocks(self, model: Any) -> list[Any]:
+        """The blocks in the order in which they are run; a shared block occurs again and again."""
+
+    @abc.abstractmethod
+    def attention(self, block: Any) -> Any:
+        """The module whose first input is what attention reads."""
+
+    @abc.abstractmethod
+    def projection(self, block: Any) -> Any:
+        """The module whose output is what attention gives, before residual and norm."""
+
+    @abc.abstractmethod
+    def weights(self, model: Any, block: Any) -> HeadWeights:
+        """The real Q, K, V, O of a block, in float64."""
+
+    def supports(self, config: Any) -> tuple[bool, str]:
+        """Whether attention can be read, and the reason if it cannot."""
+        return True, ""
+
+    def shared(self, config: Any) -> bool:
+        """True when one block is used for all layers."""
+        return False
+
+    def lost_positions(self, config: Any) -> int:
+        """Entries of the position table that no token can use."""
+        return 0
+
+
+def array(parameter: Any) -> np.ndarray:
+    """A parameter of the model as float64."""
+    return parameter.detach().cpu().double().numpy()
+
+
+def linear(layer: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Matrix (out, in) and bias (out,) of a linear layer."""
+    W = array(layer.weight)
+    return W, np.zeros(len(W)) if layer.bias is None else array(layer.bias)
+
+
+def by_heads(W: np.ndarray, b: np.ndarray, heads: int, repeats: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """(H k, d) as (H, k, d), each head `repeats` times where several queries share it; the bias alike."""
+    split = W.reshape(heads, -1, W.shape[1]), b.reshape(heads, -1)
+    return np.repeat(split[0], repeats, axis=0), np.repeat(split[1], repeats, axis=0)
+
+
+def output_by_heads(W: np.ndarray, heads: int) -> np.ndarray:
+    """(d, H k) as (H, d, k)."""
+    return W.reshape(len(W), heads, -1).transpose(1, 0, 2)

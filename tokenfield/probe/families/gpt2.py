@@ -1,0 +1,41 @@
+"""GPT-2: causal, pre-LN, absolute positions."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .base import AbstractFamily, HeadWeights, array, by_heads, output_by_heads
+
+
+class GPT2(AbstractFamily):
+    """`x <- x + A(LN(x))`, `x <- x + MLP(LN(x))` (Radford et al. 2019)."""
+
+    model_types: ClassVar[tuple[str, ...]] = ("gpt2",)
+    norm: ClassVar[str] = "pre"
+
+    def causal(self, config):
+        return True
+
+    def supports(self, config):
+        if getattr(config, "add_cross_attention", False):
+            return False, "cross-attention is not read (supported: self-attention)"
+        if getattr(config, "reorder_and_upcast_attn", False):
+            return False, "reorder_and_upcast_attn is not read (supported: the plain order of products)"
+        return True, ""
+
+    def blocks(self, model):
+        return list(model.h)
+
+    def attention(self, block):
+        return block.attn
+
+    def projection(self, block):
+        return block.attn.c_proj
+
+    def weights(self, model: Any, block: Any) -> HeadWeights:
+        own, heads = block.attn, model.config.num_attention_heads
+        # These layers keep their matrices transposed, and queries, keys and values side by side.
+        W, b = array(own.c_attn.weight).T, array(own.c_attn.bias)
+        (Q, q), (K, k), (V, v) = map(lambda W, b: by_heads(W, b, heads), np.split(W, 3), np.split(b, 3))
+        O = output_by_heads(array(own.c_proj.weight).T, heads)  # noqa: E741
+        return HeadWeights(Q, q, K, k, V, v, O, array(own.c_proj.bias), own.scaling, causal=True)

@@ -1,0 +1,47 @@
+"""Llama and its likes: causal, pre-RMSNorm, rotary positions, key-value heads shared by several query heads."""
+
+from typing import Any, ClassVar
+
+from .base import AbstractFamily, HeadWeights, array, by_heads, linear, output_by_heads
+
+
+class Llama(AbstractFamily):
+    """`x <- x + A(N(x))`, `x <- x + MLP(N(x))` (Touvron et al. 2023); SmolLM2, Mistral and Qwen2 have this layout."""
+
+    model_types: ClassVar[tuple[str, ...]] = ("llama", "mistral", "qwen2")
+    norm: ClassVar[str] = "pre"
+    rms: ClassVar[bool] = True
+    rotary: ClassVar[bool] = True
+
+    def causal(self, config):
+        return True
+
+    def supports(self, config):
+        kind = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
+        if kind not in ("default", "linear", "llama3"):
+            return False, f"rotary positions of type {kind!r} are not read (supported: default, linear, llama3)"
+        return True, ""
+
+    def blocks(self, model):
+        return list(model.layers[: model.config.num_hidden_layers])
+
+    def attention(self, block):
+        return block.self_attn
+
+    def projection(self, block):
+        return block.self_attn.o_proj
+
+    def weights(self, model: Any, block: Any) -> HeadWeights:
+        own, config = block.self_attn, model.config
+        heads, kv = config.num_attention_heads, config.num_key_value_heads
+        shared = heads // kv
+        Q, q = by_heads(*linear(own.q_proj), heads)
+        K, k = by_heads(*linear(own.k_proj), kv, shared)
+        V, v = by_heads(*linear(own.v_proj), kv, shared)
+        W, b = linear(own.o_proj)
+        everywhere = getattr(config, "sliding_window", None) if config.model_type == "mistral" else None
+        window = getattr(own, "sliding_window", everywhere)
+        return HeadWeights(
+            Q, q, K, k, V, v, output_by_heads(W, heads), b, own.scaling,
+            frequencies=array(model.rotary_emb.inv_freq), causal=True, window=window,
+        )  # fmt: skip

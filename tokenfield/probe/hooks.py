@@ -1,0 +1,128 @@
+"""A forward pass that shows every layer as it runs, and keeps none."""
+
+import abc
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from typing import Any
+
+from .extra import need
+from .loading import Loaded
+from .texts import Batch
+
+NAME = "tokenfield_probe"  # of our attention in the registry of transformers
+EAGER_ENTRIES = 1 << 24  # scores up to which the model's own plain softmax is run; beyond, a fused one in blocks
+
+
+class AbstractVisitor(abc.ABC):
+    """What is told of a forward pass, in order: `hidden(0)`, `attention(0)`, `output(0)`, `hidden(1)`, …, `hidden(depth)`.
+
+    Tensors are the model's own: who wants to keep one must copy it.
+    """
+
+    @abc.abstractmethod
+    def hidden(self, layer: int, x: Any) -> None:
+        """(B, n, d) the tokens that block `layer` gets; for layer = depth, what the model gives (after its final norm)."""
+
+    def attention(self, block: int, x: Any, q: Any, k: Any, v: Any, scaling: float) -> None:
+        """(B, n, d) what attention reads; (B, H, n, k) queries, (B, H', n, k) keys and values as they meet (H' <= H)."""
+        return
+
+    def output(self, block: int, y: Any) -> None:
+        """(B, n, d) what attention gives, before residual and norm."""
+        return
+
+    def stream(self, x: Any) -> None:
+        """(B, n, d) what the last block gives, before the final norm."""
+        return
+
+
+def stream(loaded: Loaded, batch: Batch, visitor: AbstractVisitor) -> None:
+    """Run the model on a batch and show `visitor` every layer; memory does not grow with depth.
+
+    Hidden states are those of `output_hidden_states=True`. Queries and keys are taken where they meet, after rotary
+    positions, so that their softmax is that of `output_attentions=True`. Attention of families that are not in the table is
+    not shown.
+    """
+    torch = need("torch")
+    model, family = loaded.model, loaded.family
+    blocks = family.blocks(model) if family is not None else plain_blocks(model)
+    state = _State(visitor, len(blocks))
+    with ExitStack() as stack, torch.inference_mode():
+        for block in _distinct(blocks):
+            stack.callback(block.register_forward_pre_hook(state.enter, with_kwargs=True).remove)
+            stack.callback(block.register_forward_hook(state.leave).remove)
+            if family is not None:
+                reads, gives = family.attention(block), family.projection(block)
+                stack.callback(reads.register_forward_pre_hook(state.reads, with_kwargs=True).remove)
+                stack.callback(gives.register_forward_hook(state.gives).remove)
+        if family is not None:
+            stack.enter_context(_showing(model, state))
+        ids = torch.as_tensor(batch.ids, dtype=torch.long)
+        found = model(input_ids=ids, attention_mask=torch.as_tensor(batch.mask, dtype=torch.long))
+        visitor.hidden(len(blocks), found.last_hidden_state)
+
+
+def plain_blocks(model: Any) -> list[Any]:
+    """The blocks of any model: the list of modules that is as long as its config says."""
+    torch, depth = need("torch"), model.config.num_hidden_layers
+    lists = [part for part in model.modules() if isinstance(part, torch.nn.ModuleList) and len(part) == depth]
+    if not lists:
+        raise ValueError(f"model: the {depth} blocks of a {model.config.model_type} model were not found")
+    return list(lists[0])
+
+
+def _distinct(blocks: list[Any]) -> list[Any]:
+    return list({id(block): block for block in blocks}.values())
+
+
+class _State:
+    """Counts blocks: a shared one is entered again and again."""
+
+    def __init__(self, visitor: AbstractVisitor, depth: int):
+        self.visitor, self.depth, self.block, self.x = visitor, depth, -1, None
+
+    def enter(self, module: Any, arguments: tuple, named: dict[str, Any]) -> None:
+        self.block += 1
+        self.visitor.hidden(self.block, _first(arguments, named))
+
+    def reads(self, module: Any, arguments: tuple, named: dict[str, Any]) -> None:
+        self.x = _first(arguments, named)
+
+    def meets(self, q: Any, k: Any, v: Any, scaling: float) -> None:
+        self.visitor.attention(self.block, self.x, q, k, v, scaling)
+        self.x = None
+
+    def gives(self, module: Any, arguments: tuple, output: Any) -> None:
+        self.visitor.output(self.block, output)
+
+    def leave(self, module: Any, arguments: tuple, output: Any) -> None:
+        if self.block == self.depth - 1:
+            self.visitor.stream(output[0] if isinstance(output, tuple) else output)
+
+
+def _first(arguments: tuple, named: dict[str, Any]) -> Any:
+    return arguments[0] if arguments else named["hidden_states"]
+
+
+@contextmanager
+def _showing(model: Any, state: _State) -> Iterator[None]:
+    """The model with our attention in place of its own, which shows q, k, v and then does the same."""
+    utils, masks = need("transformers.modeling_utils"), need("transformers.masking_utils")
+    sdpa = need("transformers.integrations.sdpa_attention").sdpa_attention_forward
+
+    def attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **options):
+        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+        state.meets(query, key, value, scale)
+        small = query.shape[0] * query.shape[1] * query.shape[2] ** 2 <= EAGER_ENTRIES
+        own = import_module(type(module).__module__).eager_attention_forward if small else sdpa
+        return own(module, query, key, value, attention_mask, scaling=scale, dropout=0.0, **options)
+
+    before = model.config._attn_implementation
+    utils.AttentionInterface.register(NAME, attention)
+    masks.AttentionMaskInterface.register(NAME, masks.eager_mask)
+    model.config._attn_implementation = NAME
+    try:
+        yield
+    finally:
+        model.config._attn_implementation = before

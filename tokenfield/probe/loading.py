@@ -1,0 +1,213 @@
+"""Models from disk: offline, without remote code, without pickles unless allowed."""
+
+import dataclasses
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+from .._check import count
+from .architecture import Architecture, detect
+from .extra import need, one_gguf_reader, out_of_memory, quiet_transformers
+from .families import AbstractFamily, family_of
+from .smiles import SmilesTokenizer, is_smiles_vocabulary
+from .texts import HubTokenizer, Tokenizer
+from .weights import read_pickled, source_folder, weights_in
+
+# Without one of these files `transformers` makes up an empty vocabulary, and every word would be unknown.
+TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+    """A model ready to be probed.
+
+    Attributes:
+        source: what was asked for.
+        model: the `transformers` model without its head, in float32, in evaluation mode.
+        tokenizer: of its texts.
+        architecture: what kind of Transformer it is.
+        family: how its attention is read; None for one that is not in the table.
+        notes: what a reader of the report should know.
+    """
+
+    source: str
+    model: Any
+    tokenizer: Tokenizer
+    architecture: Architecture
+    family: AbstractFamily | None
+    notes: tuple[str, ...]
+
+
+def load(
+    source: str | os.PathLike,
+    *,
+    allow_pickle: bool = False,
+    random: int | None = None,
+    iterations: int | None = None,
+) -> Loaded:
+    """A local Hugging Face folder, a GGUF file or the folder of one, or the name of a model in the local cache.
+
+    Nothing is fetched, no code that comes with a model is run, and weights are read from safetensors or GGUF.
+
+    Args:
+        source: a folder, a `.gguf` file, or a hub name that is already cached.
+        allow_pickle: also read a `.bin` file. It is read by torch's restricted reader, which knows tensors only.
+        random: a seed: the same architecture with random weights instead, drawn as its training would begin.
+        iterations: run a shared block so often, instead of as often as it was trained.
+
+    Example:
+        >>> from tokenfield.probe.loading import load
+        >>> load("path/to/model").architecture.norm_name  # doctest: +SKIP
+        'post-LN'
+    """
+    quiet_transformers()
+    iterations = None if iterations is None else count("iterations", iterations)
+    folder = source_folder(source)
+    weights = weights_in(folder, allow_pickle)
+    with _as_one_line(folder):
+        if weights.kind == "gguf":
+            loaded = _from_gguf(str(source), weights, iterations)
+        else:
+            loaded = _from_folder(str(source), folder, weights, iterations)
+    if random is not None:
+        from .null import random_twin
+
+        loaded = random_twin(loaded, random)
+    if iterations is not None:
+        trained = loaded.model.config.num_hidden_layers
+        loaded.model.config.num_hidden_layers = iterations
+        note = f"the shared block is run {iterations} times; it was trained for {trained}"
+        loaded = dataclasses.replace(loaded, notes=(*loaded.notes, note))
+    return loaded
+
+
+class _as_one_line:
+    """Whatever the readers of files raise becomes one line that names the folder."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is None or not isinstance(error, Exception):
+            return
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if out_of_memory(error):
+            raise ValueError(f"model: {self.folder} does not fit into memory: use a smaller model") from None
+        if isinstance(error, ValueError) and str(error).startswith(("model:", "the probe needs", "iterations")):
+            return
+        raise ValueError(f"model: {self.folder} cannot be read, it may be damaged: {first}") from error
+
+
+def _config(folder: Path, names: list[str]) -> Any:
+    """The config; one without `model_type`, as old files are, is named after its weights."""
+    transformers = need("transformers")
+    try:
+        plain = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise ValueError(f"model: {folder / 'config.json'} is damaged: {str(error).splitlines()[0]}") from None
+    if plain.get("is_encoder_decoder"):
+        raise _encoder_decoder(plain.get("model_type"))
+    if not plain.get("model_type"):
+        known = [kind for kind in ("albert", "bert", "roberta", "gpt2") if any(n.startswith(kind + ".") for n in names)]
+        if not known:
+            raise ValueError(f'model: {folder / "config.json"} does not say its model_type: add it, e.g. "bert"')
+        return transformers.AutoConfig.for_model(known[0], **plain)
+    return transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+
+
+def _encoder_decoder(name: Any) -> ValueError:
+    return ValueError(
+        f"model: {name or 'this'} is an encoder–decoder model: give an encoder (BERT, ALBERT, …) or a decoder (Llama, GPT-2, …)"
+    )
+
+
+def _from_folder(source: str, folder: Path, weights: Any, iterations: int | None) -> Loaded:
+    torch, transformers = need("torch"), need("transformers")
+    notes: list[str] = []
+    pickled = read_pickled(weights) if weights.kind == "pickle" else None
+    config = _config(folder, list(pickled or {}))
+    if getattr(config, "is_encoder_decoder", False):
+        raise _encoder_decoder(config.model_type)
+    architecture = detect(config, iterations=iterations)
+    eager = {"attn_implementation": "eager"} if architecture.supported else {}
+    if pickled is None:
+        model, info = transformers.AutoModel.from_pretrained(
+            folder, config=config, use_safetensors=True, local_files_only=True, trust_remote_code=False,
+            dtype=torch.float32, output_loading_info=True, **eager,
+        )  # fmt: skip
+        missing = list(info["missing_keys"])
+    else:
+        message = f"{weights.files[0].name} is a pickle: read by torch's restricted reader (weights_only=True), which runs no code"
+        warnings.warn(message, stacklevel=5)
+        notes.append(message)
+        model = transformers.AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False, **eager)
+        missing = _fill(model, pickled)
+    missing = [name for name in missing if "pooler" not in name and "position_ids" not in name]
+    if missing:
+        raise ValueError(
+            f"model: {folder} lacks the weights {missing[0]} and {len(missing) - 1} more: another model's?"
+        )
+    return _ready(source, model, _tokenizer(folder, notes), architecture, notes)
+
+
+def _fill(model: Any, state: dict[str, Any]) -> list[str]:
+    """Put weights into a model; what it needs and did not get."""
+    prefix = model.base_model_prefix + "."
+    plain = {
+        name.removeprefix(prefix).replace(".gamma", ".weight").replace(".beta", ".bias"): value
+        for name, value in state.items()
+    }
+    wanted = model.state_dict()
+    wrong = [name for name, value in plain.items() if name in wanted and value.shape != wanted[name].shape]
+    if wrong:
+        name = wrong[0]
+        raise ValueError(
+            f"model: {name} has shape {tuple(plain[name].shape)}, its config says {tuple(wanted[name].shape)}: another model's?"
+        )
+    return list(model.load_state_dict({k: v for k, v in plain.items() if k in wanted}, strict=False).missing_keys)
+
+
+def _from_gguf(source: str, weights: Any, iterations: int | None) -> Loaded:
+    need("gguf", "accelerate")
+    torch, transformers = need("torch"), need("transformers")
+    file = weights.files[0]
+    where = {"gguf_file": file.name, "local_files_only": True, "trust_remote_code": False}
+    options = {"dtype": torch.float32, "attn_implementation": "eager", **where}
+    with one_gguf_reader():
+        quantized = weights.quantization()
+        model = transformers.AutoModel.from_pretrained(file.parent, **options)
+        architecture = detect(model.config, quantized=quantized, iterations=iterations)
+        tokenizer = HubTokenizer(transformers.AutoTokenizer.from_pretrained(file.parent, **where))
+    notes = [
+        f"weights were stored in {quantized} (GGUF), a quantized format: all numbers are those of the rounded weights"
+    ]
+    return _ready(source, model, tokenizer, architecture, notes)
+
+
+def _tokenizer(folder: Path, notes: list[str]) -> Tokenizer:
+    vocabulary = folder / "vocab.txt"
+    if not (folder / "tokenizer.json").exists() and vocabulary.exists() and is_smiles_vocabulary(vocabulary):
+        notes.append(
+            "the vocabulary is one of reaction SMILES: texts are cut by the pattern of Schwaller et al. (2018)"
+        )
+        return SmilesTokenizer(vocabulary)
+    if not any((folder / name).exists() for name in TOKENIZERS):
+        raise ValueError(f"model: {folder} has no tokenizer: expected one of {', '.join(TOKENIZERS)}")
+    transformers = need("transformers")
+    return HubTokenizer(
+        transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    )
+
+
+def _ready(source: str, model: Any, tokenizer: Tokenizer, architecture: Architecture, notes: list[str]) -> Loaded:
+    model = model.eval().requires_grad_(False)
+    model.config.use_cache = False
+    if architecture.reason:
+        notes.append(architecture.reason)
+    family = family_of(model.config) if architecture.supported else None
+    return Loaded(source, model, tokenizer, architecture, family, tuple(notes))

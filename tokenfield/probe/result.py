@@ -1,0 +1,165 @@
+"""What a probe gives back."""
+
+import hashlib
+import json
+import math
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..results.trajectory import checksum
+from .architecture import Architecture
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+FORMAT = "tokenfield-probe-1"
+DATASET = "probe.zarr"
+
+
+class ProbeResult:
+    """Everything measured of a model on some texts, with the theory and the null model beside it.
+
+    `dataset` has the dimensions layer (0 is the embedding output, the last what the model gives), block (block l reads layer
+    l), head, text, bin; names are those of `statistics.layer_statistics` and `scores.head_statistics`, with the prefix
+    `null_` for random weights.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> result = tkf.probe("path/to/model", ["some text"])  # doctest: +SKIP
+        >>> result.plot_theory(), result.dataset["mean_cosine"].mean("text")  # doctest: +SKIP
+    """
+
+    def __init__(self, dataset: "xarray.Dataset"):
+        self.dataset = dataset
+
+    @property
+    def architecture(self) -> Architecture:
+        """What kind of Transformer it is."""
+        return Architecture(**json.loads(self.dataset.attrs["architecture"]))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know: windows, quantization, what was not measured."""
+        return json.loads(self.dataset.attrs["notes"])
+
+    @property
+    def verdict(self) -> list[str]:
+        """The findings in plain words."""
+        from .verdict import verdict
+
+        return [sentence.text for sentence in verdict(self.dataset, self.architecture)]
+
+    def summary(self) -> dict[str, Any]:
+        """Plain numbers, as `tokenfield probe --json` prints them: means over texts; None where there is no number.
+
+        `layers` has one object for each hidden state, the embedding output first; `blocks` one for each attention block.
+        """
+        data = self.dataset
+        layered = [str(name) for name in data.data_vars if data[name].dims in (("layer", "text"), ("layer",))]
+        per_block = [
+            str(n) for n in data.data_vars if data[n].dims in (("block", "head", "text"), ("block", "text"), ("block",))
+        ]
+        texts = zip(data["text_excerpt"].values, data["tokens"].values, strict=True)
+        return {
+            "model": data.attrs["source"],
+            "architecture": self.architecture.as_dict(),
+            "norm": self.architecture.norm_name,
+            "notes": self.notes,
+            "texts": [{"excerpt": str(excerpt), "tokens": int(tokens)} for excerpt, tokens in texts],
+            "layers": [
+                {"layer": int(layer), **{name: _mean(data[name].values[k]) for name in layered}}
+                for k, layer in enumerate(data["layer"].values)
+            ],
+            "blocks": [
+                {"block": int(block), **{name: _median(data[name].values[k]) for name in per_block}}
+                for k, block in enumerate(data["block"].values)
+            ],
+            "verdict": self.verdict,
+            "config": json.loads(data.attrs["config"]),
+        }
+
+    def save(self, path: str | os.PathLike, overwrite: bool = False) -> Path:
+        """Write the dataset to a Zarr (version 3) folder; read it back with `ProbeResult.load`."""
+        target = Path(path)
+        if target.exists() and not overwrite:
+            raise FileExistsError(f"{target} exists already: give another path or overwrite=True")
+        part = target.with_name(target.name + ".part")
+        shutil.rmtree(part, ignore_errors=True)
+        dataset = self.dataset.assign_attrs(format=FORMAT, checksum=_checksum(self.dataset))
+        dataset.to_zarr(part, mode="w", consolidated=False, zarr_format=3)
+        if target.exists():
+            shutil.rmtree(target)
+        os.replace(part, target)
+        return target
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "ProbeResult":
+        """What `save` wrote, checked against its checksum; also the folder of a finished command."""
+        import xarray
+
+        folder = Path(path)
+        folder = folder / DATASET if (folder / DATASET).exists() else folder
+        if not folder.exists():
+            raise FileNotFoundError(f"no saved probe at {folder}")
+        try:
+            dataset = xarray.open_zarr(folder, consolidated=False, chunks=None).load()
+        except Exception as error:
+            raise ValueError(
+                f"{folder} is not a saved probe, or it is damaged: {str(error).splitlines()[0]}"
+            ) from error
+        if dataset.attrs.get("format") != FORMAT:
+            raise ValueError(f"{folder} is not a probe saved by tokenfield (format {dataset.attrs.get('format')!r})")
+        if dataset.attrs.get("checksum") != _checksum(dataset):
+            raise ValueError(f"{folder} is damaged: its checksum does not match its contents")
+        return cls(dataset)
+
+    def plot_cosines(self, **options: Any) -> "Figure":
+        """How the cosines of all pairs are spread at each layer; see `tokenfield.plotting.probe_cosines`."""
+        from ..plotting import probe_cosines
+
+        return probe_cosines(self.dataset, **options)
+
+    def plot_theory(self, **options: Any) -> "Figure":
+        """Measured, predicted and random cosines over layers; see `tokenfield.plotting.probe_theory`."""
+        from ..plotting import probe_theory
+
+        return probe_theory(self.dataset, **options)
+
+    def report(self, folder: str | os.PathLike, command: str | None = None) -> Path:
+        """Write `report.html` and its figures; returns the path of the page."""
+        from ..report.probe_page import write_probe_report
+
+        return write_probe_report(self, folder, command)
+
+    def __repr__(self) -> str:
+        kind, sizes = self.architecture, self.dataset.sizes
+        rho = self.dataset["mean_cosine"].mean("text").values
+        return (
+            f"ProbeResult({kind.family}, {kind.norm_name}, {kind.depth} blocks; {sizes['text']} text(s); "
+            f"mean cosine {rho[0]:.3f} → {rho[-1]:.3f})"
+        )
+
+
+def _checksum(dataset: "xarray.Dataset") -> str:
+    """A hash of all numbers and words."""
+    words = "\n".join(map(str, dataset["text_excerpt"].values))
+    return hashlib.sha256(f"{checksum(dataset.drop_vars('text_excerpt'))}{words}".encode()).hexdigest()
+
+
+def _plain(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _mean(values: np.ndarray) -> float | None:
+    finite = np.asarray(values)[np.isfinite(values)]
+    return _plain(finite.mean()) if finite.size else None
+
+
+def _median(values: np.ndarray) -> float | None:
+    finite = np.asarray(values)[np.isfinite(values)]
+    return _plain(np.median(finite)) if finite.size else None

@@ -1,0 +1,148 @@
+"""`tkf.probe`: a model and texts in, everything measured out."""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._check import count
+from ..results.provenance import package_version, provenance
+from ..solve.checkpoint import fingerprint
+from .loading import Loaded, load
+from .measure import measure
+from .null import random_twin
+from .predicted import predict
+from .result import DATASET, ProbeResult
+from .smoothness import measure_smoothness
+from .store import Store
+from .texts import WINDOWS, Window, batches, windows
+
+ATTENTION = (
+    "entropy",
+    "self_mass",
+    "first_mass",
+    "beta",
+    "beta_slope",
+    "gamma",
+    "r2gamma",
+    "gamma_critical",
+    "input_cosine",
+)
+
+
+def probe(
+    model: str | os.PathLike | Loaded,
+    texts: Sequence[str],
+    *,
+    out: str | os.PathLike | None = None,
+    batch: int = 8,
+    max_tokens: int | None = None,
+    most_windows: int = WINDOWS,
+    iterations: int | None = None,
+    lengths: Sequence[int] | None = None,
+    null: bool = True,
+    lipschitz: bool = True,
+    allow_pickle: bool = False,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> ProbeResult:
+    """Measure collapse, clustering and smoothness of the tokens of real texts in a pretrained Transformer.
+
+    Args:
+        model: a local Hugging Face folder (safetensors), a GGUF file or the folder of one, a hub name in the local cache,
+            or what `loading.load` gave.
+        texts: at least one, each of at least two tokens. One that is longer than the model's positions is measured in windows.
+        out: a folder to keep finished batches in, and then `probe.zarr`: after a kill the same call goes on from there.
+        batch: most texts at once; fewer where they are long.
+        max_tokens: longest window [the model's positions, at most 4096].
+        most_windows: most windows of one long text, evenly spread over it.
+        iterations: run a shared block (ALBERT) so often instead of as often as it was trained.
+        lengths: numbers of tokens for the growth of Lipschitz constants [up to the longest text].
+        null: measure the same architecture with random weights too.
+        lipschitz: measure local Lipschitz constants of attention.
+        allow_pickle: read a `.bin` file of weights, see `loading.load`.
+        seed: of the random weights and of the parts of texts in `lengths`.
+        progress: show progress bars; by default on a terminal only.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.probe("path/to/model", ["to be or not to be"]).summary()["layers"]  # doctest: +SKIP
+    """
+    batch, seed, most_windows = count("batch", batch), count("seed", seed, 0), count("most_windows", most_windows)
+    max_tokens = None if max_tokens is None else count("max_tokens", max_tokens)
+    folder = None if out is None else Path(out)
+    loaded = model if isinstance(model, Loaded) else load(model, allow_pickle=allow_pickle, iterations=iterations)
+    if isinstance(model, Loaded) and iterations not in (None, model.architecture.depth):
+        raise ValueError(f"iterations must be given to load for a model that is loaded already, got {iterations}")
+    parts, notes = windows(loaded.tokenizer, texts, loaded.architecture.positions_limit, max_tokens, most_windows)
+    _check_vocabulary(loaded, parts)
+    groups = batches(parts, batch, loaded.tokenizer.pad)
+    settings = {"batch": batch, "max_tokens": max_tokens, "seed": seed, "null": null, "iterations": iterations}
+    stores = {name: Store(folder, name, _identity(loaded, parts, groups, seed, name)) for name in ("model", "null")}
+    dataset = measure(loaded, parts, groups, stores["model"], progress, "measuring")
+    if null:
+        random = measure(random_twin(loaded, seed), parts, groups, stores["null"], progress, "random weights")
+        dataset = dataset.assign({f"null_{name}": random[name] for name in random.data_vars if name != "bin_edges"})
+    if not loaded.architecture.supported:
+        dataset = dataset.drop_vars([name for base in ATTENTION for name in (base, f"null_{base}") if name in dataset])
+    dataset = dataset.assign(
+        tokens=("text", np.array([len(part.ids) for part in parts])),
+        text_excerpt=("text", np.array([part.excerpt for part in parts], dtype=object)),
+    )
+    predicted = predict(dataset, loaded.architecture.norm, loaded.architecture.causal)
+    dataset = dataset.assign(predicted.data_vars).assign_attrs(predicted.attrs)
+    if lipschitz and loaded.architecture.supported:
+        sizes = None if lengths is None else list(lengths)
+        kept = Store(folder, "lipschitz", _identity(loaded, parts, groups, seed, f"lipschitz {sizes}"))
+        smooth, more = measure_smoothness(loaded, parts, sizes, seed=seed, store=kept, progress=progress)
+        dataset, notes = dataset.assign(smooth.variables), notes + more
+    dataset = dataset.assign_attrs(_attributes(loaded, [*loaded.notes, *notes], settings))
+    result = ProbeResult(dataset)
+    if folder is not None:
+        result.save(folder / DATASET, overwrite=True)
+        stores["model"].clear()
+    return result
+
+
+def _check_vocabulary(loaded: Loaded, parts: Sequence[Window]) -> None:
+    """A tokenizer that belongs to another model gives numbers that this one does not have."""
+    size, largest = loaded.model.config.vocab_size, max(int(part.ids.max()) for part in parts)
+    if largest >= size:
+        raise ValueError(
+            f"model: its tokenizer gives token {largest}, but the model knows {size}: is it another model's?"
+        )
+
+
+def _attributes(loaded: Loaded, notes: list[str], settings: dict[str, Any]) -> dict[str, Any]:
+    """Where the numbers come from."""
+    versions = {f"{name}_version": package_version(name) for name in ("torch", "transformers")}
+    return {
+        **provenance(),
+        **versions,
+        "source": _name(loaded.source),
+        "architecture": json.dumps(dataclasses.asdict(loaded.architecture)),
+        "notes": json.dumps(notes, ensure_ascii=False),
+        "config": json.dumps(settings),
+    }
+
+
+def _name(source: str) -> str:
+    """A name to show: the last part of a path that says something."""
+    said = [part for part in Path(source).parts if part not in ("model", "models", "transformers", "/", ".", "..")]
+    return source if not said or not Path(source).exists() else said[-1]
+
+
+def _identity(loaded: Loaded, parts: Sequence[Window], groups: list[list[int]], seed: int, name: str) -> str:
+    """A hash of weights, texts and settings: batches of another run are refused."""
+    digest = hashlib.sha256()
+    for key, tensor in loaded.model.state_dict().items():
+        flat = tensor.reshape(-1)
+        digest.update(
+            f"{key}{tuple(tensor.shape)}".encode() + flat[:: max(1, len(flat) // 64)].float().numpy().tobytes()
+        )
+    return fingerprint([part.ids for part in parts], groups, digest.hexdigest(), loaded.architecture.depth, seed, name)

@@ -1,0 +1,51 @@
+"""What was measured so far, on disk: one file for each batch, written in one atomic step."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from ..solve.checkpoint import CheckpointError, read, write
+
+FOLDER = "probe.part"
+
+
+class Store:
+    """Batches of one model on disk, so that a run that was killed goes on where it was; nothing for folder = None.
+
+    Args:
+        folder: where to keep them.
+        name: of the model among several, e.g. "null".
+        identity: of weights, texts and settings: files of another run are refused.
+    """
+
+    def __init__(self, folder: Path | None, name: str, identity: str):
+        self.folder = None if folder is None else Path(folder) / FOLDER
+        self.name, self.identity = name, identity
+
+    def read(self, number: int) -> dict[str, np.ndarray] | None:
+        """The arrays of a batch, or None if it was not finished."""
+        path = self._path(number)
+        if path is None or not path.exists():
+            return None
+        try:
+            _, leaves = read(path, self.identity)
+        except CheckpointError as error:
+            raise CheckpointError(str(error).replace("(model, state, times or tolerances differ)", "")) from None
+        names = [str(name) for name in leaves[0]]
+        return dict(zip(names, leaves[1:], strict=True))
+
+    def write(self, number: int, arrays: dict[str, np.ndarray]) -> None:
+        """Keep the arrays of a batch."""
+        path = self._path(number)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(path, self.identity, number, [np.array(list(arrays)), *arrays.values()])
+
+    def _path(self, number: int) -> Path | None:
+        return None if self.folder is None else self.folder / f"{self.name}-{number:05d}.npz"
+
+    def clear(self) -> None:
+        """Forget everything: the run is finished."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)

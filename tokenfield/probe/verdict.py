@@ -1,0 +1,153 @@
+"""What a probe found, in plain words. Every sentence is computed from the numbers of the dataset."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .predicted import RULES, TITLES, other_norms
+from .verdict_attention import over_texts, radius, scale, smoothness, threshold
+from .wording import gap_text, layers_text
+
+if TYPE_CHECKING:
+    import xarray
+
+    from .architecture import Architecture
+
+COLLAPSED = 0.9  # the mean cosine from which on we say "collapse"
+
+
+class Sentence(NamedTuple):
+    """A finding: what it is about, and what it says."""
+
+    topic: str
+    text: str
+
+
+def verdict(dataset: "xarray.Dataset", architecture: "Architecture") -> list[Sentence]:
+    """Where representations collapse, how fast compared with theory, and what another scale or norm would change.
+
+    A layer counts as collapsed when the mean cosine over pairs of tokens, averaged over texts, is at least 0.9. What was not
+    measured is not spoken of.
+
+    Args:
+        dataset: of the probe, with the prediction in it.
+        architecture: of the model.
+
+    Example:
+        >>> from tokenfield.probe.verdict import verdict
+        >>> [sentence.text for sentence in verdict(result.dataset, result.architecture)]  # doctest: +SKIP
+    """
+    parts: tuple[Callable[[Any, Any], str | None], ...] = (collapse, null, theory, threshold, scale, norms, energy)
+    parts = (*parts, smoothness, radius)
+    found = [(part.__name__, part(dataset, architecture)) for part in parts]
+    return [Sentence(NAMES[name], text) for name, text in found if text]
+
+
+NAMES = {
+    "collapse": "collapse",
+    "null": "random weights",
+    "theory": "pace",
+    "threshold": "attention scale",
+    "scale": "log n",
+    "norms": "another norm",
+    "energy": "energy",
+    "smoothness": "smoothness",
+    "radius": "worst case",
+}
+
+
+def collapse(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
+    """Where the mean cosine passes 0.9, or how far it comes."""
+    rho = over_texts(dataset, "mean_cosine")
+    start, end, top = rho[0], rho[-1], int(np.argmax(rho))
+    there = np.flatnonzero(rho >= COLLAPSED)
+    ends = f"The mean cosine between tokens goes from {start:.2f} at the embeddings to {end:.2f} after layer {len(rho) - 1}"
+    if len(there) == 0:
+        where = f"; it is nowhere above {rho[top]:.2f} (layer {top})" if top != len(rho) - 1 else ""
+        text = f"Representations do not collapse. {ends}{where}."
+    elif end >= COLLAPSED:
+        stays = int(np.flatnonzero(rho < COLLAPSED)[-1]) + 1 if (rho < COLLAPSED).any() else 0
+        text = f"Representations collapse: the mean cosine is at least {COLLAPSED} from layer {stays} on. {ends}."
+    else:
+        text = (
+            f"Representations come close and part again. {ends}, with a mean cosine of at least {COLLAPSED} at "
+            f"{layers_text(there)} on the way (highest: {rho[top]:.2f} at layer {top})."
+        )
+    if architecture.norm == "pre" and "stream_cosine" in dataset:
+        text += f" Before the final norm it is {float(dataset['stream_cosine'].mean()):.2f}."
+    plain = over_texts(dataset, "mean_cosine_no_special")
+    if np.isfinite(plain).all() and abs(plain[-1] - end) > 0.02:
+        text += f" Without special tokens it ends at {plain[-1]:.2f}."
+    if dataset.sizes["text"] > 1:
+        low, high = np.nanquantile(dataset["mean_cosine"].isel(layer=-1), [0.05, 0.95])
+        text += f" Nine texts in ten end between {low:.2f} and {high:.2f}."
+    return text
+
+
+def null(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
+    """The same architecture with random weights, at the end."""
+    if "null_mean_cosine" not in dataset:
+        return None
+    trained, random = over_texts(dataset, "mean_cosine")[-1], over_texts(dataset, "null_mean_cosine")[-1]
+    if not np.isfinite(random):
+        return None
+    less = abs(trained - random)
+    where = "as far apart" if less < 0.02 else "closer together" if trained > random else "further apart"
+    return (
+        f"With random weights the same architecture ends at a mean cosine of {random:.2f}: training leaves tokens {where} "
+        f"({trained - random:+.2f})."
+    )
+
+
+def theory(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
+    """How many layers of the theory do what the model's blocks do."""
+    if "predicted_cosine" not in dataset:
+        return None
+    rho, predicted = over_texts(dataset, "mean_cosine"), dataset["predicted_cosine"].values
+    depth, rule = len(rho) - 1, TITLES[architecture.norm]
+    text = (
+        f"Theory for {rule} from the same start (tokens at equal angles, V = I, no MLP, one layer for a block) reaches "
+        f"{predicted[-1]:.2f} after {depth} layers"
+    )
+    soon = np.flatnonzero(predicted >= COLLAPSED)
+    text += f", and {COLLAPSED} at layer {soon[0]}" if len(soon) else ""
+    if rho[-1] <= rho[0]:
+        text += f"; the model goes the other way, by {rho[-1] - rho[0]:+.2f}."
+    elif rho[-1] >= predicted[-1]:
+        text += f"; the model, at {rho[-1]:.2f}, is ahead of it."
+    else:
+        layers = float(np.interp(rho[-1], predicted, np.arange(depth + 1)))
+        pace = "about its pace" if layers > 0.75 * depth else f"1/{depth / layers:.0f} of its pace"
+        text += f". The {depth} blocks of the model come as far as {layers:.1f} of those layers: {pace}."
+    flow, turned = (float(dataset[f"predicted_cosine_{name}"][-1]) for name in ("flow", "turned"))
+    return (
+        f"{text} Read as a flow in continuous time it ends at {flow:.2f}, with values turned at random at {turned:.2f}."
+    )
+
+
+def norms(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
+    """The end of the predicted curve under the other rules."""
+    if "predicted_cosine" not in dataset or architecture.norm not in RULES:
+        return None
+    ends = other_norms(dataset, architecture.norm, architecture.causal)
+    own, depth = float(dataset["predicted_cosine"][-1]), dataset.sizes["layer"] - 1
+    listed = " and ".join(f"{gap_text(curve[-1])} under {title}" for title, curve in ends.items())
+    return (
+        f"By theory, 1−ρ after {depth} layers is {gap_text(own)} under {TITLES[architecture.norm]}, and would be {listed}, from "
+        "the same start and β."
+    )
+
+
+def energy(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
+    """Whether the normalized energy rises through all layers, as it does along the flow."""
+    if "normalized_energy" not in dataset:
+        return None
+    values = over_texts(dataset, "normalized_energy")
+    falls = np.flatnonzero(np.diff(values) < 0) + 1
+    if not np.isfinite(values).all():
+        return None
+    ends = f"from {values[0]:.3g} to {values[-1]:.3g}"
+    if len(falls) == 0:
+        return f"The normalized energy rises from layer to layer, {ends}, as along the flow."
+    return f"The normalized energy goes {ends}, but falls at {layers_text(falls)}: along the flow it never does."

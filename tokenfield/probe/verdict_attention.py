@@ -1,0 +1,104 @@
+"""What a probe found of attention, in plain words: its scale, its smoothness."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..lipschitz.growth import fit_power_law
+from ..theory.long_context import residual_layer_contraction, softmax_weights
+from .predicted import measured_start
+from .wording import plain_text, range_text, share_text
+
+if TYPE_CHECKING:
+    import xarray
+
+    from .architecture import Architecture
+
+LONGER = 16  # times more tokens, for the question of the log n scale
+
+
+def over_texts(dataset: "xarray.Dataset", name: str) -> np.ndarray:
+    """The mean over texts, layer by layer."""
+    return dataset[name].mean("text").values
+
+
+def threshold(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
+    """gamma of the heads against the critical one."""
+    if "gamma" not in dataset or not np.isfinite(dataset["gamma"]).any():
+        return None
+    gamma, critical = dataset["gamma"].median("text"), dataset["gamma_critical"].median("text")
+    above, heads = int((gamma > critical).sum()), int(np.isfinite(gamma).sum())
+    beta = dataset["beta"].median("text").values
+    return (
+        f"The effective β of the heads has a median of {plain_text(np.nanmedian(beta))} (90 % between {range_text(beta)}); "
+        f"γ = β/log n exceeds the critical 1/(1−ρ) of its layer in {above} of {heads} heads. By theory the others average "
+        "over many tokens and pull them together; those above look at few." + _on_itself(dataset)
+    )
+
+
+def _on_itself(dataset: "xarray.Dataset") -> str:
+    """Theory has a sharp head look at the token itself, which is nearest to it; real ones need not."""
+    start = measured_start(dataset)
+    if start is None or "self_mass" not in dataset:
+        return ""
+    rho = np.clip(over_texts(dataset, "mean_cosine")[:-1], -1 / (start.n - 1), 1)
+    theory = float(np.median(softmax_weights(rho, np.asarray(float(start.n)), start.betas).own))
+    measured = float(dataset["self_mass"].median())
+    if theory <= 2 * measured:
+        return ""
+    return (
+        f" At the measured β theory has a head put {share_text(theory)} of its weight on the token itself (median over blocks); "
+        f"these put {share_text(measured)}: that part of the theory does not describe them."
+    )
+
+
+def scale(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
+    """One layer of the theory at each block's cosine and beta: now, with more tokens, and with a log n scale."""
+    start = measured_start(dataset)
+    if start is None:
+        return None
+    rho = np.clip(over_texts(dataset, "mean_cosine")[:-1], 0, 1 - 1e-9)
+    many = LONGER * start.n
+    growth = np.log(many) / np.log(start.n)
+    cases = [(start.n, start.betas), (many, start.betas), (many, start.betas * growth)]
+    gap = [float(np.median((1 - residual_layer_contraction(rho, n, beta)) / (1 - rho))) for n, beta in cases]
+    needed = float(np.median(np.log(start.n) / (1 - rho)))
+    return (
+        f"A layer of the theory at the measured cosines and β leaves {share_text(gap[0])} of 1−ρ (median over blocks) at "
+        f"n = {start.n}, {share_text(gap[1])} at n = {many}, and {share_text(gap[2])} there if the scale grows like log n. To "
+        f"be at the threshold at n = {start.n}, heads need β = log n/(1−ρ) = {needed:.3g} (median over blocks)."
+    )
+
+
+def smoothness(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
+    """The fitted exponents of the local Lipschitz constant."""
+    if "lipschitz_exponent" not in dataset:
+        return None
+    powers = dataset["lipschitz_exponent"].values
+    powers = powers[np.isfinite(powers)]
+    if not len(powers):
+        return None
+    lengths = dataset["length"].values
+    worst = ""
+    if "lipschitz_worst" in dataset:
+        rows = dataset["lipschitz_worst"].transpose("block", "length").values
+        laws = [fit_power_law(lengths, row).power for row in rows if np.isfinite(row).all()]
+        worst = f" For one head at its worst tokens, no longer than these, the power is {np.median(laws):.2f} (median over blocks)."
+    return (
+        f"On these texts the local Lipschitz constant of attention grows like n^p with p between {powers.min():.2f} and "
+        f"{powers.max():.2f} over the blocks (median {np.median(powers):.2f}; n = {lengths.min()} to {lengths.max()}); "
+        "¼ was reported as typical, ½ is the worst case." + worst
+    )
+
+
+def radius(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
+    """R² gamma of the lower bound, which decides up to which n the worst case is reached."""
+    if "r2gamma" not in dataset or not np.isfinite(dataset["r2gamma"]).any():
+        return None
+    values = dataset["r2gamma"].median("text").values
+    inside = float(np.mean((values >= 1e2) & (values <= 1e3)))
+    return (
+        f"R²γ of the lower Lipschitz bound has a median of {plain_text(np.nanmedian(values))} over heads (90 % between "
+        f"{range_text(values)}); {share_text(inside)} of heads lie in the 10² to 10³ that is quoted for practice. "
+        "The worst case √n holds for n well below e^{2R²γ}."
+    )

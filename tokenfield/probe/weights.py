@@ -1,0 +1,83 @@
+"""Files of weights: which kind a folder holds, and how pickled ones are read."""
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .extra import need
+
+
+class Weights(NamedTuple):
+    """The files of a model's weights, of kind "safetensors", "gguf" or "pickle"."""
+
+    kind: str
+    files: tuple[Path, ...]
+
+    def quantization(self) -> str:
+        """How most of the numbers of a GGUF file are stored, e.g. "Q4_1"."""
+        reader = need("gguf").GGUFReader(str(self.files[0]))
+        sizes: Counter[str] = Counter()
+        for tensor in reader.tensors:
+            sizes[tensor.tensor_type.name] += int(tensor.n_elements)
+        return sizes.most_common(1)[0][0]
+
+
+def source_folder(source: str | os.PathLike) -> Path:
+    """The folder or GGUF file that `source` names, or the cached snapshot of a hub name."""
+    path = Path(source).expanduser()
+    if path.exists():
+        return path
+    name = str(source)
+    if name.count("/") > 1 or name.startswith((".", "/", "~")) or not name.strip():
+        raise ValueError(f"model: there is no folder or file {name}")
+    hub = need("huggingface_hub")
+    try:
+        return Path(hub.snapshot_download(name, local_files_only=True))
+    except Exception:
+        raise ValueError(
+            f"model: {name} is neither a folder here nor a model in the local cache; nothing is fetched: download it first"
+        ) from None
+
+
+def weights_in(path: Path, allow_pickle: bool) -> Weights:
+    """The weights of a model, safetensors before GGUF before pickles; says what is missing."""
+    if path.is_file():
+        if path.suffix == ".gguf":
+            return Weights("gguf", (path,))
+        raise ValueError(f"model: {path} is a file: give a model folder or a .gguf file")
+    gguf = sorted(path.glob("*.gguf"))
+    if not (path / "config.json").exists():
+        if len(gguf) == 1:
+            return Weights("gguf", tuple(gguf))
+        if gguf:
+            raise ValueError(f"model: {path} holds {len(gguf)} GGUF files: give one of them, e.g. {gguf[0]}")
+        raise ValueError(f"model: {path} is not a model folder: it has neither config.json nor a .gguf file")
+    if found := sorted(path.glob("*.safetensors")):
+        return Weights("safetensors", tuple(found))
+    if gguf:
+        return Weights("gguf", (gguf[0],))
+    pickles = sorted(path.glob("pytorch_model*.bin"))
+    if not pickles:
+        raise ValueError(f"model: {path} holds no weights: expected *.safetensors, *.gguf or pytorch_model.bin")
+    if not allow_pickle:
+        raise ValueError(
+            f"model: {path} holds only {pickles[0].name}, a pickle, which may carry code: "
+            "convert it to safetensors, or say --allow-pickle (allow_pickle=True) if you trust it"
+        )
+    return Weights("pickle", tuple(pickles))
+
+
+def read_pickled(weights: Weights) -> dict[str, Any]:
+    """The tensors of `.bin` files by torch's restricted reader, which refuses everything but tensors."""
+    torch = need("torch")
+    state: dict[str, Any] = {}
+    for file in weights.files:
+        try:
+            state |= torch.load(file, map_location="cpu", weights_only=True)
+        except Exception as error:
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise ValueError(
+                f"model: {file} is damaged, or holds more than tensors, which is never read: {first}"
+            ) from None
+    return {name: value.float() for name, value in state.items()}

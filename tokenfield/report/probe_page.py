@@ -1,0 +1,198 @@
+"""The report of a probed model."""
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..probe.verdict import verdict
+from .page import code, figure_png, heading, image, page, paragraph, table
+
+if TYPE_CHECKING:
+    import xarray
+
+    from ..plotting.style import Sheet
+    from ..probe.architecture import Architecture
+    from ..probe.result import ProbeResult
+
+CAPTIONS = {
+    "theory": "Mean cosine over pairs of tokens; the band holds 90 % of the texts. Theory starts from the measured cosine at the "
+    "embeddings, with the number of tokens and each block's median β, and no fitted constant: tokens at equal angles, "
+    "V = I, no MLP, one layer of the detected norm rule for a block; the flow is the same in continuous time; turned at random "
+    "means that what attention adds is orthogonal to the tokens. Random weights: the same architecture before training.",
+    "cosines": "Each column is the histogram of the cosines of all pairs of tokens (padding left out) of all texts at one layer; "
+    "white means no pair at all.",
+    "layers": "Means over texts, with a band that holds 90 % of them. The energy of a layer is at that layer's own β, so it may "
+    "also move because β does.",
+    "heads": "Each dot is a head (median over texts), lines are medians over the heads of a block. Above the critical line "
+    "theory has a head look at few tokens as n grows, below it average over many.",
+    "smoothness": "Local Lipschitz constants of attention layers with their real weights, biases, heads, mask and positions, at "
+    "random parts of the texts of n tokens. The bound is the largest one for the tokens of a sample; worst tokens are those of the "
+    "sharpest head of each block, no longer than the real ones, without biases and positions.",
+}
+SHOWN_NOTES = 3
+STYLE = """<style>
+.numbers tbody th { width: auto; } .numbers td { white-space: nowrap; }
+</style>"""
+COLUMNS = {
+    "mean_cosine": "mean cosine",
+    "mean_cosine_no_special": "without special",
+    "null_mean_cosine": "random weights",
+    "predicted_cosine": "theory",
+    "std_cosine": "std of cosines",
+    "effective_rank": "effective rank",
+    "clusters": "clusters",
+    "normalized_energy": "energy",
+    "norm_mean": "length",
+}
+
+
+def write_probe_report(result: "ProbeResult", folder: str | os.PathLike, command: str | None = None) -> Path:
+    """Write `report.html`, one file that needs no network, and its figures beside it as PNG.
+
+    Args:
+        result: of `tkf.probe`.
+        folder: where to write; made if it is not there.
+        command: what made the result, if it is known.
+
+    Returns:
+        The path of the page.
+
+    Example:
+        >>> from tokenfield.report.probe_page import write_probe_report
+        >>> write_probe_report(result, "out")  # doctest: +SKIP
+    """
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    pictures = {name: figure_png(sheet) for name, sheet in figures(result.dataset).items()}
+    for name, data in pictures.items():
+        (target / f"{name}.png").write_bytes(data)
+    path = target / "report.html"
+    part = path.with_name("report.html.part")
+    part.write_text(probe_page(result, pictures, command), encoding="utf-8")
+    part.replace(path)
+    return path
+
+
+def figures(dataset: "xarray.Dataset") -> "dict[str, Sheet]":
+    """The figures that the dataset has the numbers for, by name."""
+    from .. import plotting
+
+    made = {"theory": plotting.probe_theory(dataset), "cosines": plotting.probe_cosines(dataset)}
+    made["layers"] = plotting.probe_layers(dataset)
+    if "gamma" in dataset and np.isfinite(dataset["gamma"]).any():
+        made["heads"] = plotting.probe_heads(dataset)
+    if "lipschitz_exponent" in dataset and np.isfinite(dataset["lipschitz_exponent"]).any():
+        made["smoothness"] = plotting.probe_smoothness(dataset)
+    return made
+
+
+def probe_page(result: "ProbeResult", pictures: dict[str, bytes], command: str | None = None) -> str:
+    """The page as HTML."""
+    dataset, architecture = result.dataset, result.architecture
+    name = Path(str(dataset.attrs.get("source", dataset.attrs.get("model", "a model")))).name
+    titles = {
+        "theory": "Collapse: measured and predicted",
+        "cosines": "All pairs of tokens",
+        "layers": "Layer by layer",
+        "heads": "Heads",
+        "smoothness": "Smoothness",
+    }
+    body = [
+        STYLE,
+        heading(f"Token representations in {name}", 1),
+        paragraph(lead(dataset, architecture), "lead"),
+        code(command) if command else "",
+        heading("Verdict"),
+        table((sentence.topic, sentence.text) for sentence in verdict(dataset, architecture)),
+        *([heading("Please note"), *map(paragraph, remarks(result.notes))] if result.notes else []),
+    ]
+    for key, title in titles.items():
+        if key in pictures:
+            body += [heading(title), image(pictures[key], title, CAPTIONS[key], wide=True)]
+        if key == "layers":
+            body += [layer_table(dataset)]
+        if key == "smoothness" and key in pictures:
+            body += [smoothness_table(dataset)]
+    body += [heading("Texts"), table(text_rows(dataset), head=("text", "tokens")), heading("How it was made")]
+    body += ['<div class="columns">', table(architecture_rows(architecture)), table(provenance_rows(dataset)), "</div>"]
+    return page(f"tokenfield probe: {name}", "\n".join(body))
+
+
+def remarks(notes: list[str]) -> list[str]:
+    """Notes as sentences; of many on single texts only the first few."""
+    single = [note for note in notes if re.match(r"text \d+ has", note)]
+    shown = [note for note in notes if note not in single[SHOWN_NOTES:]]
+    if len(single) > SHOWN_NOTES:
+        shown.append(f"{len(single) - SHOWN_NOTES} more texts were cut in the same way")
+    return [_capital(note) + ("" if note.endswith(".") else ".") for note in shown]
+
+
+def _capital(note: str) -> str:
+    """A large first letter, but not for the name of a file."""
+    first = note.split(" ")[0]
+    return note if re.search(r"[._/]", first) else note[:1].upper() + note[1:]
+
+
+def lead(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
+    """The model in a line."""
+    tokens = dataset["tokens"].values
+    shared = "one shared block, run" if architecture.shared_block else "with"
+    stored = f", weights stored in {architecture.quantized}" if architecture.quantized else ""
+    count, sizes = len(tokens), f"{tokens.min()} to {tokens.max()}" if np.ptp(tokens) else f"{tokens[0]}"
+    return (
+        f"{architecture.family}, {'causal' if architecture.causal else 'bidirectional'}, {shared} {architecture.depth} "
+        f"{'times' if architecture.shared_block else 'blocks'} of {architecture.heads} heads, width {architecture.width}, "
+        f"{architecture.norm_name} (from its config){stored}; measured on {count} text{'s' * (count != 1)} of {sizes} tokens."
+    )
+
+
+def layer_table(dataset: "xarray.Dataset") -> str:
+    """One row for each hidden state: means over texts."""
+    names = [name for name in COLUMNS if name in dataset and np.isfinite(dataset[name]).any()]
+    columns = {name: dataset[name].mean("text") if "text" in dataset[name].dims else dataset[name] for name in names}
+    rows = []
+    for place, layer in enumerate(dataset["layer"].values):
+        cells = [float(columns[name][place]) for name in names]
+        rows.append((int(layer), *(None if np.isnan(cell) else f"{cell:.3g}".replace("-", "−") for cell in cells)))
+    return f'<div class="numbers">{table(rows, head=("layer", *(COLUMNS[name] for name in names)))}</div>'
+
+
+def smoothness_table(dataset: "xarray.Dataset") -> str:
+    """The fitted powers, block by block."""
+    rows = [
+        (int(block), f"{power:.3f}", f"{low:.3f} to {high:.3f}")
+        for block, power, low, high in zip(
+            dataset["block"].values,
+            *(dataset[f"lipschitz_exponent{part}"].values for part in ("", "_low", "_high")),
+            strict=True,
+        )
+        if np.isfinite(power)
+    ]
+    return table(rows, head=("block", "power of n", "95 %"))
+
+
+def text_rows(dataset: "xarray.Dataset") -> list[tuple[str, int]]:
+    """How each text begins, and its length."""
+    return [(str(x), int(n)) for x, n in zip(dataset["text_excerpt"].values, dataset["tokens"].values, strict=True)]
+
+
+def architecture_rows(architecture: "Architecture") -> list[tuple[str, object]]:
+    """What was detected."""
+    rows: list[tuple[str, object]] = [(name.replace("_", " "), value) for name, value in architecture.as_dict().items()]
+    return [(name, value) for name, value in rows if name != "reason" or value]
+
+
+def provenance_rows(dataset: "xarray.Dataset") -> list[tuple[str, object]]:
+    """The attributes of the dataset that are plain, short values."""
+    hidden = {"notes", "architecture", "config"}
+    plain: dict[str, Any] = {str(k): v for k, v in dataset.attrs.items() if k not in hidden and not _long(v)}
+    return [
+        (name.replace("_", " "), value.item() if hasattr(value, "item") else value) for name, value in plain.items()
+    ]
+
+
+def _long(value: Any) -> bool:
+    return len(str(value)) > 200
