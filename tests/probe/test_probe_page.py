@@ -15,9 +15,9 @@ from PIL import Image
 from tokenfield import plotting
 from tokenfield.probe.architecture import Architecture
 from tokenfield.probe.exponents import with_exponents
+from tokenfield.probe.page import figures, remarks, write_probe_report
 from tokenfield.probe.predicted import predict
 from tokenfield.probe.verdict import verdict
-from tokenfield.report.probe_page import figures, remarks, write_probe_report
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 

@@ -132,7 +132,7 @@ class ProbeResult:
 
     def report(self, folder: str | os.PathLike, command: str | None = None) -> Path:
         """Write `report.html` and its figures; returns the path of the page."""
-        from ..report.probe_page import write_probe_report
+        from .page import write_probe_report
 
         return write_probe_report(self, folder, command)
 

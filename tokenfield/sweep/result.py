@@ -60,7 +60,7 @@ class SweepResult:
     def plot(self, name: str | None = None) -> "Figure":
         """A picture of one quantity (the first by default): a heat map or curves, small multiples for further axes, and
         theory over it where the plan names it."""
-        from ..plotting.sweeps import plot_sweep
+        from .figures import plot_sweep
 
         return plot_sweep(self, name or next(iter(self.plan.record)))
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..probe.verdict import verdict
-from .page import code, figure_png, heading, image, page, paragraph, table
+from ..report.page import code, figure_png, heading, image, page, paragraph, table
+from .verdict import verdict
 
 if TYPE_CHECKING:
     import xarray
 
     from ..plotting.style import Sheet
-    from ..probe.architecture import Architecture
-    from ..probe.result import ProbeResult
+    from .architecture import Architecture
+    from .result import ProbeResult
 
 CAPTIONS = {
     "theory": "Mean cosine over pairs of tokens; the band holds 90 % of the texts. Theory starts from the measured cosine at the "
@@ -61,7 +61,7 @@ def write_probe_report(result: "ProbeResult", folder: str | os.PathLike, command
         The path of the page.
 
     Example:
-        >>> from tokenfield.report.probe_page import write_probe_report
+        >>> from tokenfield.probe.page import write_probe_report
         >>> write_probe_report(result, "out")  # doctest: +SKIP
     """
     target = Path(folder)

@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib import patheffects
 from matplotlib.axes import Axes
 
-from ..sweep import predicted
-from ..sweep.result import SweepResult
-from .style import GREY, INK, PALETTE, WIDTH, Sheet, styled, write_title
+from ..plotting.style import GREY, INK, PALETTE, WIDTH, Sheet, styled, write_title
+from . import predicted
+from .result import SweepResult
 
 MANY = 8  # values from which on an axis is drawn as a side of a heat map
 COLOURS = "viridis"
