@@ -97,7 +97,7 @@ def test_batches_are_even():
             {"run": {"t1": 1.0, "noise": {"kappa": 2.0}, "norm": {"kind": "none"}}, "record": {"r": "mean_cosine"}},
             {1},
         ),
-        ({"run__tokens": {"n": 150}, "batch": None, "repeats": 2}, {3}),
+        ({"run__tokens": {"n": 150}, "batch": None, "repeats": 2}, {6}),
         ({"run__tokens": {"n": 600}, "batch": None}, {1}),
     ],
 )

@@ -27,6 +27,7 @@ from .stop import AbstractStopRule, OnFlow, as_rule
 
 CHUNK = 16
 SHRINK, FEWEST = 4, 16  # a batch is cut to a quarter when no more of its members run, but not below 16
+REFILL = 8  # an eighth of the members must have ended before others take their places
 
 
 def _one_thread(function: Callable) -> Callable:
@@ -139,20 +140,22 @@ def solve_many(
     max_steps: int,
     progress: bool | None,
     observe: Callable | None = None,
+    width: int | None = None,
 ) -> tuple[Sequence[Any], Sequence[Callable], tuple[Segment, ...], loop.Carry]:
     """The reduced starts, the ways back from them, the flows, and the members at their ends."""
     smalls, small_models, lifts = zip(*_prepared(states, models), strict=True)
     flows = _flows(smalls, small_models)
     y0 = _pack(flows[0].flow, stack(smalls))
-    carry = _run(flows, y0, t1, times, rtol, atol, chosen, rule, max_steps, progress, observe)
+    carry = _run(flows, y0, t1, times, rtol, atol, chosen, rule, max_steps, progress, observe, width)
     blown = np.flatnonzero(np.asarray(carry.status) == loop.UNDERFLOW)
     for k in blown:
         one = segments(smalls[k], small_models[k])[-1].flow
         confirm_blow_up(one, float(carry.t[k]), jax.tree.map(lambda leaf, k=k: leaf[k], carry.y))
     if len(blown) and rtol + atol > BLOW_UP_RTOL:
         tight = BLOW_UP_RTOL, min(atol, 1e-2 * BLOW_UP_RTOL)
-        again = _run(flows, y0, t1, times, *tight, chosen, rule, max_steps, progress, observe)
-        carry = _put(carry, blown, _take(again, blown))  # the others are as they would be by themselves
+        again = _run(flows, y0, t1, times, *tight, chosen, rule, max_steps, progress, observe, width)
+        carry = jax.tree.map(np.array, carry)
+        _put(carry, blown, _take(again, blown))  # the others are as they would be by themselves
     return smalls, lifts, flows, carry
 
 
@@ -302,6 +305,7 @@ def _run(
     max_steps: int,
     progress: bool | None,
     observe: Callable | None = None,
+    width: int | None = None,
 ) -> loop.Carry:
     """All segments, all members, in chunks of trial steps."""
     number = lambda value: jnp.asarray(value, float)  # noqa: E731
@@ -334,7 +338,7 @@ def _run(
                 fresh = eqx.tree_at(lambda c: (c.steps, c.rejected), fresh, (done.steps, done.rejected))
                 going = done.status == loop.FINISHED
                 carry = _choose(going, fresh, done)
-            carry = _advance(segment.flow, chosen, settings, stop, carry, max_steps, bar, observe)
+            carry = _advance(segment.flow, chosen, settings, stop, carry, max_steps, bar, observe, width)
             done = carry
             if end >= t1:
                 break
@@ -351,26 +355,50 @@ def _advance(
     max_steps: int,
     bar: Progress,
     observe: Callable | None,
+    width: int | None,
 ) -> loop.Carry:
-    """All members to the end of a segment. When most have ended, the others go on in a smaller batch without them."""
+    """All members to the end of a segment, `width` of them at a time.
+
+    A member that has ended makes room for one that waits. When none waits and most have ended, the others go on in a
+    smaller batch.
+    """
     advance = loop.advance_many if observe is None else loop.advance_many_alone
-    whole, whole_flow, active = carry, flow, np.arange(len(carry.t))
-    while len(going := np.flatnonzero(np.asarray(carry.status) == loop.RUNNING)):
+    whole, whole_flow = jax.tree.map(np.array, carry), flow
+    waiting = np.flatnonzero(whole.status == loop.RUNNING)
+    size = min(width or len(whole.t), len(whole.t))
+    active, waiting = waiting[:size], waiting[size:]
+    active = np.concatenate([active, np.setdiff1d(np.arange(len(whole.t)), active)[: size - len(active)]])
+    if not np.array_equal(active, np.arange(len(whole.t))):
+        carry, flow = _take(whole, active), _take(whole_flow, active)
+    while len(going := np.flatnonzero(np.asarray(carry.status) == loop.RUNNING)) or len(waiting):
         if int((carry.steps + carry.rejected).max()) >= max_steps:
             raise SolverError(f"max_steps = {max_steps} steps were not enough for a member: allow more of them")
+        ended = np.setdiff1d(np.arange(len(active)), going)
         size = len(active) // SHRINK
-        if len(going) <= size and size >= FEWEST:
-            ended = np.setdiff1d(np.arange(len(active)), going)[: size - len(going)]
-            whole, active = _put(whole, active, carry), active[np.sort(np.concatenate([going, ended]))]
+        if len(waiting) and len(ended) >= len(active) // REFILL:
+            _put(whole, active, carry)
+            some = ended[: len(waiting)]
+            active[some], waiting = waiting[: len(some)], waiting[len(some) :]
+            carry, flow = _take(whole, active), _take(whole_flow, active)
+        elif not len(waiting) and len(going) <= size and size >= FEWEST:
+            _put(whole, active, carry)
+            active = active[np.sort(np.concatenate([going, ended[: size - len(going)]]))]
             carry, flow = _take(whole, active), _take(whole_flow, active)
         before, begun = int((carry.steps + carry.rejected).sum()), time.monotonic()
-        carry = advance(flow, chosen, settings, stop, carry, jnp.asarray(CHUNK), observe, observe is None)
+        later = "now" if observe is None else "later"
+        carry = advance(flow, chosen, settings, stop, carry, jnp.asarray(CHUNK), observe, later)
         taken = int((carry.steps + carry.rejected).sum()) - before
         bar.update(float(carry.t.mean()), taken / max(time.monotonic() - begun, 1e-9))
-    carry = carry if len(active) == len(whole.t) else _put(whole, active, carry)
-    if bool((carry.status == loop.HIT).any()):
-        carry = advance(whole_flow, chosen, settings, stop, carry, jnp.asarray(0), observe, True)
-    return carry
+    _put(whole, active, carry)
+    hit = np.flatnonzero(whole.status == loop.HIT)
+    size = min(width or len(whole.t), len(whole.t))
+    for first in range(0, len(hit), size):
+        some = hit[first : first + size]
+        padded = np.concatenate([some, np.full(size - len(some), some[-1])])
+        part = _take(whole, padded), _take(whole_flow, padded)
+        part = advance(part[1], chosen, settings, stop, part[0], jnp.asarray(0), observe, "only")
+        _put(whole, some, jax.tree.map(lambda leaf, count=len(some): leaf[:count], part))
+    return jax.tree.map(jnp.asarray, whole)
 
 
 def _halvings(rtol: float) -> int:
@@ -383,15 +411,13 @@ def _take(tree: Any, index: np.ndarray) -> Any:
     return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[index]) if eqx.is_array(leaf) else leaf, tree)
 
 
-def _put(tree: Any, index: np.ndarray, part: Any) -> Any:
-    """A batch with some members replaced."""
+def _put(tree: Any, index: np.ndarray, part: Any) -> None:
+    """Replace some members of a batch, whose arrays are NumPy's."""
 
-    def put(leaf: Any, new: Any) -> Any:
-        values = np.array(leaf)
-        values[index] = np.asarray(new)
-        return jnp.asarray(values)
+    def put(leaf: np.ndarray, new: Any) -> None:
+        leaf[index] = np.asarray(new)
 
-    return jax.tree.map(put, tree, part)
+    jax.tree.map(put, tree, part)
 
 
 def _buffer(first: Any, times: int, count: int) -> jax.Array:

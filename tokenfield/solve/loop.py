@@ -112,8 +112,8 @@ def advance_(
 
     At the save times the unknowns are saved, or `observe(state)` if it is given.
     A step at whose end `stop` holds is not taken in the loop: it is repeated after it, and the moment is looked for.
-    Members side by side would otherwise all pay for the search at every step. Without `finish` it is left for later: the
-    status is then HIT, and going on with a budget of 0 finishes the run.
+    Members side by side would otherwise all pay for the search at every step. With `finish="later"` it is left out, and the
+    status is then HIT; `finish="only"` does nothing else.
     """
     solver, args = stepper.solver, (flow, settings)
     last_step = carry.steps + carry.rejected + budget
@@ -217,8 +217,9 @@ def advance_(
 
         return jax.lax.while_loop(lambda carry: due(carry[1]), write, (c.saved, c.saved_count))
 
-    carry = jax.lax.while_loop(running, step, carry)
-    return carry if stop is None or not finish else jax.lax.cond(carry.status == HIT, end, lambda c: c, carry)
+    if finish != "only":
+        carry = jax.lax.while_loop(running, step, carry)
+    return carry if stop is None or finish == "later" else jax.lax.cond(carry.status == HIT, end, lambda c: c, carry)
 
 
 start = eqx.filter_jit(start_)

@@ -48,15 +48,29 @@ def observe_many(
     stop_when: AbstractStopRule | None = None,
     method: str = "tsit5",
     max_steps: int = 1_000_000,
+    width: int | None = None,
 ) -> Observed:
     """Runs of many states of one kind and size, as `simulate_many`, keeping `observe(state)` at the times `save_at`.
+
+    At most `width` of them run at a time; one that has ended makes room for another.
 
     `observe` must not change under rotations of the state, and should be one and the same object from call to call,
     or an Equinox module, so that it is compiled once.
     """
     rule = None if stop_when is None else stop_when.resolve(models[0], states[0])
     _, _, flows, carry = solve_many(
-        models, states, t1, np.asarray(save_at, float), rtol, atol, stepper(method), rule, max_steps, False, observe
+        models,
+        states,
+        t1,
+        np.asarray(save_at, float),
+        rtol,
+        atol,
+        stepper(method),
+        rule,
+        max_steps,
+        False,
+        observe,
+        width,
     )
     kinds = {loop.STOPPED: rule.kind if rule else "", loop.UNDERFLOW: "blow_up"}
     flow = flows[-1].flow

@@ -13,15 +13,19 @@ from .cells import Cells
 
 AT_ONCE = 1 << 17  # pairs of tokens held at once
 SMALLEST = 4
+LARGEST = 32  # members side by side: the numbers of more of them would leave the cache
+ROUNDS = 8  # cells of a batch for each that runs at a time
 FREE = {"attention": {"beta", "V"}, "norm": {"alpha"}, "noise": {"kappa", "seed"}, "tokens": {"seed", "rho", "spread"}}
 """Numbers that members of one batch may differ in."""
 
 
 class Batch(NamedTuple):
-    """Cells that run side by side, `size` of them; where there are fewer, the last one is repeated."""
+    """Cells that one program runs, `size` of them (where there are fewer, the last one is repeated), and how many of them
+    run side by side: one that has ended makes room for the next."""
 
     cells: tuple[int, ...]
     size: int
+    width: int
 
 
 def batches(cells: Cells) -> list[Batch]:
@@ -30,7 +34,7 @@ def batches(cells: Cells) -> list[Batch]:
     repeats = range(cells.plan.repeats)
     for point, config in enumerate(cells.configs):
         groups.setdefault(_kind(config), []).extend(point * len(repeats) + r for r in repeats)
-    return [batch for members in groups.values() for batch in _cut(members, _size(cells, members[0]))]
+    return [batch for members in groups.values() for batch in _cut(members, *_size(cells, members[0]))]
 
 
 def _kind(config: RunConfig) -> str:
@@ -63,19 +67,21 @@ def _alone(config: RunConfig) -> bool:
     return not plain or config.method == "coarsen"
 
 
-def _size(cells: Cells, first: int) -> int:
+def _size(cells: Cells, first: int) -> tuple[int, int]:
+    """The size and the width of batches like that of one cell."""
     config = cells.configs[first // cells.plan.repeats]
     if _alone(config):
-        return 1
-    if cells.plan.batch is not None:
-        return cells.plan.batch
+        return 1, 1
     n = 16 if cells.plan.state == "equiangular" else config.tokens.n
-    size = AT_ONCE // n**2
-    return 1 if size < SMALLEST else min(size, 256)
+    width = AT_ONCE // n**2
+    width = 1 if width < SMALLEST else min(width, LARGEST)
+    if cells.plan.batch is not None:
+        return cells.plan.batch, min(width, cells.plan.batch)
+    return (width, width) if width == 1 or config.noise is not None else (ROUNDS * width, width)
 
 
-def _cut(members: list[int], size: int) -> list[Batch]:
+def _cut(members: list[int], size: int, width: int) -> list[Batch]:
     """As even as possible, so that little is run twice."""
     count = -(-len(members) // size)
     size = -(-len(members) // count)
-    return [Batch(tuple(members[k : k + size]), size) for k in range(0, len(members), size)]
+    return [Batch(tuple(members[k : k + size]), size, min(width, size)) for k in range(0, len(members), size)]

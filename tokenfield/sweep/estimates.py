@@ -113,6 +113,6 @@ def _seconds(plan: Plan, cells: Cells, group: list[Batch]) -> float:
     taken = 0.0
     for _ in range(2):
         begun = time.perf_counter()
-        run_cells(bare, members, batch.size)
+        run_cells(bare, members, batch.size, batch.width)
         taken = time.perf_counter() - begun
     return taken / part * len(group)

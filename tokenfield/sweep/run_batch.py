@@ -26,10 +26,10 @@ def run_batch(plan: str, number: int) -> list[Outcome]:
     """The outcomes of one batch of a plan given as JSON: what every engine calls."""
     cells, all_batches = prepared(plan)
     batch = all_batches[number]
-    return run_cells(cells.plan, [cells[k] for k in batch.cells], batch.size)
+    return run_cells(cells.plan, [cells[k] for k in batch.cells], batch.size, batch.width)
 
 
-def run_cells(plan: Plan, cells: list[Cell], size: int) -> list[Outcome]:
+def run_cells(plan: Plan, cells: list[Cell], size: int, width: int) -> list[Outcome]:
     """Run cells side by side. If that fails, each half by itself, in a batch of the same shape: one bad cell is found
     in a few goes, and the others have the bits that they would have without it."""
     try:
@@ -37,19 +37,19 @@ def run_cells(plan: Plan, cells: list[Cell], size: int) -> list[Outcome]:
         bad = [isinstance(pair, Exception) for pair in built]
         if any(bad):
             good = iter(
-                run_cells(plan, [cell for cell, is_bad in zip(cells, bad, strict=True) if not is_bad], size)
+                run_cells(plan, [cell for cell, is_bad in zip(cells, bad, strict=True) if not is_bad], size, width)
                 if not all(bad)
                 else ()
             )
             return [_failed(pair) if is_bad else next(good) for pair, is_bad in zip(built, bad, strict=True)]
         padded = [*cells, *[cells[-1]] * (size - len(cells))]
         models, states = zip(*built, *[built[-1]] * (size - len(cells)), strict=True)
-        return _run(plan, padded, list(models), list(states))[: len(cells)]
+        return _run(plan, padded, list(models), list(states), width)[: len(cells)]
     except Exception as error:
         if len(cells) == 1:
             return [_failed(error)]
         middle = len(cells) // 2
-        return run_cells(plan, cells[:middle], size) + run_cells(plan, cells[middle:], size)
+        return run_cells(plan, cells[:middle], size, width) + run_cells(plan, cells[middle:], size, width)
 
 
 def _failed(error: Any) -> Outcome:
@@ -82,7 +82,7 @@ def start(plan: Plan, cell: Cell) -> Any:
     return build.tokens(cell.config.tokens.model_copy(update={"seed": cell.seed}))
 
 
-def _run(plan: Plan, cells: list[Cell], models: list[Any], states: list[Any]) -> list[Outcome]:
+def _run(plan: Plan, cells: list[Cell], models: list[Any], states: list[Any], width: int) -> list[Outcome]:
     config = cells[0].config
     if plan.state == "equiangular":
         for quantity in plan.record.values():
@@ -94,7 +94,7 @@ def _run(plan: Plan, cells: list[Cell], models: list[Any], states: list[Any]) ->
         return noisy(plan, cells, models, states)
     if len(cells) == 1:
         return [follow(plan, cells[0], models[0], states[0])]
-    return side_by_side(plan, config, models, states)
+    return side_by_side(plan, config, models, states, width)
 
 
 def check_seeds(plan: Plan, cells: Cells) -> None:

@@ -72,7 +72,9 @@ class Member(NamedTuple):
         return measure(state, self.model, **quantity.options())
 
 
-def side_by_side(plan: Plan, config: RunConfig, models: list[Any], states: list[Any]) -> list[Outcome]:
+def side_by_side(
+    plan: Plan, config: RunConfig, models: list[Any], states: list[Any], width: int | None = None
+) -> list[Outcome]:
     """The outcomes of members that differ in their starts and in the numbers of their models alone."""
     from ..solve.observed import observe_many
 
@@ -89,6 +91,7 @@ def side_by_side(plan: Plan, config: RunConfig, models: list[Any], states: list[
         rtol=config.rtol,
         atol=config.atol,
         method=method,
+        width=width,
     )
     outcomes = []
     for k, (model, kind) in enumerate(zip(models, seen.events, strict=True)):
