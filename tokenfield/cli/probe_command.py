@@ -140,7 +140,7 @@ def _print(numbers: dict[str, Any]) -> None:
         "layer", *(shown[name] for name in names), title=f"{kind['family']}, {numbers['norm']}: {numbers['model']}"
     )
     for row in numbers["layers"]:
-        table.add_row(str(row["layer"]), *("" if row[name] is None else f"{row[name]:.4g}" for name in names))
+        table.add_row(str(row["layer"]), *("" if row[name] is None else f"{row[name]:.3g}" for name in names))
     Console(markup=False).print(table)
     for sentence in numbers["verdict"]:
         print(sentence)
