@@ -5,6 +5,7 @@ import json
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from noisy import STILL, on_sphere, within
 from scipy.special import i0e, i1, roots_genlaguerre
 from scipy.stats import kstest, vonmises
 
@@ -13,18 +14,6 @@ from tokenfield.flows import segments
 from tokenfield.noise.base import AbstractNoise
 from tokenfield.solve import stochastic
 from tokenfield.solve.stochastic import SCHEMES
-
-STILL = tkf.Linear(beta=1.0, V=0.0)
-
-
-def on_sphere(noise, attention=STILL, **parts):
-    return tkf.Transformer(attention, norm=tkf.PostLN(), noise=noise, **parts)
-
-
-def within(samples, exact, sigmas=3.0):
-    """The mean of independent samples agrees with an exact value within its statistical error."""
-    error = samples.std() / np.sqrt(samples.size)
-    return abs(samples.mean() - exact) < sigmas * error
 
 
 class Given(AbstractNoise):

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from .keys import put_key
+
 Matrix = list[list[float]]
 
 
@@ -108,13 +110,7 @@ def read(path: Path | None, flags: dict[str, Any]) -> RunConfig:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is not valid TOML: {error}") from None
     for key, value in flags.items():
-        table = data
-        *parents, last = key.split(".")
-        for parent in parents:
-            table = table.setdefault(parent, {})
-            if not isinstance(table, dict):
-                raise ValueError(f"{parent} must be a table in {path}, got {table!r}")
-        table[last] = value
+        put_key(data, key, value, f"{{table}} must be a table in {path}, got {{found}}")
     try:
         return RunConfig.model_validate(data)
     except ValidationError as error:

@@ -4,13 +4,12 @@ import hashlib
 import json
 import math
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..results.trajectory import checksum
+from ..results.saved import checksum, read_saved, write_saved
 from .architecture import Architecture
 
 if TYPE_CHECKING:
@@ -85,38 +84,14 @@ class ProbeResult:
 
     def save(self, path: str | os.PathLike, overwrite: bool = False) -> Path:
         """Write the dataset to a Zarr (version 3) folder; read it back with `ProbeResult.load`."""
-        target = Path(path)
-        if target.exists() and not overwrite:
-            raise FileExistsError(f"{target} exists already: give another path or overwrite=True")
-        part = target.with_name(target.name + ".part")
-        shutil.rmtree(part, ignore_errors=True)
-        dataset = self.dataset.assign_attrs(format=FORMAT, checksum=_checksum(self.dataset))
-        dataset.to_zarr(part, mode="w", consolidated=False, zarr_format=3)
-        if target.exists():
-            shutil.rmtree(target)
-        os.replace(part, target)
-        return target
+        return write_saved(self.dataset, path, FORMAT, overwrite, _checksum)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "ProbeResult":
         """What `save` wrote, checked against its checksum; also the folder of a finished command."""
-        import xarray
-
         folder = Path(path)
         folder = folder / DATASET if (folder / DATASET).exists() else folder
-        if not folder.exists():
-            raise FileNotFoundError(f"no saved probe at {folder}")
-        try:
-            dataset = xarray.open_zarr(folder, consolidated=False, chunks=None).load()
-        except Exception as error:
-            raise ValueError(
-                f"{folder} is not a saved probe, or it is damaged: {str(error).splitlines()[0]}"
-            ) from error
-        if dataset.attrs.get("format") != FORMAT:
-            raise ValueError(f"{folder} is not a probe saved by tokenfield (format {dataset.attrs.get('format')!r})")
-        if dataset.attrs.get("checksum") != _checksum(dataset):
-            raise ValueError(f"{folder} is damaged: its checksum does not match its contents")
-        return cls(dataset)
+        return cls(read_saved(folder, "probe", FORMAT, _checksum))
 
     def plot_cosines(self, **options: Any) -> "Figure":
         """How the cosines of all pairs are spread at each layer; see `tokenfield.plotting.probe_cosines`."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..plotting.record import models
 from ..results import Trajectory
-from ..results.trajectory import checksum
+from ..results.saved import checksum
 
 LARGEST_SHOWN = 64  # entries of a matrix written out
 LEFT_OUT = {"factor", "unit_exponent", "max_steps", "rtol", "atol", "method"}  # internal, or said under provenance

@@ -1,15 +1,15 @@
 """What a run gives back."""
 
 import dataclasses
-import hashlib
 import json
 import os
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from .saved import read_saved, write_saved
 
 if TYPE_CHECKING:
     import xarray
@@ -93,17 +93,7 @@ class Trajectory:
 
     def save(self, path: str | os.PathLike, overwrite: bool = False) -> Path:
         """Write the run to a Zarr (version 3) folder; read it back with `tokenfield.load`."""
-        target = Path(path)
-        if target.exists() and not overwrite:
-            raise FileExistsError(f"{target} exists already: give another path or overwrite=True")
-        part = target.with_name(target.name + ".part")
-        shutil.rmtree(part, ignore_errors=True)
-        dataset = self.dataset.assign_attrs(format=FORMAT, checksum=checksum(self.dataset))
-        dataset.to_zarr(part, mode="w", consolidated=False, zarr_format=3)
-        if target.exists():
-            shutil.rmtree(target)
-        os.replace(part, target)
-        return target
+        return write_saved(self.dataset, path, FORMAT, overwrite)
 
     def plot(self, **options: Any) -> "Figure":
         """One figure: the tokens, their energy, their cosines over time. See `tokenfield.plotting.overview`."""
@@ -124,14 +114,6 @@ class Trajectory:
         return f"Trajectory({sizes}; t to {self.times[-1]:.6g} in units of {self.time_unit}; events: {events})"
 
 
-def checksum(dataset: "xarray.Dataset") -> str:
-    """A hash of all the numbers of a dataset."""
-    digest = hashlib.sha256()
-    for name in sorted(map(str, dataset.variables)):
-        digest.update(name.encode() + np.ascontiguousarray(dataset[name].values).tobytes())
-    return digest.hexdigest()
-
-
 def load(path: str | os.PathLike) -> Trajectory:
     """The trajectory that `Trajectory.save` wrote, checked against its checksum.
 
@@ -139,19 +121,4 @@ def load(path: str | os.PathLike) -> Trajectory:
         >>> import tokenfield as tkf
         >>> traj = tkf.load("run.zarr")
     """
-    import xarray
-
-    folder = Path(path)
-    if not folder.exists():
-        raise FileNotFoundError(f"no saved run at {folder}")
-    reading: Callable[[], Any] = lambda: xarray.open_zarr(folder, consolidated=False, chunks=None).load()  # noqa: E731
-    try:
-        dataset = reading()
-    except Exception as error:
-        message = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"{folder} is not a saved run, or it is damaged: {message}") from error
-    if dataset.attrs.get("format") != FORMAT:
-        raise ValueError(f"{folder} is not a run saved by tokenfield (format {dataset.attrs.get('format')!r})")
-    if dataset.attrs.get("checksum") != checksum(dataset):
-        raise ValueError(f"{folder} is damaged: its checksum does not match its contents")
-    return Trajectory(dataset)
+    return Trajectory(read_saved(Path(path), "run", FORMAT))

@@ -9,9 +9,10 @@ import numpy as np
 from ..transformer import Transformer
 from . import loop
 from .continuous import ATOL, RTOL
-from .ensemble import _log_time_unit, _observe, _unpack, solve_many
+from .members import log_time_unit, observe_each, unpack
 from .steppers import stepper
 from .stop import AbstractStopRule
+from .turns import AdaptiveCourse, solve_many
 
 
 class Observed(NamedTuple):
@@ -58,29 +59,18 @@ def observe_many(
     or an Equinox module, so that it is compiled once.
     """
     rule = None if stop_when is None else stop_when.resolve(models[0], states[0])
-    _, _, flows, carry = solve_many(
-        models,
-        states,
-        t1,
-        np.asarray(save_at, float),
-        rtol,
-        atol,
-        stepper(method),
-        rule,
-        max_steps,
-        False,
-        observe,
-        width,
-    )
+    times = np.asarray(save_at, float)
+    course = AdaptiveCourse(t1, times, rtol, atol, stepper(method), rule, max_steps, False, observe, width)
+    _, _, flows, carry = solve_many(models, states, course)
     kinds = {loop.STOPPED: rule.kind if rule else "", loop.UNDERFLOW: "blow_up"}
     flow = flows[-1].flow
     arrays = lambda tree: jax.tree.map(np.asarray, tree)  # noqa: E731
     return Observed(
         arrays(carry.saved),
         np.asarray(carry.saved_count),
-        arrays(_observe(flow, carry.y, observe)),
-        arrays(_unpack(flow, carry.y)),
+        arrays(observe_each(flow, carry.y, observe)),
+        arrays(unpack(flow, carry.y)),
         np.asarray(carry.t),
         [kinds.get(int(status)) for status in carry.status],
-        _log_time_unit(flow),
+        log_time_unit(flow),
     )

@@ -4,6 +4,7 @@ import difflib
 import math
 from typing import Any
 
+from ..config.keys import put_key
 from ..config.run import SECTIONS, RunConfig
 
 SHORT = {
@@ -46,15 +47,8 @@ def put(data: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     """The plain data of a run with parameters set; `gamma` sets beta once n is known."""
     data = {key: dict(value) if isinstance(value, dict) else value for key, value in data.items()}
     for name, value in values.items():
-        if name == GAMMA:
-            continue
-        *tables, key = resolve(name).split(".")
-        place = data
-        for table in tables:
-            place = place.setdefault(table, {})
-            if not isinstance(place, dict):
-                raise ValueError(f"run.{table}: must be a table, got {place!r}")
-        place[key] = value
+        if name != GAMMA:
+            put_key(data, resolve(name), value, "run.{table}: must be a table, got {found}")
     if GAMMA in values:
         tokens, attention = data.get("tokens", {}), data.setdefault("attention", {})
         if isinstance(tokens, dict) and isinstance(attention, dict):  # other things are refused with the rest

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from ..config.keys import put_key
 from ..config.run import RunConfig, explain
 from .checks import MOST_CELLS, check
 from .parameters import GAMMA, put, resolve
@@ -187,21 +188,11 @@ def read_plan(source: str | Path | Mapping[str, Any], overrides: Mapping[str, An
             raise ValueError(f"{source} is not valid TOML: {error}") from None
         data.setdefault("name", path.stem)
     for key, value in (overrides or {}).items():
-        _override(data, key, value)
+        put_key(data, key, value, f"--set {key}: {{table}} is not a table of the plan")
     try:
         return Plan.model_validate(data)
     except ValidationError as error:
         raise ValueError(_explain(error)) from None
-
-
-def _override(data: dict[str, Any], key: str, value: Any) -> None:
-    *tables, last = key.split(".")
-    place = data
-    for table in tables:
-        place = place.setdefault(table, {})
-        if not isinstance(place, dict):
-            raise ValueError(f"--set {key}: {table} is not a table of the plan")
-    place[last] = value
 
 
 def _explain(error: ValidationError) -> str:
