@@ -111,16 +111,23 @@ def _showing(model: Any, state: _State) -> Iterator[None]:
     utils, masks = need("transformers.modeling_utils"), need("transformers.masking_utils")
     sdpa = need("transformers.integrations.sdpa_attention").sdpa_attention_forward
 
+    def many(texts, n):
+        return texts * model.config.num_attention_heads * n**2 > EAGER_ENTRIES
+
+    def mask(batch_size, q_length, *arguments, **options):  # the fused softmax needs none where rows see all before them
+        make = masks.sdpa_mask if many(batch_size, q_length) else masks.eager_mask
+        return make(batch_size, q_length, *arguments, **options)
+
     def attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **options):
         scale = query.shape[-1] ** -0.5 if scaling is None else scaling
         state.meets(query, key, value, scale)
-        small = query.shape[0] * query.shape[1] * query.shape[2] ** 2 <= EAGER_ENTRIES
-        own = import_module(type(module).__module__).eager_attention_forward if small else sdpa
+        eager = import_module(type(module).__module__).eager_attention_forward
+        own = sdpa if many(query.shape[0], query.shape[2]) else eager
         return own(module, query, key, value, attention_mask, scaling=scale, dropout=0.0, **options)
 
     before = model.config._attn_implementation
     utils.AttentionInterface.register(NAME, attention)
-    masks.AttentionMaskInterface.register(NAME, masks.eager_mask)
+    masks.AttentionMaskInterface.register(NAME, mask)
     model.config._attn_implementation = NAME
     try:
         yield

@@ -8,7 +8,7 @@ import numpy as np
 from .extra import need
 from .families import HeadWeights
 
-ENTRIES = 1 << 22  # scores held at once
+ENTRIES = 1 << 21  # scores held at once
 NOTHING = (
     -80.0
 )  # logarithm of an attention that adds nothing to an entropy, so that 0 log 0 = 0 without slow tiny numbers
