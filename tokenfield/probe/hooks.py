@@ -114,7 +114,8 @@ def _showing(model: Any, state: _State) -> Iterator[None]:
     def many(texts, n):
         return texts * model.config.num_attention_heads * n**2 > EAGER_ENTRIES
 
-    def mask(batch_size, q_length, *arguments, **options):  # the fused softmax needs none where rows see all before them
+    def mask(batch_size, q_length, *arguments, **options):
+        """None where the fused softmax can do without: n x n floats would be most of the memory."""
         make = masks.sdpa_mask if many(batch_size, q_length) else masks.eager_mask
         return make(batch_size, q_length, *arguments, **options)
 
