@@ -74,12 +74,12 @@ def wait_for(condition, seconds=60):
         time.sleep(0.02)
 
 
-def kill_the_sleeper(slow):
+def kill_the_sleeper(slow, when=lambda: True):
     """Kill the process that sleeps at a file, in the background."""
     pids = Path(f"{slow}.pids")
 
     def kill():
-        wait_for(lambda: pids.exists() and pids.read_text().endswith("\n"))
+        wait_for(lambda: pids.exists() and pids.read_text().endswith("\n") and when())
         os.kill(int(pids.read_text().split()[0]), signal.SIGKILL)
 
     thread = threading.Thread(target=kill, daemon=True)
@@ -182,12 +182,45 @@ def test_a_real_cluster_whose_worker_is_killed(whole, cluster, tmp_path, monkeyp
     monkeypatch.setattr(dask, "LOOK", 0.2)
     (tmp_path / "slow.npy.once").unlink()
     (tmp_path / "slow.npy.pids").unlink()
-    thread = kill_the_sleeper(tmp_path / "slow.npy")
+    done = lambda: tkf.sweep.SweepResult.open(tmp_path / "out").counts["done"]  # noqa: E731
+    thread = kill_the_sleeper(tmp_path / "slow.npy", when=done)
     with pytest.raises(ValueError, match=r"--scheduler: no worker has been there for 0.5 s; what is done is kept"):
         tkf.sweep(plan, tmp_path / "out", scheduler=cluster.address)
     thread.join()
-    assert 0 < tkf.sweep.SweepResult.open(tmp_path / "out").counts["done"] < 12
+    assert 0 < done() < 12
     assert same_bits(tkf.sweep(plan, tmp_path / "out", resume=True).dataset, found.dataset)
+
+
+class Finished:
+    """A batch that a worker has run, and lost before it was asked for it; another one hands it over at the third time."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def result(self, timeout):
+        self.asked += 1
+        if self.asked < 3:
+            time.sleep(0.1)
+            raise TimeoutError
+        return ["found"]
+
+
+class Client:
+    status = "running"
+
+    def __init__(self, workers):
+        self.workers = workers
+
+    def scheduler_info(self):
+        return {"workers": self.workers}
+
+
+def test_a_worker_that_dies_before_it_hands_over_what_it_has_found(monkeypatch):
+    pytest.importorskip("distributed")
+    assert dask._fetched(Client(["another"]), Finished()) == ["found"]
+    monkeypatch.setattr(dask, "PATIENCE", 0.05)
+    with pytest.raises(ValueError, match=r"no worker has been there for 0.05 s; what is done is kept"):
+        dask._fetched(Client([]), Finished())
 
 
 def test_a_scheduler_that_does_not_answer(monkeypatch, tmp_path):

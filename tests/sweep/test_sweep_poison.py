@@ -57,9 +57,9 @@ def test_a_start_that_is_not_a_number(whole, monkeypatch):
 
     real, seed = build.tokens, int(whole["seed_used"].values[1, 2])
 
-    def tokens(config):
-        found = real(config)
-        return tkf.Tokens(np.full_like(found.x, np.nan)) if config.seed == seed else found
+    def tokens(config, own, like=None):
+        found = real(config, own, like)
+        return tkf.Tokens(np.full_like(found.x, np.nan)) if own == seed else found
 
     monkeypatch.setattr(build, "tokens", tokens)
     bad = np.zeros((3, 4), bool)

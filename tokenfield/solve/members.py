@@ -10,7 +10,7 @@ import numpy as np
 
 from ..flows import AbstractFlow, Segment, admit_all, prepare_all, segments
 from ..transformer import Transformer
-from . import loop
+from .slots import ONE_THREAD
 
 
 def stack(trees: Sequence[Any], module: Any = jnp) -> Any:
@@ -76,8 +76,10 @@ def flows_of(states: Sequence[Any], models: Sequence[Transformer]) -> tuple[Segm
             firsts[id(model)] = k, segments(state, model)
     if len(firsts) == len(states):
         return stack([flows for _, flows in firsts.values()])
-    sources = [_sources(states[k], models[k], flows) for k, flows in firsts.values()]
-    if any(source is None or source != sources[0] for source in sources):
+    k, flows = next(iter(firsts.values()))
+    sources = _sources(states[k], models[k], flows)
+    alike = len({jax.tree.structure(each) for _, each in firsts.values()}) == 1
+    if sources is None or not alike:
         return stack([segments(state, model) for state, model in zip(states, models, strict=True)])
     for members in _by_model(models).values():
         admit_all(states[members[0]], [states[k] for k in members], models[members[0]])
@@ -86,7 +88,7 @@ def flows_of(states: Sequence[Any], models: Sequence[Transformer]) -> tuple[Segm
     leaves, structure = jax.tree.flatten(stack([flows for _, flows in firsts.values()], np))
     of_states = jax.tree.leaves(stack(states, np))
     pick = lambda leaf: jnp.asarray(leaf[index]) if eqx.is_array(leaf) else leaf  # noqa: E731
-    both = zip(leaves, sources[0] or (), strict=True)
+    both = zip(leaves, sources, strict=True)
     return jax.tree.unflatten(
         structure, [pick(leaf) if source is None else jnp.asarray(of_states[source]) for leaf, source in both]
     )
@@ -117,7 +119,7 @@ def log_time_unit(flow: AbstractFlow) -> float:
 
 def _one_thread(function: Callable) -> Callable:
     """Compiled such that its bits do not depend on the number of threads."""
-    return eqx.filter_jit(function, compiler_options=loop.ONE_THREAD)  # type: ignore[call-overload]
+    return eqx.filter_jit(function, compiler_options=ONE_THREAD)  # type: ignore[call-overload]
 
 
 @_one_thread

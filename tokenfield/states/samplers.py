@@ -17,8 +17,14 @@ def uniform_sphere(n: int, d: int, seed: int = 0) -> Tokens:
         >>> import tokenfield as tkf
         >>> tkf.uniform_sphere(n=256, d=3, seed=0)
     """
-    n, d = count("n", n), count("d", d, 2)
-    return Tokens(_unit(np.random.default_rng(seed).standard_normal((n, d))))
+    return Tokens(sphere_points(count("n", n), count("d", d, 2), seed))
+
+
+def sphere_points(n: int, d: int, seed: int) -> np.ndarray:
+    """The tokens of `uniform_sphere` as a plain array: much quicker for many of them."""
+    x = np.random.default_rng(seed).standard_normal((n, d))
+    x /= np.linalg.norm(x, axis=-1, keepdims=True)
+    return x
 
 
 def gaussian_tokens(n: int, d: int | None = None, seed: int = 0, mean=None, cov=None) -> Tokens:

@@ -83,6 +83,13 @@ def _in_order(n: int) -> Float[Array, " n"]:
         return jnp.asarray(np.arange(1, n + 1) / n)
 
 
+def moved_to(tokens: Tokens, x: np.ndarray) -> Tokens:
+    """Tokens with the weights and positions of others, at points that need no check (a NumPy array stays one): quicker than
+    `Tokens`, for sweeps that make thousands."""
+    _, weights, positions = jax.tree.leaves(tokens)
+    return jax.tree.unflatten(jax.tree.structure(tokens), [x, weights, positions])
+
+
 def only_tokens(name: str, state: object) -> Tokens:
     """The state, if it is made of tokens; otherwise a TypeError that names the function."""
     if not isinstance(state, Tokens):

@@ -13,7 +13,7 @@ from .cells import Cells
 
 AT_ONCE = 1 << 17  # pairs of tokens held at once
 SMALLEST = 4
-LARGEST = 32  # members side by side: the numbers of more of them would leave the cache
+LARGEST = 16  # members side by side: the numbers of more of them would leave the cache
 ROUNDS = 8  # cells of a batch for each that runs at a time
 FREE = {"attention": {"beta", "V"}, "norm": {"alpha"}, "noise": {"kappa", "seed"}, "tokens": {"seed", "rho", "spread"}}
 """Numbers that members of one batch may differ in."""

@@ -15,12 +15,10 @@ RANDOM_STARTS = {"sphere", "gaussian", "hemisphere", "clusters"}
 
 
 class Cell(NamedTuple):
-    """One run: its place in the grid (repeats last), its config, its seed."""
+    """One run: its config and its seed."""
 
-    place: tuple[int, ...]
     config: RunConfig
     seed: int
-    id: str
 
 
 class Cells:
@@ -47,9 +45,18 @@ class Cells:
     def __getitem__(self, k: int) -> Cell:
         point, repeat = divmod(k, self.plan.repeats)
         config, values = self.configs[point], self.points[point]
-        seed = _seed(self.plan, self.names, values, repeat)
-        place = tuple(int(i) for i in np.unravel_index(k, self.shape))
-        return Cell(place, config, seed, _id(self.plan, config, seed))
+        return Cell(config, _seed(self.plan, self.names, values, repeat))
+
+    def ids(self) -> list[str]:
+        """For each cell a hash of all that fixes its numbers."""
+        kept = {name: quantity.model_dump(mode="json") for name, quantity in self.plan.record.items()}
+        every = zip(np.repeat(np.arange(len(self.points)), self.plan.repeats), self.seeds(), strict=True)
+        configs = [config.model_dump(mode="json") for config in self.configs]
+        return [_digest(FORMAT, self.plan.state, configs[point], seed, kept).hex()[:16] for point, seed in every]
+
+    def seeds(self) -> list[int]:
+        """For each cell its seed."""
+        return [self[k].seed for k in range(len(self))]
 
 
 def is_random(plan: Plan, config: RunConfig) -> bool:
@@ -66,9 +73,3 @@ def _seed(plan: Plan, names: list[str], values: tuple[Value, ...], repeat: int) 
     """From the plan's seed and the cell's place: it does not change when an axis gets more values."""
     where = dict(zip(names, values, strict=True)) if plan.seeds == "independent" else {}
     return int.from_bytes(_digest(plan.seed, where, repeat)[:6], "big")
-
-
-def _id(plan: Plan, config: RunConfig, seed: int) -> str:
-    """A hash of all that fixes the cell's numbers."""
-    kept = {name: quantity.model_dump(mode="json") for name, quantity in plan.record.items()}
-    return _digest(FORMAT, plan.state, config.model_dump(mode="json"), seed, kept).hex()[:16]

@@ -59,27 +59,28 @@ def _failed(error: Any) -> Outcome:
 
 def _build(plan: Plan, cells: list[Cell]) -> list[Any]:
     """A model and a state for each cell, or the error that forbids them; repeats of a point share one model."""
-    models: dict[int, Any] = {}
+    firsts: dict[int, tuple[Any, Any]] = {}
 
     def one(cell: Cell) -> Any:
         try:
-            key = id(cell.config)
-            if key not in models:
-                models[key] = build.model(cell.config)
-            return models[key], start(plan, cell)
+            if id(cell.config) not in firsts:
+                firsts[id(cell.config)] = build.model(cell.config), start(plan, cell)
+                return firsts[id(cell.config)]
+            model, like = firsts[id(cell.config)]
+            return model, start(plan, cell, like)
         except Exception as error:
             return error
 
     return [one(cell) for cell in cells]
 
 
-def start(plan: Plan, cell: Cell) -> Any:
-    """The state that a cell starts from."""
+def start(plan: Plan, cell: Cell, like: Any = None) -> Any:
+    """The state that a cell starts from; `like` is that of another repeat of the same point."""
     if plan.state == "equiangular":
         from ..states import Equiangular
 
-        return Equiangular(cell.config.tokens.rho, cell.config.tokens.n)
-    return build.tokens(cell.config.tokens.model_copy(update={"seed": cell.seed}))
+        return Equiangular(cell.config.tokens.rho, cell.config.tokens.n) if like is None else like
+    return build.tokens(cell.config.tokens, cell.seed, like)
 
 
 def _run(plan: Plan, cells: list[Cell], models: list[Any], states: list[Any], width: int) -> list[Outcome]:

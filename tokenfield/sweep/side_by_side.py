@@ -1,6 +1,6 @@
 """Members of equal shape in one compiled program, of which only the numbers that the plan keeps leave the loop."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,6 +11,9 @@ from ..config.run import RunConfig
 from .outcome import Outcome, keep, times_of
 from .plan import Plan, Recorded
 from .quantities import QUANTITIES
+
+if TYPE_CHECKING:
+    from ..solve.observed import Observed
 
 
 class Watch(eqx.Module):
@@ -35,41 +38,49 @@ def watch_of(plan: Plan) -> tuple[Watch, dict[str, int]]:
     return Watch(made, later), {name: k for k, name in enumerate(inside)}
 
 
-class Member(NamedTuple):
-    """What was seen of one member, and its model."""
+class Members(NamedTuple):
+    """What was seen of members, and their models."""
 
-    model: Any
+    models: list[Any]
     places: dict[str, int]
     times: np.ndarray
-    saved: Any
-    reached: int
-    last: Any
-    state: Any
-    blown: bool
+    seen: "Observed"
 
-    def value(self, name: str, quantity: Recorded) -> np.ndarray:
-        """A quantity at the end, or at its times. A run that a rule has ended keeps its last value; one that blew up
-        has none after that."""
-        final = np.nan if self.blown else self._final(name, quantity)
+    def values(self, name: str, quantity: Recorded) -> np.ndarray:
+        """A quantity at the end (m,), or at its times (m, T). A run that a rule has ended keeps its last value; one that
+        blew up has none after that."""
+        blown = np.array([kind == "blow_up" for kind in self.seen.events])
+        final = np.where(blown, np.nan, self._final(name, quantity, blown))
         if quantity.times is None:
-            return np.asarray(final, float)
-        whole = np.full(len(self.times), final, float)
-        whole[: self.reached] = self._series(name, quantity)
-        return whole[np.searchsorted(self.times, quantity.times.expanded())]
+            return final
+        reached = np.arange(len(self.times)) < self.seen.counts[:, None]
+        whole = np.where(reached, self._series(name, quantity), final[:, None])
+        return whole[:, np.searchsorted(self.times, quantity.times.expanded())]
 
-    def _final(self, name: str, quantity: Recorded) -> Any:
-        return self.last[0][self.places[name]] if name in self.places else self._measure(quantity, self.state)
-
-    def _series(self, name: str, quantity: Recorded) -> Any:
+    def _final(self, name: str, quantity: Recorded, blown: np.ndarray) -> np.ndarray:
         if name in self.places:
-            return self.saved[0][self.places[name]][: self.reached]
-        at = lambda j: jax.tree.map(lambda leaf: leaf[j], self.saved[1])  # noqa: E731
-        return [self._measure(quantity, at(j)) for j in range(self.reached)]
+            return self.seen.last[0][self.places[name]]
+        ends = [_member(self.seen.states, k) for k in range(len(blown))]
+        measured = [np.nan if gone else self._measure(quantity, k, ends[k]) for k, gone in enumerate(blown)]
+        return np.array(measured, float)
 
-    def _measure(self, quantity: Recorded, state: Any) -> float:
+    def _series(self, name: str, quantity: Recorded) -> np.ndarray:
+        if name in self.places:
+            return self.seen.saved[0][self.places[name]]
+        found = np.full((len(self.models), len(self.times)), np.nan)
+        for k, count in enumerate(self.seen.counts):
+            states = [_member(self.seen.saved[1], (k, j)) for j in range(count)]
+            found[k, :count] = [self._measure(quantity, k, state) for state in states]
+        return found
+
+    def _measure(self, quantity: Recorded, k: int, state: Any) -> float:
         measure = QUANTITIES[quantity.observable or ""].measure
         assert measure is not None
-        return measure(state, self.model, **quantity.options())
+        return measure(state, self.models[k], **quantity.options())
+
+
+def _member(tree: Any, k: int | tuple[int, int]) -> Any:
+    return jax.tree.map(lambda leaf: leaf[k], tree)
 
 
 def side_by_side(
@@ -80,25 +91,22 @@ def side_by_side(
 
     assert config.t1 is not None
     times, (watch, places) = times_of(plan), watch_of(plan)
-    method, rule = config.method or "tsit5", build.stop_rule(config.stop_when)
     seen = observe_many(
         models,
         states,
         config.t1,
         watch,
         save_at=times,
-        stop_when=rule,
+        stop_when=build.stop_rule(config.stop_when),
         rtol=config.rtol,
         atol=config.atol,
-        method=method,
+        method=config.method or "tsit5",
         width=width,
     )
+    members = Members(models, places, times, seen)
+    measured = {name: members.values(name, quantity) for name, quantity in plan.record.items() if quantity.observable}
     outcomes = []
-    for k, (model, kind) in enumerate(zip(models, seen.events, strict=True)):
-        saved, last, state = (
-            jax.tree.map(lambda leaf, k=k: leaf[k], tree) for tree in (seen.saved, seen.last, seen.states)
-        )
-        member = Member(model, places, times, saved, int(seen.counts[k]), last, state, kind == "blow_up")
-        end = float(seen.end_time[k])
-        outcomes.append(Outcome(keep(plan, member.value, [] if kind is None else [(kind, end)]), end, ""))
+    for k, (kind, end) in enumerate(zip(seen.events, seen.end_time.tolist(), strict=True)):
+        value = lambda name, _, k=k: measured[name][k]  # noqa: E731
+        outcomes.append(Outcome(keep(plan, value, [] if kind is None else [(kind, end)]), end, ""))
     return outcomes

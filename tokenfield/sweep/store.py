@@ -79,7 +79,6 @@ def layout(plan: Plan, cells: Cells) -> "xarray.Dataset":
     dims = [*plan.axes, "repeat"]
     coordinates: dict[str, Any] = {name: _labels(axis.expanded()) for name, axis in plan.axes.items()}
     coordinates["repeat"] = np.arange(plan.repeats)
-    every = [cells[k] for k in range(len(cells))]
     variables: dict[str, Any] = {}
     for name, quantity in plan.record.items():
         times = quantity.times
@@ -91,8 +90,8 @@ def layout(plan: Plan, cells: Cells) -> "xarray.Dataset":
     variables["end_time"] = (dims, np.full(plan.shape, np.nan), {"long_name": "time at which the run ended"})
     variables["status"] = (dims, np.zeros(plan.shape, np.int8), {"flag_meanings": "pending done failed"})
     variables["error"] = (dims, np.full(plan.shape, "", dtype="T"))
-    variables["id"] = (dims, np.array([cell.id for cell in every], dtype="T").reshape(plan.shape))
-    variables["seed_used"] = (dims, np.array([cell.seed for cell in every], np.int64).reshape(plan.shape))
+    variables["id"] = (dims, np.array(cells.ids(), dtype="T").reshape(plan.shape))
+    variables["seed_used"] = (dims, np.array(cells.seeds(), np.int64).reshape(plan.shape))
     attributes = {
         **{key: value for key, value in provenance().items() if key != "threads"},
         "plan": plan.model_dump_json(exclude_none=True),

@@ -99,7 +99,7 @@ def _submitted(client: Any, plan: str, numbers: list[int]) -> Iterator[tuple[int
         future = next(completed)
         number = futures.pop(future)
         if future.status == "finished":
-            yield number, future.result()
+            yield number, _fetched(client, future)
         elif future.status != "error":
             raise ValueError(f"--scheduler: the scheduler is gone; {GO_ON}")
         elif isinstance(future.exception(), distributed.KilledWorker):
@@ -108,16 +108,38 @@ def _submitted(client: Any, plan: str, numbers: list[int]) -> Iterator[tuple[int
             raise RuntimeError(f"a worker could not run a batch: {future.exception()}")
 
 
+def _fetched(client: Any, future: Any) -> list[Outcome]:
+    """What a worker has found. If it dies before it has handed it over, the batch is run again elsewhere."""
+    patience = _Patience(client)
+    while True:
+        try:
+            return future.result(timeout=LOOK)
+        except TimeoutError:
+            patience.look()
+        except _distributed().client.FutureCancelledError:
+            raise ValueError(f"--scheduler: the scheduler is gone; {GO_ON}") from None
+
+
 def _wait(client: Any, completed: Any) -> None:
-    """Until something is done. A cluster that has lost all its workers may get new ones, but not for ever."""
-    seen = looked = time.monotonic()
+    """Until something is done."""
+    patience = _Patience(client)
     while not completed.has_ready():
         with completed.thread_condition:
             completed.thread_condition.wait(0.1)
-        now = time.monotonic()
-        if now > looked + LOOK:
-            looked = now
-            if client.status != "running" or client.scheduler_info()["workers"]:
-                seen = now
-            elif now > seen + PATIENCE:
-                raise ValueError(f"--scheduler: no worker has been there for {PATIENCE} s; {GO_ON}")
+        if time.monotonic() > patience.looked + LOOK:
+            patience.look()
+
+
+class _Patience:
+    """A cluster that has lost all its workers may get new ones, but not for ever."""
+
+    def __init__(self, client: Any):
+        self.client = client
+        self.seen = self.looked = time.monotonic()
+
+    def look(self) -> None:
+        self.looked = time.monotonic()
+        if self.client.status != "running" or self.client.scheduler_info()["workers"]:
+            self.seen = self.looked
+        elif self.looked > self.seen + PATIENCE:
+            raise ValueError(f"--scheduler: no worker has been there for {PATIENCE} s; {GO_ON}")
