@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-BETAS = {"linspace": [0.1, 9.0, 16]}
-REPEATS = {8: 32, 128: 16, 1024: 8}
+BETAS = {8: 64, 128: 32, 1024: 8}  # of the 90 of a panel; each with its 32 repeats
+BATCH = {1024: 128}  # so that there is one for each of two threads
 STEP, EVERY = 0.1, 5  # the script's step, and how many of them lie between two times kept
 
 
 def rows() -> Iterator[tuple[str, dict[str, float]]]:
-    for d in REPEATS:
+    for d in BETAS:
         ratio, ours, theirs = panel(d)
         if not ours <= theirs:
             raise AssertionError(f"d = {d}: mean error {ours:.2g}, above the script's {theirs:.2g}")
@@ -26,15 +26,15 @@ def plan_of(d: int, **overrides: object) -> str:
 
     overrides = {
         "axes.d": [d],
-        "axes.beta": BETAS,
-        "repeats": REPEATS[d],
-        "run.rtol": TOLERANCE,
-        "run.atol": TOLERANCE,
+        "axes.beta": {"linspace": [0.1, 9.0, BETAS[d]]},
+        **({"batch": BATCH[d]} if d in BATCH else {}),
+        "run.rtol": TOLERANCE[d],
+        "run.atol": TOLERANCE[d],
     } | overrides
     return read_plan("figure3", overrides).model_dump_json(exclude_none=True)
 
 
-TOLERANCE = 1e-2
+TOLERANCE = {8: 0.01, 128: 0.02, 1024: 0.02}  # as loose as the script's own accuracy allows
 
 
 def panel(d: int) -> tuple[float, float, float]:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tokenfield.atlas import runner
-from tokenfield.atlas.claim import Claim, Evidence, at_least, at_most, close, equal
+from tokenfield.atlas.claim import OPEN, Check, Claim, Evidence, at_least, at_most, close, equal
 
 
 def claim(measure, id="made_up"):
@@ -43,6 +43,18 @@ def test_exit_code_is_zero_when_all_is_as_expected(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(runner, "all_claims", lambda: [claim(lambda quick: GOOD), claim(lambda quick: CORRECTED, "b")])
     assert runner.run(quick=True, only=["b"], folder=tmp_path, as_json=False) == 0
     assert "1 hold, 1 fail as printed" in capsys.readouterr().out
+
+
+def test_a_number_that_nothing_foretells_does_not_hold(tmp_path, monkeypatch, capsys):
+    evidence = Evidence((at_most("bound", 1.0, 0.5), Check("power", OPEN, "0.3", "95 %", True)))
+    monkeypatch.setattr(runner, "all_claims", lambda: [claim(lambda quick: evidence)])
+    assert runner.run(quick=True, only=None, folder=tmp_path, as_json=False) == 0
+    assert "1 hold, 1 reported" in capsys.readouterr().out
+    page = (tmp_path / "index.html").read_text()
+    assert page.count('<span class="badge good">holds</span></td></tr>') == 1
+    assert '<span class="badge skipped">measured</span>' in page
+    failed = Evidence((Check("power", OPEN, "nan", "did not converge", False),))
+    assert runner.measure(claim(lambda quick: failed), True).verdict == "fails"
 
 
 def test_a_claim_without_its_model_is_skipped_and_nothing_fails(tmp_path, monkeypatch, capsys):

@@ -7,7 +7,7 @@ import pytest
 from cases import BETA, CAUSAL, ISOTROPIC, KERNELS, D, gamma, tokens
 
 import tokenfield as tkf
-from tokenfield.attention.exponential import exp2
+from tokenfield.attention.exponential import exp, exp2
 
 
 @pytest.mark.parametrize("unit", [True, False])
@@ -118,6 +118,18 @@ def test_fast_exponential_is_right_to_rounding():
     assert float(exp2(jnp.asarray(-1e300))) <= 1e-307
     slope = jax.grad(exp2)(-1.5)
     np.testing.assert_allclose(slope, np.log(2) * 2**-1.5, rtol=1e-15)
+
+
+def test_natural_exponential_is_right_for_all_arguments():
+    s = np.concatenate([np.linspace(-708, 709.78, 5001), np.linspace(-1, 1, 501), [0.0, 1e-300, -1e-17]])
+    np.testing.assert_allclose(jax.jit(exp)(jnp.asarray(s)), np.exp(s), rtol=5e-16)
+    short = s[np.abs(s) < 87].astype("f4")
+    np.testing.assert_allclose(exp(jnp.asarray(short)), np.exp(short.astype(float)), rtol=2e-7)
+    beyond = exp(jnp.asarray([709.8, np.inf, -709.0, -np.inf, np.nan]))
+    assert np.isposinf(beyond[:2]).all()
+    assert (beyond[2:4] <= 2.3e-308).all()
+    assert np.isnan(beyond[4])
+    assert jax.grad(exp)(0.7) == pytest.approx(np.exp(0.7), rel=1e-15)
 
 
 def test_functions_of_time_are_evaluated_at_time():

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import equinox as eqx
 import numpy as np
 import pytest
 from commands import assert_help_without_jax, assert_one_line_error, tokenfield, tokenfield_here
@@ -267,3 +268,19 @@ def test_noise_and_moving_weights_from_flags(tmp_path):
     expected = tkf.simulate(model, start, 1.0, save_at=5).dataset["weights"].values
     np.testing.assert_allclose(weights, expected, rtol=1e-9)
     assert np.ptp(expected[-1]) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("one-cluster", tkf.one_cluster()),
+        ("clusters <= 3", tkf.at_most_clusters(3)),
+        ("order>=0.5", tkf.order_above(0.5)),
+        ("energy-settled", tkf.energy_settled()),
+        ("energy-settled<=1e-3", tkf.energy_settled(1e-3)),
+    ],
+)
+def test_stop_rules_by_name(text, rule):
+    from tokenfield.config.build import stop_rule
+
+    assert eqx.tree_equal(stop_rule(text), rule)

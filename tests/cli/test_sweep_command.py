@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray
-from commands import assert_help_without_jax, assert_one_line_error, tokenfield_here
+from commands import assert_help_without_jax, assert_one_line_error, tokenfield, tokenfield_here
 from sweeps import same_bits
 
 import tokenfield as tkf
@@ -131,6 +131,7 @@ def test_failed_cells_are_listed_and_the_exit_code_is_one(capsys, plan, whole, t
         (["PLAN", "--set", "state=equiangular"], "repeats: 4 repeats of a run in which nothing is random"),
         (["PLAN", "--workers", "2", "--dask-local", "2"], "--workers: give one of --workers, --scheduler and"),
         (["PLAN", "--scheduler", "tcp://127.0.0.1:9"], "--scheduler: no Dask scheduler answers at tcp://127.0.0.1:9"),
+        (["PLAN", "--set", "run.tokens.n=0"], "run.tokens.n: must be a whole number >= 1, got 0"),
         (["PLAN", "--out", "PLAN"], "is a file, not a folder"),
         (["status", "nowhere"], "nowhere holds no sweep"),
         (["export", "nowhere", "a.nc"], "nowhere holds no sweep"),
@@ -147,6 +148,13 @@ def test_bad_input_is_one_line(capsys, plan, tmp_path, monkeypatch, arguments, m
     assert_one_line_error(ended, message)
 
 
+def test_an_unknown_kind_of_address_is_one_line_also_when_the_process_ends(plan, tmp_path):
+    """A client that could not be made complains once more when it is thrown away."""
+    pytest.importorskip("distributed")
+    ended = tokenfield("sweep", plan, "--scheduler", "foo://bar", "--out", tmp_path / "out")
+    assert_one_line_error(ended, "--scheduler: no Dask scheduler answers at foo://bar: unknown address scheme 'foo'")
+
+
 def test_ready_plans_are_listed(capsys):
     from tokenfield.sweep.plan import ready
 
@@ -157,7 +165,7 @@ def test_ready_plans_are_listed(capsys):
     assert {"figure3", "norms", "first-clusters", "noisy-order-parameter", "long-context"} <= set(table)
 
 
-LONG = {"repeats": 30, "batch": 3}  # thirty batches: one is done long before the last
+LONG = {"repeats": 120, "batch": 3}  # 120 batches: one is done long before the last
 
 
 def running(session):
@@ -198,14 +206,14 @@ def test_an_interrupted_sweep_can_be_resumed(capsys, plan, long_whole, tmp_path,
     assert process.returncode == code
     if number == signal.SIGINT:
         assert said.startswith("tokenfield: interrupted: ")
-        assert said.endswith("of 90 cells done, 0 failed; --resume goes on\n")
+        assert said.endswith("of 360 cells done, 0 failed; --resume goes on\n")
         assert len(said.splitlines()) == 1
     while running(process.pid):  # no worker is left behind
         assert time.monotonic() < end
         time.sleep(0.02)
     before = tkf.sweep.SweepResult.open(out)
     done = before.dataset["status"].values == DONE
-    assert 0 < done.sum() < 90
+    assert 0 < done.sum() < 360
     assert sweep(capsys, plan, "--out", out, "--workers", "0", "--resume", *flags).returncode == 0
     after = tkf.sweep.SweepResult.open(out)
     assert same_bits(after.dataset, long_whole)

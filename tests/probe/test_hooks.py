@@ -160,7 +160,7 @@ def test_blocks_that_cannot_be_found_are_said(small):
     model = small("distilbert").model
     model.config.num_hidden_layers, before = 7, model.config.num_hidden_layers
     try:
-        with pytest.raises(ValueError, match="the 7 blocks of a distilbert model were not found"):
+        with pytest.raises(ValueError, match="the 7 blocks of the model, of type distilbert, were not found"):
             plain_blocks(model)
     finally:
         model.config.num_hidden_layers = before

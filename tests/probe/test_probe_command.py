@@ -62,7 +62,7 @@ def test_hidden_states_of_unsupported_attention_are_reported(folders, text, tmp_
     out = tmp_path / "out"
     ended = tokenfield_here(capsys, "probe", folders("distilbert"), "--text", text, "--lines", "--out", out)
     assert ended.returncode == 0, ended.stderr
-    assert "note: attention of a distilbert model is not read (supported: albert, bert" in ended.stdout
+    assert "note: attention of models of type distilbert is not read (supported: albert, bert" in ended.stdout
     assert "not read" in (out / "report.html").read_text(encoding="utf-8")
 
 
@@ -110,6 +110,8 @@ def test_a_pickle_is_warned_of(folders, text, tmp_path, capsys):
         (["MODEL", "--text", "TEXT", "--max-tokens", "3"], "max_tokens must be at least 4"),
         (["MODEL", "--text", "TEXT", "--lengths", "8"], "--lengths must hold at least two different numbers"),
         (["MODEL", "--text", "TEXT", "--lengths", "a,b"], "--lengths must be whole numbers such as 8,16,32"),
+        (["MODEL", "--text", "TEXT", "--windows", "0"], "--windows must be a whole number >= 1, got 0"),
+        (["MODEL", "--text", "TEXT", "--out", "/proc/self"], "--out: cannot write to /proc/self"),
         (["MODEL", "--text", "TEXT", "--batch", "0"], "batch must be a whole number >= 1"),
     ],
 )

@@ -1,6 +1,7 @@
 """Figures and page of a probe: what is drawn is what the dataset holds, and the page needs nothing but its file."""
 
 import base64
+import dataclasses
 import io
 import re
 import shutil
@@ -15,7 +16,7 @@ from PIL import Image
 from tokenfield import plotting
 from tokenfield.probe.architecture import Architecture
 from tokenfield.probe.exponents import with_exponents
-from tokenfield.probe.page import figures, remarks, write_probe_report
+from tokenfield.probe.page import figures, lead, remarks, write_probe_report
 from tokenfield.probe.predicted import predict
 from tokenfield.probe.verdict import verdict
 
@@ -73,6 +74,32 @@ def test_cosine_figure_is_a_density_of_pairs(data):
     np.testing.assert_allclose(mean, exact, atol=0.01)  # bins are 0.05 wide
 
 
+def test_all_panels_of_cosines_share_the_scale_of_the_colour_bar(data):
+    sharp = np.zeros_like(data["cosine_histogram"])
+    sharp[..., 30] = 10
+    axes = ("layer", "text", "bin")
+    both = data.assign(null_cosine_histogram=(axes, sharp), special_histogram=(axes, 0 * sharp))
+    figure = plotting.probe_cosines(both)
+    assert [ax.get_title("left").split("  ")[-1] for ax in figure.axes[:2]] == [
+        "all pairs",
+        "all pairs, random weights",
+    ]
+    norms = [ax.collections[0].norm for ax in figure.axes[:2]]
+    assert norms[0] is norms[1]
+    assert norms[0].vmax == pytest.approx(20)  # all pairs in one bin of width 0.05
+
+
+def test_pairs_with_a_special_token_are_shown_by_themselves(data):
+    axes = ("layer", "text", "bin")
+    special = np.zeros_like(data["cosine_histogram"])
+    special[..., 12], special[..., 13] = 1, 3
+    figure = plotting.probe_cosines(data.assign(special_histogram=(axes, special)))
+    density = np.ma.filled(figure.axes[1].collections[0].get_array(), 0).reshape(40, 5)
+    np.testing.assert_allclose(density[12:14, 0], [5, 15])
+    np.testing.assert_array_equal(figure.axes[1].lines[0].get_ydata(), data["special_cosine"].mean("text"))
+    assert len(plotting.probe_cosines(data.assign(special_histogram=(axes, 0 * special))).axes) == 2  # with the bar
+
+
 def test_heads_and_layers_and_smoothness_figures_show_their_numbers(data):
     figure = plotting.probe_heads(data)
     np.testing.assert_array_equal(line(figure, "critical, 1/(1−ρ)"), data["gamma_critical"].median("text"))
@@ -85,7 +112,7 @@ def test_heads_and_layers_and_smoothness_figures_show_their_numbers(data):
     smooth = plotting.probe_smoothness(data)
     powers = smooth.axes[1].containers[0].lines[0].get_ydata()
     np.testing.assert_array_equal(powers, data["lipschitz_exponent"])
-    last = line(smooth, "3")
+    last = line(smooth, "block 3")
     np.testing.assert_allclose(last, np.exp(np.log(data["lipschitz"][3]).mean("sample")))
 
 
@@ -101,7 +128,7 @@ def test_page_says_what_was_found(folder, result):
 
     for sentence in verdict(result.dataset, result.architecture):
         assert escape(sentence.text) in page
-    assert "weights stored in Q4_1" in page
+    assert "weights stored in Q4_1, a 4-bit format" in page
     assert "tokenfield probe &lt;model&gt;" in page
     assert "text &lt;0&gt; &amp; more" in page
     assert "3 more texts were cut in the same way" in page
@@ -121,6 +148,19 @@ def test_page_needs_no_network_and_figures_lie_beside_it(folder):
         data = base64.b64decode(picture)
         assert (folder / f"{name}.png").read_bytes() == data
         assert Image.open(io.BytesIO(data)).width > 600
+
+
+def test_windows_are_not_called_texts(data, result):
+    assert lead(data, result.architecture).endswith("measured on 3 texts of 24 to 32 tokens.")
+    windows = data.assign(text_number=("text", [1, 2, 2]))
+    assert lead(windows, result.architecture).endswith("measured on 3 windows of 24 to 32 tokens in 2 texts.")
+
+
+def test_an_unknown_family_is_not_said_to_be_bidirectional(data, result):
+    unknown = dataclasses.replace(result.architecture, family="gpt_neox", norm="unknown", supported=False)
+    text = lead(data, unknown)
+    assert "bidirectional" not in text
+    assert "norm rule not known" in text
 
 
 def test_remarks_are_sentences():

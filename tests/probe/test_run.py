@@ -258,6 +258,35 @@ def test_out_of_memory_says_what_to_make_smaller(small, monkeypatch):
         tkf.probe(small("bert"), REACTIONS, **QUICK)
 
 
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("random_twin", "out of memory for a second model with random weights: say --no-null"),
+        ("measure_smoothness", "out of memory with Lipschitz constants: give smaller --lengths, or say --no-lipschitz"),
+    ],
+)
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("std::bad_alloc")])
+def test_so_it_does_in_later_parts_of_the_run(small, monkeypatch, part, message, error):
+    def exhausted(*_, **__):
+        raise error
+
+    monkeypatch.setattr(tkf.probe.run, part, exhausted)
+    with pytest.raises(ValueError, match=message):
+        tkf.probe(small("bert"), REACTIONS)
+
+
+def test_other_errors_are_not_taken_for_it(small, monkeypatch):
+    monkeypatch.setattr(tkf.probe.run, "random_twin", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        tkf.probe(small("bert"), REACTIONS)
+
+
+def test_lengths_that_cannot_be_are_said_before_anything_is_measured(small, monkeypatch):
+    monkeypatch.setattr(tkf.probe.run, "measure", lambda *_: 1 / 0)
+    with pytest.raises(ValueError, match="lengths must be a whole number >= 3, got 2"):
+        tkf.probe(small("bert"), REACTIONS, lengths=[2, 8])
+
+
 def test_weights_that_overflow_are_said(folders):
     loaded = load(folders("gpt2"), random=0)
     loaded.model.h[1].mlp.c_proj.weight.data[:] = float("nan")

@@ -52,7 +52,23 @@ def test_special_tokens_and_the_spread_over_texts_are_said_when_they_matter():
     assert "between 0.50 and 0.50" in spoken(data)["collapse"]
     data["mean_cosine_no_special"] = data["mean_cosine"] - 0.1
     assert "Without special tokens it ends at 0.40" in spoken(data)["collapse"]
-    assert "Nine texts" not in spoken(data.isel(text=[0]))["collapse"]
+    assert "end between" not in spoken(data.isel(text=[0]))["collapse"]
+
+
+def test_of_a_few_texts_all_are_within_the_range_that_is_said():
+    data = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5)
+    data["mean_cosine"][-1] = [0.31, 0.42, 0.67]
+    assert "The 3 texts end between 0.31 and 0.67." in spoken(data)["collapse"]
+    windows = data.assign(text_number=("text", [1, 1, 2]))
+    assert "The 3 windows end between" in spoken(windows)["collapse"]
+    many = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5, texts=21)
+    many["mean_cosine"][-1] = np.linspace(0, 1, 21)
+    assert "Nine texts in ten end between 0.05 and 0.95." in spoken(many)["collapse"]
+
+
+def test_numbers_below_zero_have_a_minus_and_zero_has_none():
+    text = spoken(with_cosines(-0.01, -0.02, -0.02, -0.001, -0.001))["collapse"]
+    assert "from −0.01 at the embeddings to 0.00" in text
 
 
 @pytest.mark.parametrize(("shift", "word"), [(-0.2, "closer together"), (0.2, "further apart"), (0.01, "as far apart")])
@@ -62,7 +78,7 @@ def test_random_weights_are_compared(shift, word):
     text = spoken(data)["random weights"]
     assert word in text
     assert f"{0.5 + shift:.2f}" in text
-    assert f"({-shift:+.2f})" in text
+    assert f"({-shift:+.2f})".replace("-", "−") in text
 
 
 def test_pace_counts_layers_of_the_theory():
@@ -71,11 +87,23 @@ def test_pace_counts_layers_of_the_theory():
     layer = int(np.searchsorted(curve, 0.5))
     place = layer - 1 + (0.5 - curve[layer - 1]) / (curve[layer] - curve[layer - 1])
     text = spoken(data)["pace"]
-    assert f"as far as {place:.1f} of those layers: 1/{4 / place:.0f} of its pace" in text
+    assert f"as far as {place:.1f} of those layers: {place / 4:.2g} of its pace" in text
     assert f"reaches {curve[-1]:.2f} after 4 layers" in text
     assert "about its pace" in spoken(with_cosines(0.1, 0.2, 0.3, 0.4, float(curve[-1]) - 1e-6))["pace"]
-    assert "other way, by -0.20" in spoken(with_cosines(0.5, 0.2, 0.3, 0.4, 0.3))["pace"]
+    assert "other way, by −0.20" in spoken(with_cosines(0.5, 0.2, 0.3, 0.4, 0.3))["pace"]
+    almost = float(np.interp(0.7 * 4, np.arange(5), curve))
+    assert "as far as 2.8 of those layers: 0.7 of its pace" in spoken(with_cosines(0.1, 0.2, 0.3, 0.4, almost))["pace"]
     assert "ahead" in spoken(with_cosines(0.1, 0.2, 0.3, 0.4, 0.9999))["pace"]
+
+
+def test_where_model_and_theory_part_on_the_way_is_said():
+    curve = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5)["predicted_cosine"].values
+    near = [*(curve[:-1] - 0.01), curve[-1] - 1e-6]
+    assert "On the way" not in spoken(with_cosines(0.1, *near[1:]))["pace"]
+    near[2] = curve[2] - 0.3
+    text = spoken(with_cosines(0.1, *near[1:]))["pace"]
+    assert "about its pace" in text
+    assert f"at layer 2, where the model is at {near[2]:.2f} and theory at {curve[2]:.2f}" in text
 
 
 def test_heads_above_the_threshold_are_counted():
@@ -128,15 +156,26 @@ def test_another_norm_is_a_prediction_under_that_norm():
     assert "Peri-LN" in text
 
 
-def test_energy_says_where_it_falls():
-    data = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5)
+def test_energy_says_where_it_falls_at_one_scale_for_all_layers():
+    """Along the flow beta is fixed: at a layer's own beta the energy may also fall because beta rises."""
+    data = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5).assign_coords(scale=[1.0, 4.0, 16.0])
     up = np.array([0.1, 0.2, 0.3, 0.4, 0.5])[:, None] * np.ones(3)
-    assert (
-        "rises from layer to layer, from 0.1 to 0.5"
-        in spoken(data.assign(normalized_energy=(("layer", "text"), up)))["energy"]
-    )
     down = up[[0, 2, 1, 3, 2]]
-    assert "falls at layers 2, 4" in spoken(data.assign(normalized_energy=(("layer", "text"), down)))["energy"]
+
+    def energy(fixed, own):
+        scales = np.stack([down, fixed, down], axis=-1)
+        return spoken(
+            data.assign(fixed_energy=(("layer", "text", "scale"), scales), normalized_energy=(("layer", "text"), own))
+        )["energy"]
+
+    text = energy(up, down)
+    assert (
+        "At β = 4 in all layers the normalized energy rises from layer to layer, from 0.1 to 0.5, as along the flow"
+        in text
+    )
+    assert "own β the normalized energy goes from 0.1 to 0.3." in text
+    assert "goes from 0.1 to 0.3, but falls at layers 2, 4: along the flow it never does" in energy(down, up)
+    assert "own β" not in energy(up, up * np.nan)
 
 
 def test_smoothness_gives_the_powers():

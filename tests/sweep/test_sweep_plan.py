@@ -96,6 +96,8 @@ WRONG = {
     },
     "axes.beta: logspace needs ends above 0, got [0.0, 1.0]": {"axes": {"beta": {"logspace": [0, 1, 3]}}},
     "axes.beta.linspace.2: Input should be a valid integer": {"axes": {"beta": {"linspace": [0, 1, 2.5]}}},
+    "axes.beta: linspace must be [first, last, count], got [1, 2]": {"axes": {"beta": {"linspace": [1, 2]}}},
+    "axes.beta: logspace must be [first, last, count], got 3": {"axes": {"beta": {"logspace": 3}}},
     "axes.beta.values.1: Input should be a valid number": {"axes": {"beta": [1.0, [2.0]]}},
     "axes.beta: Input should be a valid number, unable to parse string as a number, got 'high'": {
         "axes": {"beta": ["high"]}
@@ -114,6 +116,8 @@ WRONG = {
     "run: give either t1 (a flow) or depth (layers)": {"run__depth": 3},
     "run.t1: Input should be a valid number": {"run__t1": "long"},
     "run.tokens: must be a table, got 3": {"run__tokens": 3, "axes": {"n": [6]}},
+    "run.tokens.n: must be a whole number >= 1, got 0": {"run__tokens__n": 0},
+    "axes.d: must be a whole number >= 1, got 0": {"axes": {"d": [0, 3]}},
     "run.tokens.seed: seeds are made from the plan's seed: set seed instead": {"run__tokens__seed": 3},
     "run.noise.seed: seeds are made from the plan's seed": {"run__noise": {"kappa": 1.0, "seed": 1}},
     "run.save_at: a sweep keeps what record names: give record.NAME.times": {"run__save_at": 5},
@@ -152,6 +156,9 @@ def test_errors_name_the_key(message):
 def test_a_bad_value_far_down_an_axis_is_named_before_anything_runs():
     plan = read_plan(changed(axes={"attention": ["softmax", "softmaxx"]}))
     with pytest.raises(ValueError, match=r"axes\.attention: Input should be .*got 'softmaxx'"):
+        _ = Cells(plan).configs
+    plan = read_plan(changed(axes={"n": [4, 0]}))
+    with pytest.raises(ValueError, match=r"axes\.n: must be a whole number >= 1, got 0"):
         _ = Cells(plan).configs
 
 

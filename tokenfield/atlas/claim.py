@@ -7,9 +7,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+OPEN = "open"
+
+
 class Check(NamedTuple):
     """One number (or fact) predicted and measured.
 
+    `predicted=OPEN` marks a number that nothing foretells: it is reported, and `holds` says that it could be measured.
     `printed=True` marks a statement tested in the form in which it was printed although that form is wrong:
     it is expected to fail, and is shown as such beside the corrected one.
     """

@@ -5,9 +5,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..report.page import code, heading, image, page, paragraph
+from ..report.page import code, formula, heading, image, page, paragraph
 from ..results.provenance import provenance
-from .claim import Check
+from .claim import OPEN, Check
 
 if TYPE_CHECKING:
     from .runner import Result
@@ -72,7 +72,7 @@ def _badge(verdict: str) -> str:
 
 def _contents(results: Sequence["Result"]) -> str:
     rows = "\n".join(
-        f'<tr><td><a href="#{escape(r.claim.id)}">{escape(r.claim.title)}</a></td>'
+        f'<tr><td><a href="#{escape(r.claim.id)}">{formula(r.claim.title)}</a></td>'
         f"<td>{escape(r.claim.section)}</td><td>{_badge(r.verdict)}</td><td>{r.seconds:.1f} s</td></tr>"
         for r in results
     )
@@ -83,7 +83,7 @@ def _contents(results: Sequence["Result"]) -> str:
 def _article(result: "Result") -> str:
     claim, evidence = result.claim, result.evidence
     parts = [
-        f'<article id="{escape(claim.id)}"><div class="where"><h3>{escape(claim.title)}</h3>{_badge(result.verdict)}</div>',
+        f'<article id="{escape(claim.id)}"><div class="where"><h3>{formula(claim.title)}</h3>{_badge(result.verdict)}</div>',
         paragraph(claim.statement),
         paragraph(f"Source: {claim.source}. Run it alone: tokenfield atlas --only {claim.id}", "note"),
     ]
@@ -102,11 +102,13 @@ def _checks(checks: Sequence[Check]) -> str:
     rows = []
     for check in checks:
         verdict, kind = ("holds", "good") if check.holds else ("fails", "bad")
+        if check.predicted == OPEN and check.holds:
+            verdict, kind = "measured", "skipped"  # nothing was foretold, so nothing holds
         if check.printed:
             verdict, kind = ("holds as printed", "bad") if check.holds else ("fails as printed", "corrected")
-        cells = "".join(f"<td>{escape(cell)}</td>" for cell in (check.predicted, check.measured, check.tolerance))
+        cells = "".join(f"<td>{formula(cell)}</td>" for cell in (check.predicted, check.measured, check.tolerance))
         badge = f'<td><span class="badge {kind}">{verdict}</span></td>'
-        rows.append(f'<tr><th scope="row">{escape(check.what)}</th>{cells}{badge}</tr>')
+        rows.append(f'<tr><th scope="row">{formula(check.what)}</th>{cells}{badge}</tr>')
     names = ("what", "predicted", "measured", "tolerance", "verdict")
     head = "".join(f"<th>{name}</th>" for name in names)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from .._check import count
 from . import claims
-from .claim import Claim, Evidence
+from .claim import OPEN, Claim, Evidence
 
 SECTIONS = (
     "Models",
@@ -175,9 +175,11 @@ def _print(results: Sequence[Result]) -> None:
     table = Table("claim", "verdict", "checks", "seconds", title="atlas")
     for result in results:
         checks = result.evidence.checks if result.evidence else ()
-        hold = sum(check.holds for check in checks)
+        hold = sum(check.holds and check.predicted != OPEN for check in checks)
+        reported = sum(check.predicted == OPEN for check in checks)
         wrong = sum(check.printed and not check.holds for check in checks)
         counts = f"{hold} hold" + (f", {wrong} fail as printed" if wrong else "")
+        counts += f", {reported} reported" if reported else ""
         verdict = f"[{colours[result.verdict]}]{result.verdict}[/]"
         table.add_row(result.claim.id, verdict, counts if checks else "none", f"{result.seconds:.1f}")
     console = Console()

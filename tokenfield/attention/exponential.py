@@ -1,4 +1,4 @@
-"""A faster exponential for arguments that are never positive, as in a normalised kernel."""
+"""Faster exponentials: to base 2 for arguments that are never positive, as in a normalised kernel, and to base e for all."""
 
 import math
 
@@ -47,3 +47,36 @@ def exp2(t: Array) -> Array:
 def _(primals, tangents):
     value = exp2(*primals)
     return value, value * tangents[0] * value.dtype.type(math.log(2))
+
+
+# ln 2 in two parts, the first so short that its products with whole numbers up to 1100 are exact.
+_LN2 = {
+    "float64": (float.fromhex("0x1.62e42fefa0000p-1"), float.fromhex("0x1.cf79abc9e3b3ap-40")),
+    "float32": (float.fromhex("0x1.62e000p-1"), float.fromhex("0x1.0bfbe8p-15")),
+}
+
+
+@jax.custom_jvp
+def exp(s: Array) -> Array:
+    """`e^s` to rounding, clipped below at the smallest normal number; inf where it is too large.
+
+    e^s = 2^k e^r with k the integer nearest to s/ln 2: `r = s - k ln 2` is exact but for rounding, however large s is.
+    """
+    polynomial, smallest, integer, shift = _FORMATS[s.dtype.name]
+    number, (high, low) = s.dtype.type, _LN2[s.dtype.name]
+    largest = number(np.log(jnp.finfo(s.dtype).max))
+    clipped = jnp.clip(s, number(smallest * math.log(2)), largest)
+    k = jax.lax.round(clipped * number(math.log2(math.e)), jax.lax.RoundingMethod.TO_NEAREST_EVEN)
+    r = (clipped - k * number(high)) - k * number(low)
+    coefficients = polynomial * math.log2(math.e) ** np.arange(len(polynomial))
+    value = jnp.full_like(s, coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
+        value = value * r + number(coefficient)
+    bits = jax.lax.bitcast_convert_type(value, integer) + (k.astype(integer) << shift)
+    return jnp.where(s > largest, jnp.inf, jax.lax.bitcast_convert_type(bits, s.dtype))
+
+
+@exp.defjvp
+def _(primals, tangents):
+    value = exp(*primals)
+    return value, value * tangents[0]

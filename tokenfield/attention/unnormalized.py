@@ -7,6 +7,7 @@ from jaxtyping import Array
 
 from .._check import as_float
 from .base import AbstractPairwise
+from .exponential import exp
 
 LARGE_BETA = 30.0
 
@@ -41,4 +42,4 @@ class Unnormalized(AbstractPairwise):
         return self.unit_exponent
 
     def phi(self, s):
-        return jnp.exp(s - self.unit_exponent.astype(s.dtype))
+        return exp(s - self.unit_exponent.astype(s.dtype))

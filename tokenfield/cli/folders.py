@@ -1,6 +1,7 @@
 """Folders that hold one dataset and one figure."""
 
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ def open_folder(folder: Path, dataset: str, what: str, overwrite: bool) -> None:
         raise ValueError(f"--out: {folder} holds {what}: give another folder, or --overwrite")
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):  # before hours of work, not after
+            pass
     except OSError as error:
         raise ValueError(f"--out: cannot write to {folder}: {error.strerror}") from None
 

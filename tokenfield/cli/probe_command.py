@@ -58,8 +58,10 @@ def probe(
         raise ValueError("--text: give at least one text file")
     sizes = None if lengths is None else _lengths(lengths)
     folder = out if out is not None or as_json else Path("probe")
+    from .._check import count
     from ..probe.texts import read_texts
 
+    count("--windows", windows)
     texts = read_texts(paths, lines)
     if folder is not None:
         open_folder(folder, "probe.zarr", "a finished probe", overwrite)

@@ -47,7 +47,9 @@ def simulate(
         str | None, _flag("Stepper, or coarsen for long waits [coarsen where a long run allows it, else tsit5].")
     ] = None,
     merge_tolerance: Annotated[float | None, _flag("Distance within which coarsen merges tokens [1e-6].")] = None,
-    stop_when: Annotated[str | None, _flag("one-cluster, clusters<=K, order>=R or energy-settled.")] = None,
+    stop_when: Annotated[
+        str | None, _flag("one-cluster, clusters<=K, order>=R, energy-settled or energy-settled<=RATE.")
+    ] = None,
     out: Annotated[Path | None, _flag("Run folder [runs/NAME; with --json, none].")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in the folder.")] = False,
     animation: Annotated[bool, typer.Option(help="Draw the animation.")] = True,

@@ -143,7 +143,7 @@ def _matrix(file: str | None) -> np.ndarray:
         raise ValueError(f"tokens.file: {path} is not a matrix of numbers: {error}") from None
 
 
-RULES = "one-cluster, clusters<=K, order>=R, energy-settled"
+RULES = "one-cluster, clusters<=K, order>=R, energy-settled, energy-settled<=RATE"
 
 
 def stop_rule(text: str | None) -> Any:
@@ -155,6 +155,8 @@ def stop_rule(text: str | None) -> Any:
         return tkf.one_cluster()
     if rule == "energy-settled":
         return tkf.energy_settled()
+    if found := re.fullmatch(r"energy-settled<=([0-9.]+(?:e-?\d+)?)", rule):
+        return tkf.energy_settled(float(found[1]))
     if found := re.fullmatch(r"clusters<=(\d+)", rule):
         return tkf.at_most_clusters(int(found[1]))
     if found := re.fullmatch(r"order>=([0-9.]+)", rule):

@@ -17,9 +17,10 @@ SHOWN = 0.05, 0.95  # the band over texts
 
 @styled
 def probe_cosines(dataset: "xarray.Dataset", width: float = 7.1, height: float = 3.4) -> Sheet:
-    """How the cosines of all pairs of tokens are spread at each layer, with their mean; beside it, with random weights.
+    """How the cosines of all pairs of tokens are spread at each layer, with their mean; those with a special token by
+    themselves; and all pairs with random weights.
 
-    Each column is the histogram of one hidden state, over all pairs i ≠ j of real tokens and all texts.
+    Each column is the histogram of one hidden state, over pairs i ≠ j of real tokens of all texts. All panels share one scale.
 
     Args:
         dataset: of a probe.
@@ -29,34 +30,49 @@ def probe_cosines(dataset: "xarray.Dataset", width: float = 7.1, height: float =
         >>> from tokenfield.plotting import probe_cosines
         >>> probe_cosines(result.dataset).savefig("cosines.png")  # doctest: +SKIP
     """
-    both = "null_cosine_histogram" in dataset
-    sheet = Sheet(width if both else 0.62 * width, height)
-    axes = np.atleast_1d(sheet.subplots(1, 2 if both else 1, sharey=True))
-    drawn, lowest = None, 0.0
-    for ax, prefix, title in zip(axes, ("", "null_"), ("trained weights", "random weights"), strict=False):
-        drawn, least = _spread(ax, dataset, prefix)
-        lowest = min(lowest, float(least))
+    shown = cosine_panels(dataset)
+    sheet = Sheet(width if len(shown) > 1 else 0.62 * width, height)
+    axes = np.atleast_1d(sheet.subplots(1, len(shown), sharey=True))
+    edges = dataset["bin_edges"].values
+    densities = [_density(dataset[histogram], edges) for histogram, _, _ in shown]
+    # One layer with all pairs in a bin must not hide the others.
+    norm = PowerNorm(0.5, 0, max(float(np.median(density.max(1))) for density in densities))
+    for ax, density, (_, mean, title), letter in zip(axes, densities, shown, "abc", strict=False):
+        drawn = _spread(ax, dataset, density, mean, norm)
         ax.set_xlabel("layer (0: embeddings)")
-        write_title(ax, title if both else "", "ab"[bool(prefix)] if both else "")
-    axes[0].set(ylabel="cosine of two tokens", ylim=(lowest - 0.02, 1.02))
-    sheet.colorbar(drawn, ax=list(axes), label="pairs per unit of cosine", pad=0.01)
+        write_title(ax, title if len(shown) > 1 else "", letter if len(shown) > 1 else "")
+    used = np.flatnonzero(sum(density.sum(0) for density in densities) > 0)
+    axes[0].set(ylabel="cosine of two tokens", ylim=(min(0.0, edges[used[0]]) - 0.02, 1.02))
+    sheet.colorbar(drawn, ax=list(axes), label="share of pairs per unit of cosine", pad=0.01, extend="max")
     return sheet
 
 
-def _spread(ax: Axes, dataset: "xarray.Dataset", prefix: str) -> Any:
-    counts = dataset[f"{prefix}cosine_histogram"].sum("text").values
+def cosine_panels(dataset: "xarray.Dataset") -> list[tuple[str, str, str]]:
+    """The histogram, the mean and the title of each panel that the dataset has numbers for."""
+    panels = [("cosine_histogram", "mean_cosine", "all pairs")]
+    if "special_histogram" in dataset and float(dataset["special_histogram"].sum()) > 0:
+        panels.append(("special_histogram", "special_cosine", "with a special token"))
+    if "null_cosine_histogram" in dataset:
+        panels.append(("null_cosine_histogram", "null_mean_cosine", "all pairs, random weights"))
+    return panels
+
+
+def _density(histogram: "xarray.DataArray", edges: np.ndarray) -> np.ndarray:
+    """(layers, bins) counts over all texts as a density."""
+    counts = histogram.sum("text").transpose("layer", "bin").values
+    return counts / np.maximum(counts.sum(1, keepdims=True), 1) / np.diff(edges)
+
+
+def _spread(ax: Axes, dataset: "xarray.Dataset", density: np.ndarray, mean: str, norm: PowerNorm) -> Any:
     edges, layers = dataset["bin_edges"].values, dataset["layer"].values
-    density = counts / np.maximum(counts.sum(1, keepdims=True), 1) / np.diff(edges)
     places = np.append(layers - 0.5, layers[-1] + 0.5)
-    top = float(np.quantile(density.max(1), 0.5))  # one layer with all pairs in a bin must not hide the others
     shown = np.ma.masked_equal(density.T, 0)
-    drawn = ax.pcolormesh(places, edges, shown, cmap=DENSITY, norm=PowerNorm(0.5, 0, top), rasterized=True)
-    mean = dataset[f"{prefix}mean_cosine"].mean("text")
-    ax.plot(layers, mean, color=PALETTE[1], lw=1.4, marker="o", ms=2.5, label="mean")
+    drawn = ax.pcolormesh(places, edges, shown, cmap=DENSITY, norm=norm, rasterized=True)
+    ax.plot(layers, dataset[mean].mean("text"), color=PALETTE[1], lw=1.4, marker="o", ms=2.5, label="mean")
     ax.set(xlim=(places[0], places[-1]))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(loc="lower right", frameon=True, framealpha=0.85, edgecolor="none")
-    return drawn, edges[np.flatnonzero(counts.sum(0) > 0)[0]]
+    return drawn
 
 
 @styled

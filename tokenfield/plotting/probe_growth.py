@@ -15,7 +15,7 @@ MOST_LINES = 6
 
 
 @styled
-def probe_smoothness(dataset: "xarray.Dataset", width: float = WIDTH, height: float = 3.5) -> Sheet:
+def probe_smoothness(dataset: "xarray.Dataset", width: float = WIDTH, height: float = 3.9) -> Sheet:
     """Left, constants of some blocks on logarithmic axes: samples, geometric means and fitted powers, with the upper bound
     for their tokens and, where it was measured, the worst tokens found. Right, the power of n of every block with its confidence
     interval, between the reported 1/4 and the worst case 1/2 (FORMULAS §6).
@@ -38,7 +38,7 @@ def probe_smoothness(dataset: "xarray.Dataset", width: float = WIDTH, height: fl
         values = dataset["lipschitz"].isel(block=block).transpose("length", "sample").values
         left.plot(np.repeat(n, values.shape[1]), values.ravel(), ".", color=colour, alpha=0.3, ms=4, mew=0)
         left.plot(
-            n, np.exp(np.nanmean(np.log(values), 1)), "o-", color=colour, ms=3.5, lw=1.1, label=str(blocks[block])
+            n, np.exp(np.nanmean(np.log(values), 1)), "o-", color=colour, ms=3.5, lw=1.1, label=f"block {blocks[block]}"
         )
     if "lipschitz_upper" in dataset:
         left.plot(
@@ -52,7 +52,7 @@ def probe_smoothness(dataset: "xarray.Dataset", width: float = WIDTH, height: fl
         axis.set_major_locator(LogLocator(subs=(1, 2, 5) if axis is left.xaxis else (1,)))
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter(NullFormatter())
-    left.legend(title="block", ncols=2, loc="best", fontsize=7)
+    sheet.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     power, low, high = (dataset[f"lipschitz_exponent{part}"].values for part in ("", "_low", "_high"))
     known = np.isfinite(power)
     errors = np.stack([power - low, high - power])[:, known]

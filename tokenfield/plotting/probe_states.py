@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import xarray
 
 PANELS = {
-    "normalized_energy": "normalized energy",
+    "normalized_energy": "normalized energy at the layer's own β",
     "effective_rank": "effective rank",
     "largest_cluster": "largest cluster, share of tokens",
     "norm_mean": "mean length of a token",

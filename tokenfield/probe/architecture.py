@@ -78,9 +78,7 @@ def detect(config: Any, *, quantized: str | None = None, iterations: int | None 
     supported, reason = (False, "") if family is None else family.supports(config)
     if family is None:
         known = ", ".join(sorted(name for family in FAMILIES for name in family.model_types))
-        reason = (
-            f"attention of a {name} model is not read (supported: {known}); hidden states are measured all the same"
-        )
+        reason = f"attention of models of type {name} is not read (supported: {known}); hidden states are measured all the same"
     limit = getattr(config, "max_position_embeddings", None)
     return Architecture(
         family=name,

@@ -29,8 +29,19 @@ def out_of_memory(error: BaseException | None) -> bool:
     words = str(error).lower()
     return isinstance(error, MemoryError) or (
         isinstance(error, (RuntimeError, OSError))
-        and any(said in words for said in ("out of memory", "not enough memory", "cannot allocate memory"))
+        and any(said in words for said in ("out of memory", "not enough memory", "cannot allocate memory", "bad_alloc"))
     )
+
+
+@contextmanager
+def enough_memory(advice: str) -> Iterator[None]:
+    """Out of memory becomes one line: what to make smaller."""
+    try:
+        yield
+    except Exception as error:
+        if out_of_memory(error):
+            raise ValueError(f"out of memory {advice}") from None
+        raise
 
 
 @contextmanager

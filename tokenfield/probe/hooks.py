@@ -68,7 +68,7 @@ def plain_blocks(model: Any) -> list[Any]:
     torch, depth = need("torch"), model.config.num_hidden_layers
     lists = [part for part in model.modules() if isinstance(part, torch.nn.ModuleList) and len(part) == depth]
     if not lists:
-        raise ValueError(f"model: the {depth} blocks of a {model.config.model_type} model were not found")
+        raise ValueError(f"model: the {depth} blocks of the model, of type {model.config.model_type}, were not found")
     return list(lists[0])
 
 

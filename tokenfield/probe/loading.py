@@ -14,6 +14,7 @@ from .families import AbstractFamily, family_of
 from .smiles import SmilesTokenizer, is_smiles_vocabulary
 from .texts import HubTokenizer, Tokenizer
 from .weights import read_pickled, source_folder, weights_in
+from .wording import stored_text
 
 # Without one of these files `transformers` makes up an empty vocabulary, and every word would be unknown.
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
@@ -95,7 +96,8 @@ class _as_one_line:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if error is None or not isinstance(error, Exception):
             return
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        first, *more = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        first = f"{first} {more[0]}" if first.endswith(":") and more else first
         if out_of_memory(error):
             raise ValueError(f"model: {self.folder} does not fit into memory: use a smaller model") from None
         if isinstance(error, ValueError) and str(error).startswith(("model:", "the probe needs", "iterations")):
@@ -110,6 +112,10 @@ def _config(folder: Path, names: list[str]) -> Any:
         plain = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         raise ValueError(f"model: {folder / 'config.json'} is damaged: {str(error).splitlines()[0]}") from None
+    if not isinstance(plain, dict):
+        raise ValueError(
+            f"model: {folder / 'config.json'} is damaged: it must hold names and values, got a {type(plain).__name__}"
+        )
     if plain.get("is_encoder_decoder"):
         raise _encoder_decoder(plain.get("model_type"))
     if not plain.get("model_type"):
@@ -184,7 +190,8 @@ def _from_gguf(source: str, weights: Any, iterations: int | None) -> Loaded:
         architecture = detect(model.config, quantized=quantized, iterations=iterations)
         tokenizer = HubTokenizer(transformers.AutoTokenizer.from_pretrained(file.parent, **where))
     notes = [
-        f"weights were stored in {quantized} (GGUF), a quantized format: all numbers are those of the rounded weights"
+        f"most weights were stored in {stored_text(quantized)} of GGUF: they are quantized, and all numbers are those of the "
+        "rounded weights"
     ]
     return _ready(source, model, tokenizer, architecture, notes)
 

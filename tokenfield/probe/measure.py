@@ -7,7 +7,7 @@ import numpy as np
 
 from ..solve.progress import Progress
 from . import scores, statistics
-from .extra import out_of_memory
+from .extra import enough_memory
 from .hooks import AbstractVisitor, stream
 from .loading import Loaded
 from .pairs import EDGES
@@ -95,7 +95,10 @@ def measure(
             if kept is None:
                 batch = padded([parts[k] for k in group], loaded.tokenizer.pad)
                 visitor = Measuring(loaded, batch, gammas, seen)
-                with _enough_memory(batch):
+                texts, n = batch.ids.shape
+                with enough_memory(
+                    f"with {texts} text(s) of {n} tokens at once: give a smaller --batch or --max-tokens"
+                ):
                     stream(loaded, batch, visitor)
                 kept = visitor.found
                 store.write(number, kept)
@@ -115,23 +118,6 @@ def _read_heads(loaded: Loaded) -> tuple[list[np.ndarray], list[int | None]]:
             weights = loaded.family.weights(loaded.model, block)
             found[id(block)] = scores.lower_bound_gamma(weights), weights.window
     return [found[id(block)][0] for block in blocks], [found[id(block)][1] for block in blocks]
-
-
-class _enough_memory:
-    """Out of memory becomes one line that says what to make smaller."""
-
-    def __init__(self, batch: Batch):
-        self.batch = batch
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if out_of_memory(error):
-            texts, n = self.batch.ids.shape
-            raise ValueError(
-                f"out of memory with {texts} text(s) of {n} tokens at once: give a smaller --batch or --max-tokens"
-            ) from None
 
 
 AXES = {

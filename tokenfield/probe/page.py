@@ -9,6 +9,7 @@ import numpy as np
 
 from ..report.page import code, figure_png, heading, image, page, paragraph, table
 from .verdict import verdict
+from .wording import stored_text, texts_name
 
 if TYPE_CHECKING:
     import xarray
@@ -18,23 +19,27 @@ if TYPE_CHECKING:
     from .result import ProbeResult
 
 CAPTIONS = {
-    "theory": "Mean cosine over pairs of tokens; the band holds 90 % of the texts. Theory starts from the measured cosine at the "
-    "embeddings, with the number of tokens and each block's median β, and no fitted constant: tokens at equal angles, "
-    "V = I, no MLP, one layer of the detected norm rule for a block; the flow is the same in continuous time; turned at random "
-    "means that what attention adds is orthogonal to the tokens. Random weights: the same architecture before training.",
+    "theory": "Mean cosine over pairs of tokens; the band goes from the 5 % to the 95 % quantile over texts. Theory starts from "
+    "the measured cosine at the embeddings, with the number of tokens and each block's median β, and no fitted "
+    "constant: tokens at equal angles, V = I, no MLP, one layer of the detected norm rule for a block; the flow is "
+    "the same in continuous time; turned at random means that what attention adds is orthogonal to the tokens. Random "
+    "weights: the same architecture before training.",
     "cosines": "Each column is the histogram of the cosines of all pairs of tokens (padding left out) of all texts at one layer; "
     "white means no pair at all.",
-    "layers": "Means over texts, with a band that holds 90 % of them. The energy of a layer is at that layer's own β, so it may "
-    "also move because β does.",
+    "layers": "Means over texts, with a band from their 5 % to their 95 % quantile. The energy of a layer is at "
+    "that layer's own β, so it may also move because β does.",
     "heads": "Each dot is a head (median over texts), lines are medians over the heads of a block. Above the critical line "
     "theory has a head look at few tokens as n grows, below it average over many.",
     "smoothness": "Local Lipschitz constants of attention layers with their real weights, biases, heads, mask and positions, at "
     "random parts of the texts of n tokens. The bound is the largest one for the tokens of a sample; worst tokens are those of the "
-    "sharpest head of each block, no longer than the real ones, without biases and positions.",
+    "sharpest head of each block (geometric mean over the blocks shown), no longer than the real ones, without biases and "
+    "positions.",
 }
+SPECIAL = " Special tokens such as [CLS] are counted in a, and their pairs are shown by themselves in b."
 SHOWN_NOTES = 3
 STYLE = """<style>
 .numbers tbody th { width: auto; } .numbers td { white-space: nowrap; }
+.verdict tbody th { width: 9.5rem; } .texts tbody th { width: 85%; }
 </style>"""
 COLUMNS = {
     "mean_cosine": "mean cosine",
@@ -106,19 +111,26 @@ def probe_page(result: "ProbeResult", pictures: dict[str, bytes], command: str |
         paragraph(lead(dataset, architecture), "lead"),
         code(command) if command else "",
         heading("Verdict"),
-        table((sentence.topic, sentence.text) for sentence in verdict(dataset, architecture)),
+        styled("verdict", table((sentence.topic, sentence.text) for sentence in verdict(dataset, architecture))),
         *([heading("Please note"), *map(paragraph, remarks(result.notes))] if result.notes else []),
     ]
     for key, title in titles.items():
         if key in pictures:
-            body += [heading(title), image(pictures[key], title, CAPTIONS[key], wide=True)]
+            body += [heading(title), image(pictures[key], title, caption(key, dataset), wide=True)]
         if key == "layers":
             body += [layer_table(dataset)]
         if key == "smoothness" and key in pictures:
             body += [smoothness_table(dataset)]
-    body += [heading("Texts"), table(text_rows(dataset), head=("text", "tokens")), heading("How it was made")]
+    body += [heading("Texts"), styled("texts", table(text_rows(dataset), head=("text", "tokens")))]
+    body += [heading("How it was made")]
     body += ['<div class="columns">', table(architecture_rows(architecture)), table(provenance_rows(dataset)), "</div>"]
     return page(f"tokenfield probe: {name}", "\n".join(body))
+
+
+def caption(key: str, dataset: "xarray.Dataset") -> str:
+    """The words below a figure."""
+    special = key == "cosines" and "special_histogram" in dataset and float(dataset["special_histogram"].sum()) > 0
+    return CAPTIONS[key] + (SPECIAL if special else "")
 
 
 def remarks(notes: list[str]) -> list[str]:
@@ -139,14 +151,25 @@ def _capital(note: str) -> str:
 def lead(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
     """The model in a line."""
     tokens = dataset["tokens"].values
-    shared = "one shared block, run" if architecture.shared_block else "with"
-    stored = f", weights stored in {architecture.quantized}" if architecture.quantized else ""
+    heads = f"of {architecture.heads} heads"
+    blocks = f"with {architecture.depth} blocks {heads}"
+    if architecture.shared_block:
+        blocks = f"one shared block {heads}, run {architecture.depth} times"
+    stored = f", weights stored in {stored_text(architecture.quantized)}" if architecture.quantized else ""
+    known = architecture.norm != "unknown"
+    mask = ("causal, " if architecture.causal else "bidirectional, ") if known else ""
+    rule = f"{architecture.norm_name} (from its config)" if known else "norm rule not known"
     count, sizes = len(tokens), f"{tokens.min()} to {tokens.max()}" if np.ptp(tokens) else f"{tokens[0]}"
-    return (
-        f"{architecture.family}, {'causal' if architecture.causal else 'bidirectional'}, {shared} {architecture.depth} "
-        f"{'times' if architecture.shared_block else 'blocks'} of {architecture.heads} heads, width {architecture.width}, "
-        f"{architecture.norm_name} (from its config){stored}; measured on {count} text{'s' * (count != 1)} of {sizes} tokens."
-    )
+    measured = f"{count} text{'s' * (count != 1)} of {sizes} tokens"
+    if texts_name(dataset) == "windows":
+        whole = len(np.unique(dataset["text_number"]))
+        measured = f"{count} windows of {sizes} tokens in {whole} text{'s' * (whole != 1)}"
+    return f"{architecture.family}, {mask}{blocks}, width {architecture.width}, {rule}{stored}; measured on {measured}."
+
+
+def styled(kind: str, html: str) -> str:
+    """A part of the page with a style of its own."""
+    return f'<div class="{kind}">{html}</div>'
 
 
 def layer_table(dataset: "xarray.Dataset") -> str:
@@ -157,7 +180,7 @@ def layer_table(dataset: "xarray.Dataset") -> str:
     for place, layer in enumerate(dataset["layer"].values):
         cells = [float(columns[name][place]) for name in names]
         rows.append((int(layer), *(None if np.isnan(cell) else f"{cell:.3g}".replace("-", "−") for cell in cells)))
-    return f'<div class="numbers">{table(rows, head=("layer", *(COLUMNS[name] for name in names)))}</div>'
+    return styled("numbers", table(rows, head=("layer", *(COLUMNS[name] for name in names))))
 
 
 def smoothness_table(dataset: "xarray.Dataset") -> str:

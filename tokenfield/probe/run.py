@@ -13,12 +13,13 @@ import numpy as np
 from .._check import count
 from ..results.provenance import package_version, provenance
 from ..solve.checkpoint import fingerprint
+from .extra import enough_memory
 from .loading import Loaded, load
 from .measure import measure
 from .null import random_twin
 from .predicted import predict
 from .result import DATASET, ProbeResult
-from .smoothness import measure_smoothness
+from .smoothness import measure_smoothness, usable_lengths
 from .store import Store
 from .texts import WINDOWS, Window, batches, windows
 
@@ -81,25 +82,30 @@ def probe(
         raise ValueError(f"iterations must be given to load for a model that is loaded already, got {iterations}")
     parts, notes = windows(loaded.tokenizer, texts, loaded.architecture.positions_limit, max_tokens, most_windows)
     _check_vocabulary(loaded, parts)
+    sizes = None if lengths is None else list(lengths)
+    usable_lengths(loaded, parts, sizes)  # before all else is measured
     groups = batches(parts, batch, loaded.tokenizer.pad)
     settings = {"batch": batch, "max_tokens": max_tokens, "seed": seed, "null": null, "iterations": iterations}
     stores = {name: Store(folder, name, _identity(loaded, parts, groups, seed, name)) for name in ("model", "null")}
     dataset = measure(loaded, parts, groups, stores["model"], progress, "measuring")
     if null:
-        random = measure(random_twin(loaded, seed), parts, groups, stores["null"], progress, "random weights")
+        with enough_memory("for a second model with random weights: say --no-null (null=False)"):
+            twin = random_twin(loaded, seed)
+        random = measure(twin, parts, groups, stores["null"], progress, "random weights")
         dataset = dataset.assign({f"null_{name}": random[name] for name in random.data_vars if name != "bin_edges"})
     if not loaded.architecture.supported:
         dataset = dataset.drop_vars([name for base in ATTENTION for name in (base, f"null_{base}") if name in dataset])
     dataset = dataset.assign(
         tokens=("text", np.array([len(part.ids) for part in parts])),
+        text_number=("text", np.array([part.number for part in parts])),
         text_excerpt=("text", np.array([part.excerpt for part in parts], dtype=object)),
     )
     predicted = predict(dataset, loaded.architecture.norm, loaded.architecture.causal)
     dataset = dataset.assign(predicted.data_vars).assign_attrs(predicted.attrs)
     if lipschitz and loaded.architecture.supported:
-        sizes = None if lengths is None else list(lengths)
         kept = Store(folder, "lipschitz", _identity(loaded, parts, groups, seed, f"lipschitz {sizes}"))
-        smooth, more = measure_smoothness(loaded, parts, sizes, seed=seed, store=kept, progress=progress)
+        with enough_memory("with Lipschitz constants: give smaller --lengths, or say --no-lipschitz (lipschitz=False)"):
+            smooth, more = measure_smoothness(loaded, parts, sizes, seed=seed, store=kept, progress=progress)
         dataset, notes = dataset.assign(smooth.variables), notes + more
     dataset = dataset.assign_attrs(_attributes(loaded, [*loaded.notes, *notes], settings))
     result = ProbeResult(dataset)

@@ -54,11 +54,13 @@ class Window(NamedTuple):
         ids: token numbers, special ones included.
         special: True for special tokens.
         excerpt: how the text begins.
+        number: which of the texts it is of, from 1.
     """
 
     ids: np.ndarray
     special: np.ndarray
     excerpt: str
+    number: int = 1
 
 
 class Batch(NamedTuple):
@@ -144,7 +146,7 @@ def windows(
             special = np.ones(len(ids), bool)
             special[len(tokenizer.prefix) : len(ids) - len(tokenizer.suffix)] = False
             excerpt = " ".join(text.split())[:EXCERPT] if start == 0 else f"… token {start} on of text {number}"
-            found.append(Window(ids, special, excerpt))
+            found.append(Window(ids, special, excerpt, number))
     return found, notes
 
 

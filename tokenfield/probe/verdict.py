@@ -7,13 +7,15 @@ import numpy as np
 
 from .predicted import RULES, TITLES, other_norms
 from .verdict_attention import over_texts, radius, scale, smoothness, threshold
-from .wording import gap_text, layers_text
+from .wording import decimal_text, gap_text, layers_text, plain_text, texts_name, texts_range
 
 if TYPE_CHECKING:
     import xarray
 
     from .architecture import Architecture
 
+SCALE = 4.0  # the beta at which energies of layers are compared
+APART = 0.05  # a difference of cosines that is worth a word
 COLLAPSED = 0.9  # the mean cosine from which on we say "collapse"
 
 
@@ -62,9 +64,10 @@ def collapse(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
     rho = over_texts(dataset, "mean_cosine")
     start, end, top = rho[0], rho[-1], int(np.argmax(rho))
     there = np.flatnonzero(rho >= COLLAPSED)
-    ends = f"The mean cosine between tokens goes from {start:.2f} at the embeddings to {end:.2f} after layer {len(rho) - 1}"
+    ends = f"The mean cosine between tokens goes from {decimal_text(start)} at the embeddings to {decimal_text(end)}"
+    ends += f" after layer {len(rho) - 1}"
     if len(there) == 0:
-        where = f"; it is nowhere above {rho[top]:.2f} (layer {top})" if top != len(rho) - 1 else ""
+        where = f"; it is nowhere above {decimal_text(rho[top])} (layer {top})" if top != len(rho) - 1 else ""
         text = f"Representations do not collapse. {ends}{where}."
     elif end >= COLLAPSED:
         stays = int(np.flatnonzero(rho < COLLAPSED)[-1]) + 1 if (rho < COLLAPSED).any() else 0
@@ -75,13 +78,12 @@ def collapse(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
             f"{layers_text(there)} on the way (highest: {rho[top]:.2f} at layer {top})."
         )
     if architecture.norm == "pre" and "stream_cosine" in dataset:
-        text += f" Before the final norm it is {float(dataset['stream_cosine'].mean()):.2f}."
+        text += f" Before the final norm it is {decimal_text(float(dataset['stream_cosine'].mean()))}."
     plain = over_texts(dataset, "mean_cosine_no_special")
     if np.isfinite(plain).all() and abs(plain[-1] - end) > 0.02:
-        text += f" Without special tokens it ends at {plain[-1]:.2f}."
+        text += f" Without special tokens it ends at {decimal_text(plain[-1])}."
     if dataset.sizes["text"] > 1:
-        low, high = np.nanquantile(dataset["mean_cosine"].isel(layer=-1), [0.05, 0.95])
-        text += f" Nine texts in ten end between {low:.2f} and {high:.2f}."
+        text += " " + texts_range(dataset["mean_cosine"].isel(layer=-1).values, texts_name(dataset))
     return text
 
 
@@ -95,8 +97,8 @@ def null(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
     less = abs(trained - random)
     where = "as far apart" if less < 0.02 else "closer together" if trained > random else "further apart"
     return (
-        f"With random weights the same architecture ends at a mean cosine of {random:.2f}: training leaves tokens {where} "
-        f"({trained - random:+.2f})."
+        f"With random weights the same architecture ends at a mean cosine of {decimal_text(random)}: training leaves tokens "
+        f"{where} ({decimal_text(trained - random, sign=True)})."
     )
 
 
@@ -113,13 +115,19 @@ def theory(dataset: "xarray.Dataset", architecture: "Architecture") -> str | Non
     soon = np.flatnonzero(predicted >= COLLAPSED)
     text += f", and {COLLAPSED} at layer {soon[0]}" if len(soon) else ""
     if rho[-1] <= rho[0]:
-        text += f"; the model goes the other way, by {rho[-1] - rho[0]:+.2f}."
+        text += f"; the model goes the other way, by {decimal_text(rho[-1] - rho[0], sign=True)}."
     elif rho[-1] >= predicted[-1]:
         text += f"; the model, at {rho[-1]:.2f}, is ahead of it."
     else:
         layers = float(np.interp(rho[-1], predicted, np.arange(depth + 1)))
-        pace = "about its pace" if layers > 0.75 * depth else f"1/{depth / layers:.0f} of its pace"
+        pace = "about its pace" if layers > 0.75 * depth else f"{plain_text(layers / depth)} of its pace"
         text += f". The {depth} blocks of the model come as far as {layers:.1f} of those layers: {pace}."
+    apart = np.abs(rho - predicted)
+    if apart[widest := int(np.argmax(apart))] > apart[-1] + APART:
+        text += (
+            f" On the way they differ most at layer {widest}, where the model is at {decimal_text(rho[widest])} and theory at "
+            f"{decimal_text(predicted[widest])}."
+        )
     flow, turned = (float(dataset[f"predicted_cosine_{name}"][-1]) for name in ("flow", "turned"))
     return (
         f"{text} Read as a flow in continuous time it ends at {flow:.2f}, with values turned at random at {turned:.2f}."
@@ -140,14 +148,18 @@ def norms(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None
 
 
 def energy(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
-    """Whether the normalized energy rises through all layers, as it does along the flow."""
-    if "normalized_energy" not in dataset:
-        return None
-    values = over_texts(dataset, "normalized_energy")
-    falls = np.flatnonzero(np.diff(values) < 0) + 1
-    if not np.isfinite(values).all():
-        return None
-    ends = f"from {values[0]:.3g} to {values[-1]:.3g}"
-    if len(falls) == 0:
-        return f"The normalized energy rises from layer to layer, {ends}, as along the flow."
-    return f"The normalized energy goes {ends}, but falls at {layers_text(falls)}: along the flow it never does."
+    """Whether the normalized energy rises through all layers, as it does along the flow, where beta is the same for all."""
+    text = []
+    if "fixed_energy" in dataset and np.isfinite(values := over_texts(dataset.sel(scale=SCALE), "fixed_energy")).all():
+        falls = np.flatnonzero(np.diff(values) < 0) + 1
+        ends, where = (
+            f"from {values[0]:.3g} to {values[-1]:.3g}",
+            f"At β = {SCALE:g} in all layers the normalized energy",
+        )
+        if len(falls):
+            text.append(f"{where} goes {ends}, but falls at {layers_text(falls)}: along the flow it never does.")
+        else:
+            text.append(f"{where} rises from layer to layer, {ends}, as along the flow.")
+    if "normalized_energy" in dataset and np.isfinite(own := over_texts(dataset, "normalized_energy")).all():
+        text.append(f"At each layer's own β the normalized energy goes from {own[0]:.3g} to {own[-1]:.3g}.")
+    return " ".join(text) or None

@@ -7,7 +7,7 @@ import numpy as np
 from ..lipschitz.growth import fit_power_law
 from ..theory.long_context import residual_layer_contraction, softmax_weights
 from .predicted import measured_start
-from .wording import plain_text, range_text, share_text
+from .wording import decimal_text, plain_text, range_text, share_text
 
 if TYPE_CHECKING:
     import xarray
@@ -83,10 +83,12 @@ def smoothness(dataset: "xarray.Dataset", architecture: "Architecture") -> str |
     if "lipschitz_worst" in dataset:
         rows = dataset["lipschitz_worst"].transpose("block", "length").values
         laws = [fit_power_law(lengths, row).power for row in rows if np.isfinite(row).all()]
-        worst = f" For one head at its worst tokens, no longer than these, the power is {np.median(laws):.2f} (median over blocks)."
+        power = decimal_text(float(np.median(laws)))
+        worst = f" For one head at its worst tokens, no longer than these, the power is {power} (median over blocks)."
     return (
-        f"On these texts the local Lipschitz constant of attention grows like n^p with p between {powers.min():.2f} and "
-        f"{powers.max():.2f} over the blocks (median {np.median(powers):.2f}; n = {lengths.min()} to {lengths.max()}); "
+        f"On these texts the local Lipschitz constant of attention grows like n^p with p between {decimal_text(powers.min())} and "
+        f"{decimal_text(powers.max())} over the blocks (median {decimal_text(float(np.median(powers)))}; "
+        f"n = {lengths.min()} to {lengths.max()}); "
         "¼ was reported as typical, ½ is the worst case." + worst
     )
 
@@ -100,5 +102,5 @@ def radius(dataset: "xarray.Dataset", architecture: "Architecture") -> str | Non
     return (
         f"R²γ of the lower Lipschitz bound has a median of {plain_text(np.nanmedian(values))} over heads (90 % between "
         f"{range_text(values)}); {share_text(inside)} of heads lie in the 10² to 10³ that is quoted for practice. "
-        "The worst case √n holds for n well below e^{2R²γ}."
+        "The worst case √n holds for n well below exp(2R²γ)."
     )

@@ -77,7 +77,9 @@ def read_pickled(weights: Weights) -> dict[str, Any]:
             state |= torch.load(file, map_location="cpu", weights_only=True)
         except Exception as error:
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            # torch advises to read the file in its unsafe way, which we never do.
+            why = "" if "weights_only" in first else f": {first}"
             raise ValueError(
-                f"model: {file} is damaged, or holds more than tensors, which is never read: {first}"
+                f"model: {file} is damaged, or holds more than tensors, which is never read{why}"
             ) from None
     return {name: value.float() for name, value in state.items()}

@@ -1,6 +1,14 @@
 """How numbers are written in sentences."""
 
+import re
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+if TYPE_CHECKING:
+    import xarray
+
+FEW = 20  # below this number of texts a range that holds nine in ten of them says nothing
 
 
 def layers_text(numbers: np.ndarray) -> str:
@@ -15,6 +23,20 @@ def range_text(values: np.ndarray) -> str:
     return f"{plain_text(low)} and {plain_text(high)}"
 
 
+def texts_range(values: np.ndarray, what: str) -> str:
+    """ "Nine texts in ten end between 0.10 and 0.20"; of a few texts, where all of them end."""
+    few = len(values) < FEW
+    low, high = np.nanquantile(values, [0.0, 1.0] if few else [0.05, 0.95])
+    who = f"The {len(values)} {what}" if few else f"Nine {what} in ten"
+    return f"{who} end between {decimal_text(low)} and {decimal_text(high)}."
+
+
+def texts_name(dataset: "xarray.Dataset") -> str:
+    """What the entries of the dimension `text` are: whole texts, or windows of longer ones."""
+    windowed = "text_number" in dataset and len(np.unique(dataset["text_number"])) < dataset.sizes["text"]
+    return "windows" if windowed else "texts"
+
+
 def share_text(part: float) -> str:
     """Per cent, with two digits where it is small."""
     return f"{100 * part:.0f} %" if part >= 0.0995 or part == 0 else f"{100 * part:.2g} %"
@@ -23,6 +45,18 @@ def share_text(part: float) -> str:
 def plain_text(value: float) -> str:
     """Two digits, without powers of ten up to a million."""
     return f"{float(f'{value:.2g}'):g}"
+
+
+def decimal_text(value: float, sign: bool = False) -> str:
+    """Two decimals, with a true minus and no −0.00; with `sign`, also a plus."""
+    rounded = round(float(value), 2) + 0.0
+    return f"{rounded:{'+' if sign else ''}.2f}".replace("-", "−")
+
+
+def stored_text(kind: str) -> str:
+    """How weights were stored, e.g. "Q4_1, a 4-bit format"; names of GGUF begin with the number of bits."""
+    bits = re.match(r"I?Q(\d+)_", kind)
+    return f"{kind}, a {bits[1]}-bit format" if bits else kind
 
 
 def gap_text(rho: float) -> str:

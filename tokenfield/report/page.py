@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
@@ -66,9 +67,21 @@ def heading(text: str, level: int = 2) -> str:
     return f"<h{level}>{escape(text)}</h{level}>"
 
 
+def formula(text: str) -> str:
+    """Text with `^{…}` raised and `_{…}` lowered.
+
+    Example:
+        >>> from tokenfield.report.page import formula
+        >>> formula("e^{-2t} < I_{k+1}")
+        'e<sup>-2t</sup> &lt; I<sub>k+1</sub>'
+    """
+    raised = re.sub(r"\^\{([^{}]*)\}", r"<sup>\1</sup>", escape(text))
+    return re.sub(r"_\{([^{}]*)\}", r"<sub>\1</sub>", raised)
+
+
 def paragraph(text: str, kind: str = "") -> str:
     """A paragraph; `kind` is a class of the style, such as "lead" or "note"."""
-    return f'<p class="{escape(kind)}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+    return f'<p class="{escape(kind)}">{formula(text)}</p>' if kind else f"<p>{formula(text)}</p>"
 
 
 def code(text: str) -> str:
@@ -118,7 +131,7 @@ def image(data: bytes, description: str, caption: str = "", kind: str = "png", w
         >>> image(figure_png(Figure()), "an empty figure")
     """
     source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
-    below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    below = f"<figcaption>{formula(caption)}</figcaption>" if caption else ""
     picture = f'<img alt="{escape(description)}" src="{source}">'
     return (
         f'<figure><div class="wide">{picture}</div>{below}</figure>' if wide else f"<figure>{picture}{below}</figure>"

@@ -152,7 +152,7 @@ def _seating(queue: np.ndarray, size: int, count: int) -> tuple[jax.Array, jax.A
 
 def _halvings(rtol: float) -> int:
     """Enough that the moment of a stop is known to a small part of the tolerance."""
-    return min(50, 8 + math.ceil(-1.25 * math.log2(max(rtol, 1e-12))))
+    return min(50, 3 + math.ceil(-1.5 * math.log2(max(rtol, 1e-12))))
 
 
 def _buffer(first: Any, times: int, count: int) -> jax.Array:

@@ -14,7 +14,7 @@ from .cells import Cells
 AT_ONCE = 1 << 17  # pairs of tokens held at once
 SMALLEST = 4
 LARGEST = 16  # members side by side: the numbers of more of them would leave the cache
-ROUNDS = 8  # cells of a batch for each that runs at a time
+MOST, IN_A_BATCH = 512, 1 << 19  # cells of a batch, and pairs of tokens in them: many, for the last run by themselves
 FREE = {"attention": {"beta", "V"}, "norm": {"alpha"}, "noise": {"kappa", "seed"}, "tokens": {"seed", "rho", "spread"}}
 """Numbers that members of one batch may differ in."""
 
@@ -77,7 +77,9 @@ def _size(cells: Cells, first: int) -> tuple[int, int]:
     width = 1 if width < SMALLEST else min(width, LARGEST)
     if cells.plan.batch is not None:
         return cells.plan.batch, min(width, cells.plan.batch)
-    return (width, width) if width == 1 or config.noise is not None else (ROUNDS * width, width)
+    if width == 1 or config.noise is not None:
+        return width, width
+    return max(width, min(MOST, IN_A_BATCH // n**2)), width
 
 
 def _cut(members: list[int], size: int, width: int) -> list[Batch]:

@@ -7,18 +7,20 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..config.run import RunConfig
 from .batches import Batch, batches
-from .cells import Cells
+from .cells import Cell, Cells
 from .plan import Plan
 from .run_batch import check_seeds, run_cells
 
 TEXT = 80  # bytes for id and error of a cell
 CONFIG = 5200  # bytes for the configs of a point, which the engine has too
 SHARE = 0.5  # of the memory that is free
+PARTS = 0.02, 0.1  # of the time of a batch, to see how long all of it would take
 
 
 class Estimate(NamedTuple):
-    """Counts and sizes; `seconds` is for one core, from a first short part of one batch of each shape."""
+    """Counts and sizes; `seconds` is for one core, from first short parts of one batch of each shape."""
 
     cells: int
     batches: int
@@ -76,7 +78,7 @@ def show(size: float) -> str:
 
 
 def estimate(plan: Plan, timed: bool = True) -> Estimate:
-    """Sizes of a plan; with `timed`, one batch of each shape is run twice, to a twentieth of its time."""
+    """Sizes of a plan; with `timed`, one batch of each shape is run to small parts of its time."""
     cells = Cells(plan)
     check_seeds(plan, cells)
     all_batches = batches(cells)
@@ -98,21 +100,37 @@ def estimate(plan: Plan, timed: bool = True) -> Estimate:
 
 
 def _seconds(plan: Plan, cells: Cells, group: list[Batch]) -> float:
-    """Batches of one shape, from a run of the middle one to a short time; its first go compiles."""
+    """Batches of one shape, from runs of the middle one to two short times: what does not grow with time is paid once."""
     batch = group[len(group) // 2]
-    members, part = [cells[k] for k in batch.cells], 1.0
-    config = members[0].config
+    config = cells[batch.cells[0]].config
     follows = config.noise is not None and config.dt is None  # its step follows from t1
-    if config.t1 is not None and math.isfinite(config.t1) and not follows:
-        part = 0.05
-        short = {"t1": part * config.t1}
-        members = [cell._replace(config=cell.config.model_copy(update=short)) for cell in members]
+    if config.t1 is None or not math.isfinite(config.t1) or follows:
+        _taken(plan, cells, batch, 1.0)  # compiles
+        return _taken(plan, cells, batch, 1.0) * len(group)
+    _taken(plan, cells, batch, PARTS[0])
+    first, second = (_taken(plan, cells, batch, part) for part in PARTS)
+    slope = max(second - first, 0.0) / (PARTS[1] - PARTS[0])
+    return (first + slope * (1 - PARTS[0])) * len(group)
+
+
+def _taken(plan: Plan, cells: Cells, batch: Batch, part: float) -> float:
+    """Seconds for one batch to a part of its time."""
+    members = [cells[k] for k in batch.cells]
+    if part < 1:
+        members = _shortened(members, part)
     bare = plan.model_copy(
         update={"record": {name: q.model_copy(update={"times": None}) for name, q in plan.record.items()}}
     )
-    taken = 0.0
-    for _ in range(2):
-        begun = time.perf_counter()
-        run_cells(bare, members, batch.size, batch.width)
-        taken = time.perf_counter() - begun
-    return taken / part * len(group)
+    begun = time.perf_counter()
+    run_cells(bare, members, batch.size, batch.width)
+    return time.perf_counter() - begun
+
+
+def _shortened(members: list[Cell], part: float) -> list[Cell]:
+    """Repeats share their config, as before."""
+    made: dict[int, RunConfig] = {}
+    for cell in members:
+        if id(cell.config) not in made:
+            assert cell.config.t1 is not None
+            made[id(cell.config)] = cell.config.model_copy(update={"t1": part * cell.config.t1})
+    return [cell._replace(config=made[id(cell.config)]) for cell in members]

@@ -40,6 +40,10 @@ class Spaced(Section):
     def _plain_list(cls, data: Any) -> Any:
         if not isinstance(data, (list, dict, Spaced)):
             raise ValueError(f"{KINDS}, got {data!r}")
+        if isinstance(data, dict):
+            for kind in ("linspace", "logspace"):
+                if kind in data and (not isinstance(data[kind], (list, tuple)) or len(data[kind]) != 3):
+                    raise ValueError(f"{kind} must be [first, last, count], got {data[kind]!r}")
         return {"values": data} if isinstance(data, list) else data
 
     @model_validator(mode="after")
@@ -154,6 +158,9 @@ class Plan(Section):
             config = RunConfig.model_validate(data)
         except ValidationError as error:
             raise ValueError(_where(explain(error), values)) from None
+        for name, value in (("n", config.tokens.n), ("d", config.tokens.d)):
+            if value < 1:
+                raise ValueError(_where(f"tokens.{name}: must be a whole number >= 1, got {value}", values))
         if (config.t1 is None) == (config.depth is None):
             raise ValueError("run: give either t1 (a flow) or depth (layers)")
         return config

@@ -70,6 +70,8 @@ class SweepResult:
             import netCDF4  # noqa: F401
         except ImportError:
             raise ValueError("NetCDF needs netCDF4: pip install 'tokenfield[netcdf]'") from None
+        if not Path(path).parent.is_dir():
+            raise ValueError(f"cannot write {path}: there is no folder {Path(path).parent}")
         plain = self.dataset.copy()
         for name, variable in self.dataset.variables.items():
             if variable.dtype.kind == "T":  # a NumPy type that NetCDF does not know

@@ -6,7 +6,7 @@ from scipy.integrate import quad
 import tokenfield as tkf
 from tokenfield.lipschitz import Growth, bounds, data_model, growth
 
-from ..claim import Check, Claim, Evidence, at_most, close
+from ..claim import OPEN, Check, Claim, Evidence, at_most, close
 
 D, R = 8, 3.0
 KINDS = {
@@ -52,7 +52,7 @@ def moments(k: float) -> np.ndarray:
 def typical(name: str, found: Growth) -> Check:
     """A power that no theory predicts: only that it was measured properly is checked."""
     low, high = found.law.interval
-    return Check(name, "open", f"{found.law.power:.3f}", f"95 %: {low:.2f} … {high:.2f}", found.converged)
+    return Check(name, OPEN, f"{found.law.power:.3f}", f"95 %: {low:.2f} … {high:.2f}", found.converged)
 
 
 def measure(quick: bool) -> Evidence:

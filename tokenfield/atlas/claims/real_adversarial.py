@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..claim import Check, Claim, Evidence, at_least, at_most, close
+from ..claim import OPEN, Check, Claim, Evidence, at_least, at_most, close
 from ..real_models import COLOURS, TITLES, attention_reads, loaded, with_models
 
 QUICK, FULL = ("minilm", "albert"), ("rxnfp", "smollm2")
@@ -44,7 +44,7 @@ def measure(quick: bool) -> Evidence:
             at_most(f"{title}: largest of lower bound / constant and constant / upper bound", 1.0, max(ratios)),
             Check(
                 f"{title}: power of n of the whole layer at these tokens",
-                "open",
+                OPEN,
                 ", ".join(f"{power:.2f}" for power in whole),
                 "no theorem",
                 True,
@@ -53,7 +53,7 @@ def measure(quick: bool) -> Evidence:
             at_least(f"{title}: least R²γ over heads, if all lie in 10² … 10³", 100.0, min(printed), printed=True),
             Check(
                 f"{title}: medians over heads of R²γ, and of its sharp form R²g/2",
-                "open",
+                OPEN,
                 f"{np.median(printed):.3g}, {np.median(sharp):.3g}",
                 "measured",
                 True,
@@ -71,7 +71,7 @@ CAPTION = (
 def draw(runs):
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.2, 3.8), layout="constrained")
+    figure = Figure(figsize=(7.6, 3.8), layout="constrained")
     axes = figure.add_subplot(
         xlabel="number of tokens n", ylabel="local Lipschitz constant", xscale="log", yscale="log"
     )
@@ -83,7 +83,7 @@ def draw(runs):
     axes.plot(n, 0.5 * np.sqrt(n), color="black", ls="--", lw=1, label="$\\sqrt{n}$")
     axes.set_xticks(n, [str(k) for k in n])
     axes.set_xticks([], minor=True)
-    axes.legend(frameon=False, fontsize=8)
+    figure.legend(*axes.get_legend_handles_labels(), frameon=False, fontsize=8, loc="outside right center")
     return figure
 
 
@@ -93,7 +93,7 @@ CLAIM = Claim(
     title="On trained weights the worst tokens reach √n",
     statement="With the real A = KᵀQ/√k and OV of a trained head, and tokens no longer than those of real texts, the explicit "
     "configuration of the lower bound has a local Lipschitz constant that grows like √n, between the proved bounds. n would "
-    "have to be near e^{R²g}, more than a million, for that to end. Given to the whole layer, with its other heads, biases and "
+    "have to be near exp(R²g), more than a million, for that to end. Given to the whole layer, with its other heads, biases and "
     "positions, the same tokens bring a smaller power in some models. R²γ by the real eigenvalues of A is quoted as 10² to 10³ in "
     "practice: here many heads have less, though the sharp form R²g/2, which needs no real eigenvalue, is larger.",
     source="Castin, Ablin, Peyré, How smooth is attention?, 2024; Castin, Mean-field Transformer dynamics (talk, Hamburg 2025); "

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..claim import Check, Claim, Evidence, at_most
+from ..claim import OPEN, Check, Claim, Evidence, at_most
 from ..real_models import COLOURS, TITLES, loaded, passages, with_models
 
 QUICK, FULL = ("minilm",), ("albert", "rxnfp", "smollm2")
@@ -29,8 +29,11 @@ def measure(quick: bool) -> Evidence:
         checks.append(at_most(f"{TITLES[name]}: largest constant over the bound from its tokens", 1.0, ratio))
         for block in data["block"].values[np.isfinite(data["lipschitz_exponent"])]:
             power, low, high = (float(data[f"lipschitz_exponent{part}"][block]) for part in ("", "_low", "_high"))
-            what, interval = f"{TITLES[name]}, block {block}: fitted power of n", f"95 %: {low:.2f} … {high:.2f}"
-            checks.append(Check(what, "open", f"{power:.3f}", interval, not notes))
+            what, interval = (
+                f"{TITLES[name]}, block {block}: fitted power of n",
+                f"95 %: {low:.2f} … {high:.2f}".replace("-", "−"),
+            )
+            checks.append(Check(what, OPEN, f"{power:.3f}", interval, not notes))
     first = found["minilm"].isel(block=0)
     inside = float(first["lipschitz_exponent_low"]) <= 0.25 <= float(first["lipschitz_exponent_high"])
     interval = f"{float(first['lipschitz_exponent_low']):.2f} … {float(first['lipschitz_exponent_high']):.2f}"
@@ -77,7 +80,7 @@ CLAIM = Claim(
     id="real_lipschitz",
     section="Real models",
     title="On real text the Lipschitz constant of attention grows with a power that depends on the layer",
-    statement="About n^{1/4} was reported for the local Lipschitz constant of self-attention on text, with p = .24 for the first "
+    statement="About n^¼ was reported for the local Lipschitz constant of self-attention on text, with p = .24 for the first "
     "layer of BERT, and .51 for a middle layer of GPT-2. Measured here with the real weights, biases, heads, mask and positions of "
     "four models: powers differ from layer to layer, about 0.3 in the middle of MiniLM, less in its first layer, whose interval "
     "excludes 1/4. So 1/4 is typical and not universal. All constants stay within the bound from the tokens.",

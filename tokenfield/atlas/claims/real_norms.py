@@ -91,7 +91,7 @@ CLAIM = Claim(
     id="real_norms",
     section="Real models",
     title="Pre-norm collapses more slowly at equal weights; trained models do not tell",
-    statement="Theory has 1−ρ fall like e^{−2t} under Post-LN and like t^{−2} under Pre-LN. Two encoders with the same random "
+    statement="Theory has 1−ρ fall like exp(−2t) under Post-LN and like 1/t² under Pre-LN. Two encoders with the same random "
     "weights (variance 1/d), on English text, differ in that way: the one with the norm before each sublayer keeps tokens further "
     "apart, by orders of magnitude in the end. Between trained models it is the other way round here: tokens of SmolLM2 (pre-norm, "
     "causal, 30 layers) have larger cosines than those of the post-norm encoders at the same layer. Those differ in mask, size, "

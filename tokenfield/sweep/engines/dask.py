@@ -45,6 +45,9 @@ def dask_cluster(address: str) -> Callable:
     def engine(plan: str, numbers: list[int]) -> Iterator[Iterator[tuple[int, list[Outcome]]]]:
         with _quiet():
             try:
+                distributed.comm.registry.get_backend(
+                    distributed.comm.parse_address(address)[0]
+                )  # a client complains twice
                 client = distributed.Client(address, timeout=TIMEOUT, set_as_default=False)
             except (OSError, ValueError) as error:
                 reason = str(error).splitlines()[0] if str(error) else type(error).__name__
