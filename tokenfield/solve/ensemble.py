@@ -96,7 +96,9 @@ def simulate_many(
         saved = stack([lift(member(saved, k)) for k, lift in enumerate(lifts)], np)
     unit = log_time_unit(flows[-1].flow)
     kinds = {loop.STOPPED: rule.kind if rule else "", loop.UNDERFLOW: "blow_up"}
-    ends = [(kinds.get(int(status)), float(t)) for status, t in zip(carry.status, carry.t, strict=True)]
+    ends = [
+        (kinds.get(int(status)), float(t)) for status, t in zip(*map(np.asarray, (carry.status, carry.t)), strict=True)
+    ]
     config = {
         "model": describe(models[0]) if isinstance(model, Transformer) else [describe(each) for each in models],
         "t1": t1,

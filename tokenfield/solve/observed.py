@@ -71,6 +71,6 @@ def observe_many(
         arrays(observe_each(flow, carry.y, observe)),
         arrays(unpack(flow, carry.y)),
         np.asarray(carry.t),
-        [kinds.get(int(status)) for status in carry.status],
+        [kinds.get(status) for status in np.asarray(carry.status).tolist()],
         log_time_unit(flow),
     )

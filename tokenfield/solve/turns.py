@@ -91,7 +91,7 @@ def _run(flows: tuple[Segment, ...], y: Any, course: AdaptiveCourse) -> tuple[lo
                 halvings=50 if observe is None else _halvings(course.rtol),
             )
             if rows is None:
-                counts = jnp.full(len(jax.tree.leaves(y)[0]), first)
+                counts = jnp.full(len(jax.tree.leaves(y)[0]), first, int)
                 rows = start(segment.flow, course.stepper, settings, number(0.0), y, None, counts)
             else:
                 t0 = number(flows[k - 1].until)
