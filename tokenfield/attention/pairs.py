@@ -67,7 +67,9 @@ def _symmetric_product(kernel: Kernel, weighted: Weighted, x: Array, w: Array, v
     """`K weighted(values)` for the symmetric matrix `K_ij = kernel(x_i, x_j)`."""
     n, d = x.shape
     if n <= ONE_BLOCK:
-        return kernel(x, x) @ weighted.columns(values, w)
+        if weighted.normaliser:
+            return kernel(x, x) @ weighted.columns(values, w)
+        return (Weighted(True).rows(values, w) @ kernel(x, x))[:-1].T  # a row more, for its layout is quicker
     return (_by_blocks if d > WIDE else _by_strips)(kernel, weighted, x, w, values)
 
 

@@ -84,16 +84,22 @@ def advance_(flow: AbstractNoisyFlow, method: str, grid: Grid, key: Array, carry
     """Go on to step `until`. Each step has its own key, so that it makes no difference where a run is cut."""
     scheme = SCHEMES[method]
 
-    def step(k, c: Carry) -> Carry:
+    def interval(c: Carry) -> Carry:
+        """To the end of an interval: its steps are of one length, and what is kept is written once."""
         j = c.interval
-        h = (grid.end[j] - grid.begin[j]) / grid.steps[j]
-        t = grid.begin[j] + (k - grid.first[j]) * h
-        keys = jax.random.split(jax.random.fold_in(key, k), scheme.kicks)
-        y = scheme.step(flow, t, jnp.minimum(t + h, grid.t_last), h, c.y, keys)
-        keep = lambda buffer, leaf: jax.lax.dynamic_update_index_in_dim(buffer, leaf, j, 0)  # noqa: E731
-        return Carry(k + 1, j + (k + 1 == grid.first[j] + grid.steps[j]), y, jax.tree.map(keep, c.saved, y))
+        first, last = grid.first[j], grid.first[j] + grid.steps[j]
+        h, stop = (grid.end[j] - grid.begin[j]) / grid.steps[j], jnp.minimum(until, last)
 
-    return jax.lax.fori_loop(carry.step, until, step, carry)
+        def step(k, y):
+            t = grid.begin[j] + (k - first) * h
+            keys = jax.random.split(jax.random.fold_in(key, k), scheme.kicks)
+            return scheme.step(flow, t, jnp.minimum(t + h, grid.t_last), h, y, keys)
+
+        y = jax.lax.fori_loop(c.step, stop, step, c.y)
+        keep = lambda buffer, leaf: jax.lax.dynamic_update_index_in_dim(buffer, leaf, j, 0)  # noqa: E731
+        return Carry(stop, j + (stop == last), y, jax.tree.map(keep, c.saved, y))
+
+    return jax.lax.while_loop(lambda c: c.step < until, interval, carry)
 
 
 advance = eqx.filter_jit(advance_, compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
