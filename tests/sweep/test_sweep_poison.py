@@ -67,6 +67,25 @@ def test_a_start_that_is_not_a_number(whole, monkeypatch):
     assert_others_are_as_without(tkf.sweep(PLAN), whole, bad, "ValueError")
 
 
+def test_a_bad_start_among_members_that_take_turns(monkeypatch):
+    """48 cells, 16 of them at a time: who sits beside whom is another without the bad one, and no bit changes."""
+    from tokenfield.config import build
+
+    plan = changed(repeats=16, batch=48)
+    good = tkf.sweep(plan).dataset
+    real, seed = build.tokens, int(good["seed_used"].values[0, 5])
+
+    def tokens(config, own, like=None):
+        if own == seed:
+            raise FloatingPointError("no such start")
+        return real(config, own, like)
+
+    monkeypatch.setattr(build, "tokens", tokens)
+    bad = np.zeros((3, 16), bool)
+    bad[0, 5] = True
+    assert_others_are_as_without(tkf.sweep(plan), good, bad, "FloatingPointError: no such start")
+
+
 def test_a_quantity_that_cannot_be_measured(whole, monkeypatch):
     def measure(state, model, tol=0.0):
         if float(model.attention.score.beta) != BETAS[0]:
