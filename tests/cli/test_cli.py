@@ -121,6 +121,7 @@ def test_discrete_layers(tmp_path):
         (["simulate", "--norm", "mix"], "mix needs tau"),
         (["simulate", "--norm", "post", "--tau", "1"], "post takes no tau"),
         (["simulate", "--stop-when", "never"], "stop_when must be one of"),
+        (["simulate", "--stop-when", "energy-settled<=."], "stop_when must be one of"),
         (["simulate", "--tokens", "gaussian"], "keeps tokens on the sphere of radius 1"),
         (["simulate", "--t1", "1", "--depth", "2"], "not both"),
         (["simulate", "missing.toml"], "no such file: missing.toml"),

@@ -251,3 +251,9 @@ def test_the_headline_names_noise_and_moving_weights():
     assert "SphereNoise with κ = 2.5" in headline(tkf.simulate(noisy, start, 0.1, save_at=2, seed=0))
     assert "weights that move at the rate c = 0.5" in headline(tkf.simulate(moving, start, 0.1, save_at=2))
     assert "weights" not in headline(tkf.simulate(POST, start, 0.1, save_at=2))
+
+
+def test_formulas_are_raised_and_lowered_and_nothing_else_is_html():
+    assert pages.formula("c_k e^{k²t/β} < I_{n-k}(β)") == "c_k e<sup>k²t/β</sup> &lt; I<sub>n-k</sub>(β)"
+    assert pages.formula("x^{<b>}") == "x<sup>&lt;b&gt;</sup>"
+    assert pages.paragraph("t^{-2}") == "<p>t<sup>-2</sup></p>"

@@ -144,6 +144,7 @@ def _matrix(file: str | None) -> np.ndarray:
 
 
 RULES = "one-cluster, clusters<=K, order>=R, energy-settled, energy-settled<=RATE"
+NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
 
 
 def stop_rule(text: str | None) -> Any:
@@ -155,10 +156,10 @@ def stop_rule(text: str | None) -> Any:
         return tkf.one_cluster()
     if rule == "energy-settled":
         return tkf.energy_settled()
-    if found := re.fullmatch(r"energy-settled<=([0-9.]+(?:e-?\d+)?)", rule):
+    if found := re.fullmatch(rf"energy-settled<=({NUMBER})", rule):
         return tkf.energy_settled(float(found[1]))
     if found := re.fullmatch(r"clusters<=(\d+)", rule):
         return tkf.at_most_clusters(int(found[1]))
-    if found := re.fullmatch(r"order>=([0-9.]+)", rule):
+    if found := re.fullmatch(rf"order>=({NUMBER})", rule):
         return tkf.order_above(float(found[1]))
     raise ValueError(f"stop_when must be one of {RULES}, got {text!r}")

@@ -152,10 +152,8 @@ def energy(dataset: "xarray.Dataset", architecture: "Architecture") -> str | Non
     text = []
     if "fixed_energy" in dataset and np.isfinite(values := over_texts(dataset.sel(scale=SCALE), "fixed_energy")).all():
         falls = np.flatnonzero(np.diff(values) < 0) + 1
-        ends, where = (
-            f"from {values[0]:.3g} to {values[-1]:.3g}",
-            f"At β = {SCALE:g} in all layers the normalized energy",
-        )
+        ends = f"from {values[0]:.3g} to {values[-1]:.3g}"
+        where = f"At β = {SCALE:g} in all layers the normalized energy"
         if len(falls):
             text.append(f"{where} goes {ends}, but falls at {layers_text(falls)}: along the flow it never does.")
         else:

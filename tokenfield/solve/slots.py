@@ -73,7 +73,7 @@ def advance_(problem: Problem, slots: Slots, budget: Array) -> Slots:
         running = carry.status == loop.RUNNING
         flow = eqx.combine(numbers, rest)
         new, dense = step(flow, carry)
-        new = choose(running, new, carry)
+        new = choose_each(running, new, carry)
         saved, new = _save(problem, flow, member, carry, new, dense, saved)
         ended = running & (new.status != loop.RUNNING)
         _, rows, seated, member, numbers, carry = jax.lax.while_loop(
@@ -156,7 +156,7 @@ def _put(tree: Any, k: Array, row: Any) -> Any:
     return jax.tree.map(lambda leaf, one: jax.lax.dynamic_update_index_in_dim(leaf, one, k, 0), tree, row)
 
 
-def choose(condition: Array, yes: Any, no: Any) -> Any:
+def choose_each(condition: Array, yes: Any, no: Any) -> Any:
     """Member by member."""
     pick = lambda a, b: jnp.where(condition.reshape(-1, *(1,) * (a.ndim - 1)), a, b)  # noqa: E731
     return jax.tree.map(pick, yes, no)

@@ -97,7 +97,7 @@ def _run(flows: tuple[Segment, ...], y: Any, course: AdaptiveCourse) -> tuple[lo
                 t0 = number(flows[k - 1].until)
                 fresh = start(segment.flow, course.stepper, settings, t0, rows.y, None, rows.saved_count)
                 fresh = eqx.tree_at(lambda c: (c.steps, c.rejected), fresh, (rows.steps, rows.rejected))
-                rows = slots.choose(rows.status == loop.FINISHED, fresh, rows)
+                rows = slots.choose_each(rows.status == loop.FINISHED, fresh, rows)
             problem = slots.Problem(segment.flow, course.stepper, settings, stop, observe)
             rows, saved = _advance(problem, rows, saved, course, bar)
             if end >= t1:

@@ -29,10 +29,8 @@ def measure(quick: bool) -> Evidence:
         checks.append(at_most(f"{TITLES[name]}: largest constant over the bound from its tokens", 1.0, ratio))
         for block in data["block"].values[np.isfinite(data["lipschitz_exponent"])]:
             power, low, high = (float(data[f"lipschitz_exponent{part}"][block]) for part in ("", "_low", "_high"))
-            what, interval = (
-                f"{TITLES[name]}, block {block}: fitted power of n",
-                f"95 %: {low:.2f} … {high:.2f}".replace("-", "−"),
-            )
+            what = f"{TITLES[name]}, block {block}: fitted power of n"
+            interval = f"95 %: {low:.2f} … {high:.2f}".replace("-", "−")
             checks.append(Check(what, OPEN, f"{power:.3f}", interval, not notes))
     first = found["minilm"].isel(block=0)
     inside = float(first["lipschitz_exponent_low"]) <= 0.25 <= float(first["lipschitz_exponent_high"])

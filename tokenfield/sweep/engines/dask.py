@@ -45,9 +45,10 @@ def dask_cluster(address: str) -> Callable:
     def engine(plan: str, numbers: list[int]) -> Iterator[Iterator[tuple[int, list[Outcome]]]]:
         with _quiet():
             try:
+                protocol, _ = distributed.comm.parse_address(address)
                 distributed.comm.registry.get_backend(
-                    distributed.comm.parse_address(address)[0]
-                )  # a client complains twice
+                    protocol
+                )  # refuses one that is not known; a client logs it as well
                 client = distributed.Client(address, timeout=TIMEOUT, set_as_default=False)
             except (OSError, ValueError) as error:
                 reason = str(error).splitlines()[0] if str(error) else type(error).__name__
