@@ -256,4 +256,5 @@ def test_the_headline_names_noise_and_moving_weights():
 def test_formulas_are_raised_and_lowered_and_nothing_else_is_html():
     assert pages.formula("c_k e^{k²t/β} < I_{n-k}(β)") == "c_k e<sup>k²t/β</sup> &lt; I<sub>n-k</sub>(β)"
     assert pages.formula("x^{<b>}") == "x<sup>&lt;b&gt;</sup>"
+    assert pages.formula("e^{-2e^{-t}}") == "e<sup>-2e<sup>-t</sup></sup>"
     assert pages.paragraph("t^{-2}") == "<p>t<sup>-2</sup></p>"

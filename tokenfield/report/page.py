@@ -75,8 +75,10 @@ def formula(text: str) -> str:
         >>> formula("e^{-2t} < I_{k+1}")
         'e<sup>-2t</sup> &lt; I<sub>k+1</sub>'
     """
-    raised = re.sub(r"\^\{([^{}]*)\}", r"<sup>\1</sup>", escape(text))
-    return re.sub(r"_\{([^{}]*)\}", r"<sub>\1</sub>", raised)
+    html, found = escape(text), 1
+    while found:  # from the inside out
+        html, found = re.subn(r"\^\{([^{}]*)\}", r"<sup>\1</sup>", html)
+    return re.sub(r"_\{([^{}]*)\}", r"<sub>\1</sub>", html)
 
 
 def paragraph(text: str, kind: str = "") -> str:
