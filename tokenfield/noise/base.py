@@ -31,7 +31,7 @@ class AbstractNoise(eqx.Module):
     def kick(self, key: PRNGKeyArray, x: Float[Array, "n d"], h: Float[Array, ""]) -> Float[Array, "n d"]:
         """A random displacement of tokens x in time h."""
         shape = self.draws(*x.shape)
-        xi = jax.random.normal(key, (math.prod(shape),), x.dtype)  # the same numbers as for `shape`, drawn twice as fast
+        xi = jax.random.normal(key, (math.prod(shape),), x.dtype)  # the numbers of `shape`, twice as fast
         return self.displacement(once(xi, h).reshape(shape), x, h)
 
     @abc.abstractmethod
