@@ -137,6 +137,7 @@ def test_narrow_values_and_a_head_that_leaves_the_space():
 def test_blocks_at_awkward_sizes(name, causal, kept, monkeypatch):
     """101 tokens in blocks of 16 rows, with matrices kept and made anew, against JAX's own products."""
     monkeypatch.setattr(pairwise, "BLOCK", 16)
+    monkeypatch.setattr(pairwise, "BLOCK_ENTRIES", 0)
     monkeypatch.setattr(pairwise, "STRIPS", 3)
     if not kept:
         monkeypatch.setattr("tokenfield.lipschitz.layer.KEPT_ENTRIES", 0)
@@ -161,7 +162,7 @@ def test_no_square_array_for_many_tokens():
     state = tkf.uniform_sphere(16384, 64)
     head = tkf.Softmax(beta=2.0)
     row = jnp.zeros(16384)
-    strips = pairwise._strips(np.asarray(state.positions), causal=False)
+    strips = tuple(s.in_blocks(pairwise.BLOCK) for s in pairwise._strips(np.asarray(state.positions), causal=False))
     one = tkf.Softmax(beta=2.0).value
     D = pairwise.PairwiseDerivative(
         head, one, jnp.zeros(()), state.x, state.weights, state.positions, None, row, state.x, None, strips

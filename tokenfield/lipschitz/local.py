@@ -174,16 +174,15 @@ def singular_values(
     parts = [
         part if equal else Weighted.of(part, state.weights) for part in (D.parts if isinstance(D, Chain) else (D,))
     ]
-    width = jax.eval_shape(parts[-1].apply, state.x).shape[1]
 
-    def apply(e: np.ndarray) -> np.ndarray:
+    def apply(e: np.ndarray) -> Array:
         y = jnp.asarray(e.reshape(-1, n, d))
         for part in parts:
             y = _apply(part, y)
-        return _finite(np.asarray(y).reshape(len(e), -1))
+        return y
 
-    def transpose(u: np.ndarray) -> np.ndarray:
-        y = jnp.asarray(u.reshape(-1, n, width))
+    def transpose(u: np.ndarray | Array) -> np.ndarray:
+        y = u if isinstance(u, Array) else jnp.asarray(u.reshape(len(u), n, -1))
         for part in reversed(parts):
             y = _transpose(part, y)
         return _finite(np.asarray(y).reshape(len(u), -1))
@@ -192,7 +191,7 @@ def singular_values(
     return LocalConstant(
         values=found.values,
         right=found.right.reshape(-1, n, d) / root,
-        left=found.left.reshape(-1, n, width) / root,
+        left=found.left.reshape(len(found.left), n, -1) / root,
         radius=found.radius,
         products=found.products,
         converged=found.converged,

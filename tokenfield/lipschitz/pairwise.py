@@ -12,7 +12,8 @@ each block of rows, so that nothing of size n x n exists.
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -20,12 +21,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._compiled import laid_out
 from ..attention import AbstractPairwise
 from ..attention.exponential import exp2
 from ..attention.parameters import ValueMap
 from .derivative import AbstractDerivative
 
 BLOCK = 256  # rows at once
+BLOCK_ENTRIES = 1 << 20  # more rows at once of a matrix that is kept, up to so many entries
 KEPT_ENTRIES = 1 << 24  # of matrices kept: 128 MB
 STRIPS = 8  # under a causal mask, rows are cut in so many parts, each as wide as the tokens it sees
 LOG2E = math.log2(math.e)
@@ -48,6 +51,11 @@ class Strip(NamedTuple):
     width: int
     block: int
 
+    def in_blocks(self, most: int) -> "Strip":
+        """The same in equal blocks of at most so many rows."""
+        rows = self.stop - self.start
+        return self._replace(block=-(-rows // -(-rows // most)))
+
     def rows(self, a: Array) -> Array:
         """The rows of an array cut into blocks, padded with zeros."""
         blocks = -(-(self.stop - self.start) // self.block)
@@ -55,9 +63,9 @@ class Strip(NamedTuple):
         a = jnp.pad(a, ((0, blocks * self.block - len(a)),) + ((0, 0),) * (a.ndim - 1))
         return a.reshape(blocks, self.block, *a.shape[1:])
 
-    def columns(self, a: Array) -> Array:
+    def columns(self, a: Array, never: Array) -> Array:
         """The same with each block transposed and laid out so in memory: products with a plain `.T` are slower."""
-        return jax.lax.optimization_barrier(self.rows(a).transpose(0, 2, 1))
+        return laid_out(self.rows(a).transpose(0, 2, 1), never)
 
     def joined(self, a: Array) -> Array:
         return a.reshape(-1, *a.shape[2:])[: self.stop - self.start]
@@ -139,7 +147,7 @@ class PairwiseDerivative(AbstractDerivative):
                 return out if mean is None else out - mean * weighted.sum(-1, keepdims=True)
 
             mean = None if self.mean is None else strip.rows(self.mean)
-            done.append(strip.joined(jax.lax.map(rows, (data, strip.rows(left), mean))))
+            done.append(strip.joined(_each(rows, (data, strip.rows(left), mean))))
         return self.out(_restored(jnp.concatenate(done), self.order))
 
     def transpose(self, u):
@@ -151,6 +159,7 @@ class PairwiseDerivative(AbstractDerivative):
         n = len(self.x)
         dq, dk, dv = [], jnp.zeros_like(f.k.T), jnp.zeros_like(f.v.T)
         db = None if f.b is None else jnp.zeros(n)
+        never = self.w[0] < 0
         for index, strip in enumerate(self.strips):
             data, coefficients = self.blocks(f, strip, index)
             k, v = c.k[: strip.width], c.v[: strip.width].T
@@ -168,11 +177,26 @@ class PairwiseDerivative(AbstractDerivative):
 
             mean = None if self.mean is None else strip.rows(self.mean)
             none = tuple(a if a is None else jnp.zeros_like(a[..., : strip.width]) for a in (dk, dv, db))
-            total, own = jax.lax.scan(rows, none, (data, strip.rows(u), strip.columns(u), strip.columns(f.q), mean))
+            u_columns, q_columns = (strip.columns(a, never) for a in (u, f.q))
+            total, own = _total(rows, none, (data, strip.rows(u), u_columns, q_columns, mean))
             dq.append(strip.joined(own))
             dk, dv = dk.at[:, : strip.width].add(total[0]), dv.at[:, : strip.width].add(total[1])
             db = None if db is None else db.at[: strip.width].add(total[2])
-        return _restored(pullback(Features(jnp.concatenate(dq), dk.T, db, dv.T))[0], self.order)
+        dk, dv = (laid_out(a, never).T for a in (dk, dv))
+        return _restored(pullback(Features(jnp.concatenate(dq), dk, db, dv))[0], self.order)
+
+
+def _total(rows: Callable, none: Any, blocks: Any) -> tuple[Any, Any]:
+    """`jax.lax.scan(rows, none, blocks)`. A single block is not cut out of the others, which would copy it."""
+    if len(jax.tree.leaves(blocks)[0]) > 1:
+        return jax.lax.scan(rows, none, blocks)
+    total, own = rows(none, jax.tree.map(lambda a: a[0], blocks))
+    return total, jax.tree.map(lambda a: a[None], own)
+
+
+def _each(rows: Callable, blocks: Any) -> Any:
+    """The same of rows that have no total."""
+    return _total(lambda _, block: (None, rows(block)), None, blocks)[1]
 
 
 def _restored(a: Array, order: Array | None) -> Array:
@@ -201,8 +225,10 @@ def pairwise_derivative(
             x, w, positions = x[order], w[order], positions[order]
     strips = _strips(np.asarray(positions), head.causal)
     size = sum((strip.stop - strip.start) * strip.width for strip in strips) * (1 if head.stochastic else 2)
+    keep = size <= (KEPT_ENTRIES if entries is None else entries)
+    strips = tuple(strip.in_blocks(max(BLOCK, BLOCK_ENTRIES // strip.width) if keep else BLOCK) for strip in strips)
     bare = PairwiseDerivative(head, output, t, x, w, positions, order, None, None, None, strips)
-    return _prepared(bare, size <= (KEPT_ENTRIES if entries is None else entries))
+    return _prepared(bare, keep)
 
 
 def _strips(positions: np.ndarray, causal: bool) -> tuple[Strip, ...]:
@@ -210,11 +236,10 @@ def _strips(positions: np.ndarray, causal: bool) -> tuple[Strip, ...]:
     parts = min(STRIPS, -(-n // BLOCK)) if causal else 1
     edges = [n * part // parts for part in range(parts + 1)]
     widths = np.searchsorted(positions, positions[np.array(edges[1:]) - 1], side="right") if causal else [n]
-    made = []
-    for start, stop, width in zip(edges, edges[1:], widths, strict=False):
-        blocks = -(-(stop - start) // BLOCK)
-        made.append(Strip(start, stop, int(width), -(-(stop - start) // blocks)))
-    return tuple(made)
+    return tuple(
+        Strip(start, stop, int(width), stop - start)
+        for start, stop, width in zip(edges, edges[1:], widths, strict=False)
+    )
 
 
 @eqx.filter_jit
@@ -224,7 +249,7 @@ def _prepared(bare: PairwiseDerivative, keep: bool) -> PairwiseDerivative:
         if not keep:
             return bare
         made = [bare.blocks(f, strip, index) for index, strip in enumerate(bare.strips)]
-        both = tuple(jax.lax.map(coefficients, data) for data, coefficients in made)
+        both = tuple(_each(coefficients, data) for data, coefficients in made)
         return eqx.tree_at(lambda d: d.kept, bare, both, is_leaf=lambda a: a is None)
     v = bare.centred_values(f)
     log_z, mean, kept = [], [], []
@@ -244,7 +269,7 @@ def _prepared(bare: PairwiseDerivative, keep: bool) -> PairwiseDerivative:
             z = jnp.where(z > 0, z, 1)
             return (top + jnp.log(z))[:, 0], (p @ values) / z, p / z if keep else None
 
-        z, m, p = jax.lax.map(rows, (strip.rows(f.q), strip.rows(bare.positions)))
+        z, m, p = _each(rows, (strip.rows(f.q), strip.rows(bare.positions)))
         log_z.append(strip.joined(z))
         mean.append(strip.joined(m))
         kept.append(p)

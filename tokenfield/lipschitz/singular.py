@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-Product = Callable[[np.ndarray], np.ndarray]
+Product = Callable[[Any], Any]
 BASIS_ENTRIES = 1 << 25  # numbers in the Krylov basis: 256 MB
 SHORTEST_BASIS, LONGEST_BASIS = 24, 96
 ROUNDING = 1e-13  # of the largest eigenvalue of D^T D
@@ -43,7 +43,8 @@ def largest_singular(
     `[[0, D], [D^T, 0]]` has an eigenvalue within `|r|/sqrt(2)` of sigma, whatever happened before.
 
     Args:
-        apply, transpose: products of `D` and `D^T` with the rows of (b, N) and (b, m) arrays.
+        apply: products of `D` with the rows of a (b, N) array, as a (b, …) array of m numbers a row.
+        transpose: products of `D^T` with the rows of a (b, m) array or of what `apply` gives, as a (b, N) array.
         size: N.
         max_products: stop after about so many products, converged or not.
     """
@@ -60,12 +61,9 @@ def largest_singular(
         m = new.stop
         z = transpose(apply(block))
         products += len(block)
-        h = basis[:m] @ z.T
-        z = z - h.T @ basis[:m]
-        again = basis[:m] @ z.T
-        z -= again.T @ basis[:m]
-        H[:m, new] = h + again
-        H[new, :m] = H[:m, new].T
+        h = _inner(basis[:m], z)
+        z = z - _combined(h, basis[:m])
+        H[:m, new], H[new, :m] = h, h.T
         theta, S = np.linalg.eigh(H[:m, :m])
         theta, S = np.maximum(theta[::-1], 0), S[:, ::-1]
         scale = math.sqrt(theta[0]) if theta[0] > 0 else 0.0
@@ -90,11 +88,16 @@ def largest_singular(
 
 def _finished(apply: Product, transpose: Product, right: np.ndarray, rtol: float, products: int) -> Singular:
     """Rayleigh–Ritz within the vectors found, and residuals from fresh products."""
-    right = np.linalg.qr(right.T)[0].T
-    image = apply(right)
-    U, values, W = np.linalg.svd(image.T, full_matrices=False)
-    right = W @ right
-    left = np.where(values[:, None] > 0, U.T, 0.0)
+    rng = np.random.default_rng(SEED)
+    right = _orthonormal(right, right[:0], rng)[0]
+    image = np.asarray(apply(right)).reshape(len(right), -1)
+    Q, B = _orthonormal(image, image[:0], rng)
+    U, values, W = np.linalg.svd(B)
+    values = np.append(values, np.zeros(len(right) - len(values)))
+    right = _combined(W.T, right)
+    left = np.zeros_like(image)
+    left[: len(Q)] = _combined(U, Q)
+    left[values == 0] = 0
     residual = transpose(left) - values[:, None] * right
     rho = values * np.linalg.norm(residual, axis=1)
     scale = values[0]
@@ -123,25 +126,49 @@ def _orthonormal(
     for index, row in enumerate(z):
         row = row.copy()
         if found:
-            B[:found, index] = Q[:found] @ row
-            row -= B[:found, index] @ Q[:found]
-            again = Q[:found] @ row
-            row -= again @ Q[:found]
-            B[:found, index] += again
-        length = float(np.linalg.norm(row))
+            B[:found, index] = _against(Q[:found], row) + _against(Q[:found], row)
+        length = _length(row)
         if length > max(floor, 1e-300):
             B[found, index] = length
             Q[found] = row / length
             found += 1
     while found < count and len(basis) + found < size:
-        row = rng.standard_normal(size)
+        row = rng.standard_normal((size,))
         for _ in range(3):
-            row -= (basis @ row) @ basis + (Q[:found] @ row) @ Q[:found]
-            row /= np.linalg.norm(row)
+            _against(basis, row)
+            _against(Q[:found], row)
+            row /= _length(row)
         Q[found] = row
         found += 1
-    # A row that is small beside the basis is not orthogonal to it yet: once more, which changes B by rounding only.
-    if len(basis):
-        Q[:found] -= (Q[:found] @ basis.T) @ basis
-        Q[:found] = np.linalg.qr(Q[:found].T)[0].T  # rows may change sign, which B's norms do not see
+    # A row that was small beside its part in the basis is not orthogonal to it yet: again, which changes B by rounding only.
+    for index in range(found):
+        row = Q[index]
+        _against(basis, row)
+        _against(Q[:index], row)
+        row /= _length(row)
     return Q[:found], B[:found]
+
+
+# Products with a basis are limited by memory, so that a plain loop is as fast as BLAS. It is faster for the maps: threads of
+# BLAS wait busily for more work, for milliseconds, on the cores that the next product with the map needs.
+
+
+def _inner(rows: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """`rows z^T`."""
+    return np.einsum("mn,bn->mb", rows, z)
+
+
+def _combined(c: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """`c^T rows`."""
+    return np.einsum("mb,mn->bn", c, rows)
+
+
+def _against(rows: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Take from a row, in place, its components along orthonormal ones, and return them."""
+    h = np.einsum("mn,n->m", rows, row)
+    row -= np.einsum("m,mn->n", h, rows)
+    return h
+
+
+def _length(row: np.ndarray) -> float:
+    return math.sqrt(float(np.einsum("n,n->", row, row)))

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._compiled import laid_out
+
 
 class AbstractNoise(eqx.Module):
     """Noise of inverse temperature kappa, in the time of the run.
@@ -32,7 +34,7 @@ class AbstractNoise(eqx.Module):
         """A random displacement of tokens x in time h."""
         shape = self.draws(*x.shape)
         xi = jax.random.normal(key, (math.prod(shape),), x.dtype)  # the numbers of `shape`, twice as fast
-        return self.displacement(once(xi, h).reshape(shape), x, h)
+        return self.displacement(laid_out(xi, h < 0).reshape(shape), x, h)
 
     @abc.abstractmethod
     def rate(self, x: Float[Array, "n d"]) -> Array:
@@ -40,14 +42,6 @@ class AbstractNoise(eqx.Module):
 
     def check(self, d: int) -> None:
         """Raise a ValueError if the noise's own parameters do not fit tokens in R^d."""
-
-
-def once(xi: Array, h: Array) -> Array:
-    """`xi`, computed once: the compiler would otherwise draw the numbers again wherever a displacement reads them.
-
-    It looks through identities and barriers, but not into a branch that depends on a number it does not know (h >= 0).
-    """
-    return jax.lax.cond(h < 0, jnp.zeros_like, lambda xi: xi, xi)
 
 
 def tangent(x: Float[Array, "n d"], v: Float[Array, "n d"]) -> Float[Array, "n d"]:
