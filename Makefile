@@ -10,7 +10,7 @@ atlas: $(VENV)/base models
 	$(BIN)/tokenfield atlas $(ATLAS_FLAGS)
 
 test: $(VENV)/test browser models lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/test
 	$(BIN)/ruff check .

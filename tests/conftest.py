@@ -4,6 +4,7 @@ Small problems spend most of their time in the compiler, so it optimizes little 
 arithmetic but for the last bit. `XLA_FLAGS= make test` compiles as users do.
 """
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".jax-cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 sys.path.insert(0, str(Path(__file__).parent))
+gc.set_threshold(50_000, 20, 20)  # tracing makes many objects that live: look for garbage less often
 
 
 def resident() -> int:

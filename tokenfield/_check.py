@@ -42,14 +42,20 @@ def _array(value: Any) -> Array:
     """As an array of JAX; plain numbers go through NumPy, which compiles nothing."""
     if not isinstance(value, (jax.Array, jax.core.Tracer)):
         try:
-            plain = np.asarray(value)
+            plain = np.array(value)  # a copy: what is handed over must not change
         except (jax.errors.TracerArrayConversionError, ValueError, TypeError):
             return jnp.asarray(value)
         if plain.dtype.kind in "iub":
-            return jnp.asarray(plain.astype(np.float64))
+            return handed_over(plain.astype(np.float64))
         if plain.dtype.kind == "f":
-            return jnp.asarray(plain)
+            return handed_over(plain)
     return jnp.asarray(value)
+
+
+def handed_over(array: np.ndarray) -> Array:
+    """A NumPy array as one of JAX, which may keep its memory: it must not change afterwards. `jnp.asarray(array)` without
+    the dtype would compile a program for every shape."""
+    return jnp.asarray(array, array.dtype)
 
 
 def parameter(name: str, value: Any, ndim: int | tuple[int, ...]) -> Array | Callable | None:

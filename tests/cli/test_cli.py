@@ -1,4 +1,4 @@
-"""The command line as a user meets it: separate processes, exit codes, one-line errors."""
+"""The command line as a user meets it: exit codes, one-line errors, numbers; in separate processes where that matters."""
 
 import json
 import os
@@ -67,7 +67,7 @@ def test_run_folder_is_complete_and_reusable(finished, tmp_path):
     np.testing.assert_array_equal(tkf.load(tmp_path / "again" / "trajectory.zarr").dataset["x"], traj.dataset["x"])
 
 
-def test_toml_with_heads_mlp_and_flags_over_it(tmp_path):
+def test_toml_with_heads_mlp_and_flags_over_it(tmp_path, capsys):
     file = tmp_path / "run.toml"
     file.write_text(
         """
@@ -92,7 +92,7 @@ def test_toml_with_heads_mlp_and_flags_over_it(tmp_path):
         seed = 4
         """
     )
-    result = tokenfield("simulate", file, "--t1", "0.5", "--norm", "post", "--json")
+    result = tokenfield_here(capsys, "simulate", file, "--t1", "0.5", "--norm", "post", "--json")
     assert result.returncode == 0, result.stderr
     heads = tkf.MultiHead([tkf.Softmax(2.0), tkf.Sigmoid(A=[[1.0, 0.0], [0.0, 2.0]])], [0.5, 0.5])
     model = tkf.Transformer(heads, tkf.PostLN(), tkf.MLP([[0.1, 0.2]], [[0.3], [0.1]]))
@@ -100,8 +100,9 @@ def test_toml_with_heads_mlp_and_flags_over_it(tmp_path):
     assert json.loads(result.stdout)["order_parameter"] == pytest.approx(tkf.order_parameter(traj.final), abs=1e-9)
 
 
-def test_discrete_layers(tmp_path):
-    result = tokenfield("simulate", "--depth", 4, "--step", 0.5, "--norm", "pre", "--beta", 2, "--n", 6, "--json")
+def test_discrete_layers(capsys):
+    flags = ["--depth", 4, "--step", 0.5, "--norm", "pre", "--beta", 2, "--n", 6, "--json"]
+    result = tokenfield_here(capsys, "simulate", *flags)
     traj = tkf.layers(tkf.Transformer(tkf.Softmax(2.0), tkf.PreLN()), tkf.uniform_sphere(6, 3, seed=0), 4, 0.5)
     numbers = json.loads(result.stdout)
     assert numbers["order_parameter"] == pytest.approx(tkf.order_parameter(traj.final), rel=1e-12)
@@ -177,9 +178,9 @@ def test_bad_token_files(tmp_path, capsys):
         assert_one_line_error(tokenfield_here(capsys, "simulate", "--file", tmp_path / name), message)
 
 
-def test_finished_runs_are_not_replaced_by_accident(finished):
+def test_finished_runs_are_not_replaced_by_accident(finished, capsys):
     folder, _ = finished
-    result = tokenfield("simulate", *SMALL, "--out", folder)
+    result = tokenfield_here(capsys, "simulate", *SMALL, "--out", folder)
     assert result.returncode == 2
     assert "holds a finished run" in result.stderr
 
@@ -227,8 +228,9 @@ def test_console_script_is_installed():
     assert os.access(script, os.X_OK)
 
 
-def test_waits_beyond_any_double(tmp_path):
-    done = tokenfield(
+def test_waits_beyond_any_double(tmp_path, capsys):
+    done = tokenfield_here(
+        capsys,
         "simulate",
         "--beta",
         "3000",
@@ -253,8 +255,9 @@ def test_waits_beyond_any_double(tmp_path):
     assert (tmp_path / "run" / "report.html").exists()
 
 
-def test_noise_and_moving_weights_from_flags(tmp_path):
-    result = tokenfield("simulate", *SMALL, "--attention", "unnormalized", "--kappa", 4, "--noise-seed", 3, "--json")
+def test_noise_and_moving_weights_from_flags(tmp_path, capsys):
+    flags = ["--attention", "unnormalized", "--kappa", 4, "--noise-seed", 3, "--json"]
+    result = tokenfield_here(capsys, "simulate", *SMALL, *flags)
     assert result.returncode == 0, result.stderr
     start = tkf.uniform_sphere(12, 3, seed=0)
     model = tkf.Transformer(tkf.Unnormalized(1.0), tkf.PostLN(), noise=tkf.SphereNoise(4.0))
@@ -262,7 +265,7 @@ def test_noise_and_moving_weights_from_flags(tmp_path):
     assert json.loads(result.stdout)["order_parameter"] == pytest.approx(tkf.order_parameter(final), rel=1e-9)
 
     flags = ["--attention", "unnormalized", "--fisher-rao", 2, "--out", tmp_path / "run", "--no-animation", "--json"]
-    result = tokenfield("simulate", *SMALL, *flags)
+    result = tokenfield_here(capsys, "simulate", *SMALL, *flags)
     assert result.returncode == 0, result.stderr
     weights = tkf.load(tmp_path / "run" / "trajectory.zarr").dataset["weights"].values
     model = tkf.Transformer(tkf.Unnormalized(1.0), tkf.PostLN(), fisher_rao=2.0)

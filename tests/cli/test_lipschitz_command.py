@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import xarray
-from commands import assert_help_without_jax, tokenfield
+from commands import assert_help_without_jax, tokenfield, tokenfield_here
 
 import tokenfield as tkf
 from tokenfield.cli import main
@@ -14,8 +14,7 @@ from tokenfield.lipschitz import adversarial, bounds, data_bounds, data_model, g
 A, V = np.array([[-1.0, 0.3], [0.2, 0.5]]), np.array([[1.0, 2.0], [0.0, 1.0], [1.0, 0.0]])
 
 
-def answer(*arguments, cwd=None):
-    result = tokenfield("lipschitz", *arguments, "--json", cwd=cwd)
+def numbers_of(result):
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     return json.loads(result.stdout)
@@ -45,7 +44,7 @@ def files(tmp_path_factory):
 def test_the_local_constant_beside_all_bounds(files):
     """Matrices from files, a mask, tokens scaled to R: the numbers of the library."""
     flags = ["--A", "A.npy", "--V", "V.csv", "--causal", "--n", 6, "--R", 1.5, "--data", "clustered", "--seed", 3]
-    numbers = answer(*flags, "--top-k", 2, "--rtol", 1e-10, cwd=files)
+    numbers = numbers_of(tokenfield("lipschitz", *flags, "--top-k", 2, "--rtol", 1e-10, "--json", cwd=files))
     x = np.asarray(data_model("clustered", 2)(6, 3).x)
     x = 1.5 * x / np.linalg.norm(x, axis=1).max()
     attention = tkf.Softmax(A=A, V=V, causal=True)
@@ -68,9 +67,9 @@ def test_the_local_constant_beside_all_bounds(files):
     assert (numbers["inputs"]["d"], numbers["inputs"]["A"], numbers["inputs"]["n"]) == (2, "A.npy", 6)
 
 
-def test_growth_in_a_folder(tmp_path, here):
+def test_growth_in_a_folder(tmp_path, here, capsys):
     flags = ["--beta", 0.5, "--d", 3, "--data", "sphere", "--lengths", "4,6", "--repeats", 2, "--seed", 5]
-    numbers = answer(*flags, "--out", tmp_path / "study")
+    numbers = numbers_of(tokenfield_here(capsys, "lipschitz", *flags, "--out", tmp_path / "study", "--json"))
     found = growth(tkf.Softmax(beta=0.5), data_model("sphere", 3), (4, 6), repeats=2, seed=5)
     np.testing.assert_allclose(numbers["constants"], found.constants, rtol=1e-6)
     assert numbers["lengths"] == [4, 6]
@@ -90,8 +89,10 @@ def test_growth_in_a_folder(tmp_path, here):
     assert "holds a study: give another folder, or --overwrite" in err
 
 
-def test_the_worst_tokens_found(files):
-    numbers = answer("--adversarial", "--A", "A.npy", "--n", 4, "--R", 1.5, "--starts", 2, "--steps", 15, cwd=files)
+def test_the_worst_tokens_found(files, monkeypatch, capsys):
+    monkeypatch.chdir(files)
+    flags = ["--A", "A.npy", "--n", 4, "--R", 1.5, "--starts", 2, "--steps", 15, "--json"]
+    numbers = numbers_of(tokenfield_here(capsys, "lipschitz", "--adversarial", *flags))
     found = adversarial(tkf.Softmax(A=A), 4, 1.5, starts=2, steps=15)
     assert numbers["constant"] == pytest.approx(found.constant, rel=1e-6)
     assert numbers["explicit_constant"] == pytest.approx(found.explicit_constant, rel=1e-9)

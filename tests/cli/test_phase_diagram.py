@@ -121,21 +121,22 @@ def test_json_numbers_are_those_of_the_library(finished):
     assert numbers["out"] == str(folder)
 
 
-def test_folder_holds_the_figure_and_the_data(finished):
+def test_folder_holds_the_figure_and_the_data(finished, capsys):
     folder, _ = finished
     assert {path.name for path in folder.iterdir()} == {"phase_diagram.png", "phase_diagram.zarr"}
     assert (folder / "phase_diagram.png").stat().st_size > 10_000
     diagram = xarray.open_zarr(folder / "phase_diagram.zarr", consolidated=False).load()
     assert diagram["m_1"].shape == (6, 6)
     assert "tokenfield_version" in diagram.attrs
-    refused = command(*SMALL, "--out", folder)
+    refused = tokenfield_here(capsys, "phase-diagram", *SMALL, "--out", folder)
     assert refused.returncode == 2
     assert "holds a diagram" in refused.stderr
 
 
-def test_runs_are_laid_over_it(tmp_path):
+def test_runs_are_laid_over_it(tmp_path, capsys):
     folder = tmp_path / "diagram"
-    result = command("--beta-max", 1, "--points", 3, "--runs", 1, "--seed", 4, "--out", folder, "--json")
+    flags = ["--beta-max", 1, "--points", 3, "--runs", 1, "--seed", 4, "--out", folder, "--json"]
+    result = tokenfield_here(capsys, "phase-diagram", *flags)
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
     runs = json.loads(result.stdout)["runs"]
@@ -146,8 +147,8 @@ def test_runs_are_laid_over_it(tmp_path):
     assert "512 tokens" in " ".join(text.get_text() for text in figure.legends[0].get_texts())
 
 
-def test_softmax_has_no_tricritical_point():
-    result = command(*SMALL, "--attention", "softmax", "--d", 3, "--json")
+def test_softmax_has_no_tricritical_point(capsys):
+    result = tokenfield_here(capsys, "phase-diagram", *SMALL, "--attention", "softmax", "--d", 3, "--json")
     assert result.returncode == 0, result.stderr
     numbers = json.loads(result.stdout)
     assert numbers["beta_star"] is None

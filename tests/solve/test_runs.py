@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import jax
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -287,3 +288,20 @@ def test_layers_with_different_weights():
         state = tkf.layers(model, state, depth=1).final
     np.testing.assert_allclose(together, state.x, atol=1e-15)
     np.testing.assert_array_equal(together, tkf.layers(lambda index: models[index], START, depth=3).final.x)
+
+
+def test_runs_that_differ_in_the_number_of_save_times_share_a_program():
+    y = np.zeros((4, 3))
+    assert {len(run.padded(np.arange(float(k)), y)) for k in range(1, 9)} == {8}
+    times = run.padded(np.arange(9.0), y)
+    np.testing.assert_array_equal(times, [*range(9), *[np.inf] * 7])
+    assert len(run.padded(np.zeros(0), y)) == 0
+    assert len(run.padded(np.arange(3.0), np.zeros(1 << 18))) == 3  # a large buffer has no room to spare
+    states = lambda k: tkf.simulate(SA, tkf.uniform_sphere(11, 5, seed=3), 1.0, save_at=k).dataset["x"].values  # noqa: E731
+    few, compiled = states(3), []
+    listen = lambda event, seconds, **names: compiled.append(names.get("fun_name"))  # noqa: E731
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    more = states(5)
+    jax.monitoring.unregister_event_duration_listener(listen)
+    assert "jit(advance_)" not in compiled
+    np.testing.assert_array_equal(few, more[::2])

@@ -37,7 +37,7 @@ class SeriesSum(AbstractAttention):
     def __init__(self, head: AbstractHead, d: int, modes: int):
         beta = float(head.score.sharpness(jnp.zeros(()), jnp.zeros(())))
         self.head = head
-        self.coefficients = jnp.asarray(kernel_waves(beta, d, modes))
+        self.coefficients = jnp.asarray(kernel_waves(beta, d, modes), float)
         self.log_scale = jnp.abs(beta) - head.log_unit
 
     def __call__(self, t, x, w, positions, unit=False):

@@ -5,7 +5,10 @@ from typing import Annotated
 
 import typer
 
-COMPILE_QUICKLY = "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
+# Little optimization, and every program in one piece: pieces that threads compile cost more than they save.
+COMPILE_QUICKLY = (
+    "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+)
 
 
 def atlas(

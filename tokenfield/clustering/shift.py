@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._check import handed_over
 from ..attention.exponential import exp2
 from ..attention.sums import map_rows
 from .grouping import group, means
@@ -97,7 +98,7 @@ def climb(x, keys, w, kernel: Kernel, tol: float, max_iter: int) -> tuple[np.nda
     Points that have met go on as one, and those that have arrived rest. Returns the ends (m, d), the number of
     shifts and how many points had not arrived by then.
     """
-    keys, w = jnp.asarray(keys), jnp.asarray(w)
+    keys, w = handed_over(np.array(keys)), handed_over(np.array(w))
     ends, place = np.array(x), np.arange(len(x))  # place: the row of `ends` where a point is followed
     active, shifts, h = np.arange(len(x)), 0, kernel.bandwidth
     while len(active) and shifts < max_iter:
@@ -142,7 +143,7 @@ def blur(x, w, kernel: Kernel, tol: float, max_iter: int) -> tuple[list[tuple[np
 def step_of(x, keys, w, kernel: Kernel) -> np.ndarray:
     """One shift of the points x over the measure (keys, w)."""
     room = _room(len(keys)) - len(keys)
-    keys, w = jnp.pad(jnp.asarray(keys), ((0, room), (0, 0))), jnp.pad(jnp.asarray(w), (0, room))
+    keys, w = np.pad(np.asarray(keys), ((0, room), (0, 0))), np.pad(np.asarray(w), (0, room))
     return np.array(_shift(_padded(x), keys, w, kernel.beta, kernel.step, kernel.sphere)[0][: len(x)])
 
 
@@ -152,5 +153,5 @@ def _room(n: int) -> int:
     return 3 * power // 4 if n <= 3 * power // 4 else power
 
 
-def _padded(x: np.ndarray) -> Array:
-    return jnp.pad(jnp.asarray(x), ((0, _room(len(x)) - len(x)), (0, 0)), mode="edge")
+def _padded(x: np.ndarray) -> np.ndarray:
+    return np.pad(np.asarray(x), ((0, _room(len(x)) - len(x)), (0, 0)), mode="edge")

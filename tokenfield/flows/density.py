@@ -112,16 +112,17 @@ def density_flow(state: AbstractDensity, model: Transformer) -> DensityFlow:
     logs = np.array([log_multiplier(k, abs(beta), state.d) - abs(beta) for k in range(state.modes + 1)])
     by_degree = sign * np.exp(logs)
     degree = np.asarray(basis.degree).astype(int)
-    kernel = jnp.asarray(np.where(degree >= 0, by_degree[np.maximum(degree, 0)], 0.0))
+    kernel = jnp.asarray(np.where(degree >= 0, by_degree[np.maximum(degree, 0)], 0.0), float)
     speed = v / (beta if beta else 1.0)
     normalised = isinstance(head, Softmax)
     if not normalised:
         speed = speed * jnp.exp(abs(beta) - head.log_unit)
     if beta == 0:  # Z/beta → <x, mean> + const
-        kernel = jnp.asarray(np.where(degree == 1, 1 / state.d, 0.0))
+        kernel = jnp.asarray(np.where(degree == 1, 1 / state.d, 0.0), float)
         speed, normalised = v * (1.0 if isinstance(head, Softmax) else jnp.exp(-head.log_unit)), False
     kappa = jnp.inf if model.noise is None else model.noise.kappa  # in the time of the run, as everywhere
-    return DensityFlow(basis, state, kernel, jnp.asarray(speed), basis.laplacian / kappa, head.log_unit, normalised)
+    decay = jnp.asarray(np.asarray(basis.laplacian) / float(kappa), float)
+    return DensityFlow(basis, state, kernel, jnp.asarray(speed), decay, head.log_unit, normalised)
 
 
 def _segments(state: AbstractDensity, model: Transformer) -> tuple[Segment, ...]:

@@ -19,7 +19,7 @@ def coordinates(tokens: Tokens) -> tuple[Tokens, np.ndarray]:
         >>> small, basis = coordinates(tkf.uniform_sphere(n=32, d=1024))
     """
     small, basis = span_coordinates(np.asarray(tokens.x))
-    return Tokens(jnp.asarray(small), tokens.weights, tokens.positions), basis()
+    return Tokens(jnp.asarray(small, float), tokens.weights, tokens.positions), basis()
 
 
 def span_coordinates(x: np.ndarray) -> tuple[np.ndarray, Callable[[], np.ndarray]]:

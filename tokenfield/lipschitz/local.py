@@ -176,13 +176,13 @@ def singular_values(
     ]
 
     def apply(e: np.ndarray) -> Array:
-        y = jnp.asarray(e.reshape(-1, n, d))
+        y = jnp.asarray(e.reshape(-1, n, d), float)
         for part in parts:
             y = _apply(part, y)
         return y
 
     def transpose(u: np.ndarray | Array) -> np.ndarray:
-        y = u if isinstance(u, Array) else jnp.asarray(u.reshape(len(u), n, -1))
+        y = u if isinstance(u, Array) else jnp.asarray(u.reshape(len(u), n, -1), float)
         for part in reversed(parts):
             y = _transpose(part, y)
         return _finite(np.asarray(y).reshape(len(u), -1))

@@ -125,7 +125,7 @@ def _carry(
     """The tokens and the frame after a time span from t."""
     begin = jnp.asarray(t)
     ahead = tuple(Segment(part.until - t, TangentFlow(part.flow, begin)) for part in parts if part.until > t)
-    y0 = _packed(ahead[0].flow.flow, state, jnp.asarray(frame))  # type: ignore[attr-defined]
+    y0 = _packed(ahead[0].flow.flow, state, jnp.asarray(frame, float))  # type: ignore[attr-defined]
     plan = Plan(ahead, y0, span, np.array([]), rtol, atol, None, stepper("tsit5"), None, 1_000_000)
     outcome = run(plan, False, None, 30.0)
     if outcome.status != loop.FINISHED:

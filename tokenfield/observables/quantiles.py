@@ -82,10 +82,10 @@ def _of_densities(mu: CircleDensity, nu: CircleDensity, p: float) -> Cost:
     """`∫ |t - G^{-1}(F(t) - a)|^p f(t) dt`, a smooth periodic integrand for even p: the trapezoidal rule."""
     count = max(FEWEST_NODES, 8 * mu.modes, 8 * nu.modes)
     t = TURN * np.arange(count) / count
-    F, f = mu.law(t)
+    (F, f), angles = mu.law(t), nu.quantile()
 
     def cost(a: float) -> float:
-        return float(np.mean(TURN * f * np.abs(t - _continued(nu.angles, F - a)) ** p))
+        return float(np.mean(TURN * f * np.abs(t - _continued(angles, F - a)) ** p))
 
     return cost
 
@@ -95,9 +95,10 @@ def _of_tokens_and_density(tokens: Tokens, density: CircleDensity, p: float) -> 
     x, levels = _sorted(tokens)
     few = 8 if len(x) < 200 else 4 if len(x) < 2000 else 2
     nodes, weights = np.polynomial.legendre.leggauss(few)
+    angles = density.quantile()
 
     def cost(a: float) -> float:
-        ends = _continued(density.angles, np.concatenate([[0.0], levels]) - a)
+        ends = _continued(angles, np.concatenate([[0.0], levels]) - a)
         middle = np.clip(x, ends[:-1], ends[1:])
         total = 0.0
         for low, high in ((ends[:-1], middle), (middle, ends[1:])):

@@ -1,9 +1,11 @@
 """Where a result comes from: versions, threads, machine-independent facts only."""
 
 import os
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 
+@cache
 def package_version(name: str) -> str:
     try:
         return version(name)

@@ -97,8 +97,8 @@ class Coarsening(NamedTuple):
     def flow(self, x: np.ndarray, weights: np.ndarray, log_t: float) -> tuple[CoarseFlow, Array]:
         """The flow of a stretch that starts now, and the tokens, both padded to a bucket."""
         pad = max(self.size - len(x), 0)
-        padded = jnp.asarray(np.concatenate([x, np.tile(np.eye(x.shape[1])[0], (pad, 1))]))
-        zero, masses = jnp.zeros(()), jnp.asarray(np.concatenate([weights, np.zeros(pad)]))
+        padded = jnp.asarray(np.concatenate([x, np.tile(np.eye(x.shape[1])[0], (pad, 1))]), float)
+        zero, masses = jnp.zeros(()), jnp.asarray(np.concatenate([weights, np.zeros(pad)]), float)
         flow = CoarseFlow(masses, self.beta, self.log_scale, zero, zero, self.normalised)
         m = _m(flow, padded)
         elapsed = jnp.exp(jnp.minimum(log_t - m - self.log_scale, 600.0))
@@ -144,10 +144,10 @@ def follow(
         q_end = math.exp(min(ends[0] - unit, 700.0)) - math.exp(min(log_t - unit, 700.0))
         q_end = q_end if math.isfinite(ends[0]) else math.inf
         stop = _stop(run.delta, q_end, np.zeros(len(padded)))
-        carry = _start(run, flow, padded)
+        carry, settings, one = _start(run, flow, padded), _settings(run), jnp.asarray(1)
         while int(carry.status) == loop.RUNNING:
             before = int(carry.steps)
-            carry = loop.advance(flow, run.stepper, _settings(run), stop, carry, jnp.asarray(1))
+            carry = loop.advance(flow, run.stepper, settings, stop, carry, one)
             if int(carry.steps) > before:
                 now = float(np.logaddexp(log_t, unit + math.log(max(float(carry.y.q), 1e-300))))
                 records.append(Record(now, len(epochs) - 1, np.asarray(carry.y.x)[: len(x)]))
@@ -169,7 +169,7 @@ def _coalesce(run: Coarsening, records: list[Record], epochs: list[Epoch], merge
     x, (weights, labels) = records[-1].x, epochs[-1]
     merged = False
     while len(x) > 1:
-        distances = np.asarray(((x[:, None] - x[None]) ** 2).sum(-1)) if len(x) <= 64 else _square(x)
+        distances = _square(x)
         np.fill_diagonal(distances, np.inf)
         i, j = sorted(np.unravel_index(np.argmin(distances), distances.shape))
         if distances[i, j] > (run.delta * (1 + 1e-9)) ** 2:
@@ -189,7 +189,10 @@ def _coalesce(run: Coarsening, records: list[Record], epochs: list[Epoch], merge
 
 
 def _square(x: np.ndarray) -> np.ndarray:
-    return np.array(squared_distances(jnp.asarray(x)))
+    """`|x_i - x_j|^2`; of few clusters by NumPy, which compiles nothing."""
+    if len(x) > 512:
+        return np.array(squared_distances(jnp.asarray(x)))
+    return np.stack([((x - row) ** 2).sum(-1) for row in x])
 
 
 def _merge(run, records, epochs, x, weights, labels, i: int, j: int) -> Merge:

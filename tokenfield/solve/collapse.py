@@ -67,7 +67,7 @@ def collapse(
         )
         outcome = run(plan, False, None, np.inf)
         steps += outcome.steps
-        for time, theta in zip(times, np.asarray(outcome.saved.theta), strict=True):
+        for time, theta in zip(times, np.asarray(outcome.saved.theta)[: len(times)], strict=True):
             records.append(Record(float(np.log(time)), len(epochs) - 1, theta))
         x, t = np.asarray(outcome.y.theta), t + end
         window *= 1.15

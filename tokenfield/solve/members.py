@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._check import handed_over
 from ..flows import AbstractFlow, Segment, admit_all, prepare_all, segments
 from ..transformer import Transformer
 from .slots import ONE_THREAD
@@ -29,12 +30,15 @@ def _stacked(leaves: tuple[Any, ...], same: bool, module: Any) -> Any:
         else any(leaf != leaves[0] for leaf in leaves)
     ):
         raise ValueError("states (and models) must be of one kind and of equal shapes to run side by side")
-    return module.asarray(np.stack([np.asarray(leaf) for leaf in leaves])) if numbers else leaves[0]
+    if not numbers:
+        return leaves[0]
+    together = np.stack([np.asarray(leaf) for leaf in leaves])
+    return together if module is np else handed_over(together)
 
 
 def take(tree: Any, index: np.ndarray) -> Any:
     """Some members of a batch."""
-    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[index]) if eqx.is_array(leaf) else leaf, tree)
+    return jax.tree.map(lambda leaf: handed_over(np.asarray(leaf)[index]) if eqx.is_array(leaf) else leaf, tree)
 
 
 def put(tree: Any, index: np.ndarray, part: Any) -> None:
@@ -87,10 +91,10 @@ def flows_of(states: Sequence[Any], models: Sequence[Transformer]) -> tuple[Segm
     index = np.array([order[id(model)] for model in models])
     leaves, structure = jax.tree.flatten(stack([flows for _, flows in firsts.values()], np))
     of_states = jax.tree.leaves(stack(states, np))
-    pick = lambda leaf: jnp.asarray(leaf[index]) if eqx.is_array(leaf) else leaf  # noqa: E731
+    pick = lambda leaf: handed_over(leaf[index]) if eqx.is_array(leaf) else leaf  # noqa: E731
     both = zip(leaves, sources, strict=True)
     return jax.tree.unflatten(
-        structure, [pick(leaf) if source is None else jnp.asarray(of_states[source]) for leaf, source in both]
+        structure, [pick(leaf) if source is None else handed_over(of_states[source]) for leaf, source in both]
     )
 
 

@@ -39,6 +39,11 @@ class Refined(NamedTuple):
     exhausted: bool
 
 
+@eqx.filter_jit
+def _tail(state: Any) -> Any:
+    return state.tail
+
+
 def run_refined(plan: Plan, model: Any, unpack: Callable[[Any, Any], Any], progress: bool | None) -> Refined:
     """Run a plan; each time the spectrum reaches its edge, go on with more modes, as long as that is allowed."""
     times: list[np.ndarray] = []
@@ -47,12 +52,12 @@ def run_refined(plan: Plan, model: Any, unpack: Callable[[Any, Any], Any], progr
     while True:
         flow: Any = plan.segments[0].flow
         outcome = run(plan._replace(stop=AtEdge(flow.edge, plan.stop)), progress, None, np.inf)
-        found = unpack(flow, outcome.saved)
+        found = np.asarray(unpack(flow, outcome.saved).coefficients)  # NumPy cuts without compiling
         times.append(t + outcome.times)
-        states += [flow.state.with_coefficients(found.coefficients[k]) for k in range(len(outcome.times))]
+        states += [flow.state.with_coefficients(found[k]) for k in range(len(outcome.times))]
         t, steps = t + outcome.t, steps + outcome.steps
         last = flow.unpack(outcome.y)
-        if outcome.status != loop.STOPPED or not bool(last.tail > flow.edge):
+        if outcome.status != loop.STOPPED or not bool(_tail(last) > flow.edge):
             break
         finer = flow.finer(last)
         if finer is None:

@@ -17,6 +17,7 @@ from .steppers import Stepper
 from .stop import AbstractStopRule, OnFlow
 
 CHUNK_SECONDS = 0.3
+PADDED_NUMBERS = 1 << 20  # a buffer of more numbers is not padded
 
 
 class SolverError(RuntimeError):
@@ -63,12 +64,30 @@ def packed(flow: Any, state: Any) -> Any:
 
 
 @eqx.filter_jit
-def buffers(flow: Any, y: Any, size: int, with_first: bool) -> Any:
-    """Room for the unknowns at `size` times, the first of them filled if asked for."""
-    saved = jax.tree.map(lambda leaf: jnp.zeros((size, *leaf.shape), leaf.dtype), y)
-    if not with_first:
-        return saved
-    return jax.tree.map(lambda buffer, leaf: buffer.at[0].set(leaf), saved, flow.retract(y))
+def begin(
+    flow: Any, stepper: Stepper, settings: loop.Settings, stop: OnFlow | None, y: Any, with_first: bool
+) -> loop.Carry:
+    """The carry at time 0, with room for the unknowns at the save times, the first of them filled if asked for; it is at its
+    end if `stop` holds already."""
+    saved = jax.tree.map(lambda leaf: jnp.zeros((settings.save_at.size, *leaf.shape), leaf.dtype), y)
+    if with_first:
+        saved = jax.tree.map(lambda buffer, leaf: buffer.at[0].set(leaf), saved, flow.retract(y))
+    count = jnp.asarray(int(with_first), int)
+    carry = loop.start_(flow, stepper, settings, jnp.zeros(()), y, saved, count)
+    if stop is None:
+        return carry
+    status = jnp.where(stop(carry.t, carry.y, flow), loop.STOPPED, carry.status).astype(int)
+    return eqx.tree_at(lambda c: c.status, carry, status)
+
+
+def padded(save_at: np.ndarray, y: Any) -> np.ndarray:
+    """Save times, followed by infinite ones up to one of a few numbers of times: their number is part of a program, and runs
+    that differ in it alone share one. Large buffers get no more room than they need."""
+    room = 1 << max(len(save_at) - 1, 7).bit_length()
+    numbers = sum(leaf.size for leaf in jax.tree.leaves(y))
+    if not len(save_at) or room * numbers > PADDED_NUMBERS:
+        return save_at
+    return np.pad(save_at, (0, room - len(save_at)), constant_values=np.inf)
 
 
 def run(plan: Plan, progress: bool | None, path: Path | None, every: float) -> Outcome:
@@ -82,8 +101,8 @@ def run(plan: Plan, progress: bool | None, path: Path | None, every: float) -> O
 
     t, y = 0.0, plan.y0
     first_saved = len(plan.save_at) > 0 and plan.save_at[0] == 0
-    saved = buffers(plan.segments[0].flow, y, len(plan.save_at), bool(first_saved))
-    saved_count, steps, rejected = jnp.asarray(int(first_saved)), 0, 0
+    save_at = padded(plan.save_at, y)
+    saved, saved_count, steps, rejected = None, None, 0, 0
 
     with Progress(progress, "simulating", plan.t1) as bar:
         for k in range(first, count):
@@ -93,16 +112,19 @@ def run(plan: Plan, progress: bool | None, path: Path | None, every: float) -> O
             settings = loop.Settings(
                 t1=number(end),
                 t_last=number(t_last),
-                save_at=number(plan.save_at),
+                save_at=number(save_at),
                 rtol=number(plan.rtol),
                 atol=number(plan.atol),
                 dt=None if plan.dt is None else number(plan.dt),
             )
-            carry = loop.start(flow, plan.stepper, settings, jnp.asarray(t, float), y, saved, saved_count)
+            if k == first:  # a run that is resumed takes the shapes from here, and all numbers from its file
+                carry = begin(flow, plan.stepper, settings, stop, y, bool(first_saved))
+            else:
+                carry = loop.start(flow, plan.stepper, settings, jnp.asarray(t, float), y, saved, saved_count)
             carry = eqx.tree_at(lambda c: (c.steps, c.rejected), carry, (jnp.asarray(steps), jnp.asarray(rejected)))
             if resumed and k == first:
                 carry = checkpoint.restore(carry, resumed[1])
-            elif stop is not None and bool(eqx.filter_jit(stop)(carry.t, carry.y, flow)):
+            elif k > first and stop is not None and bool(eqx.filter_jit(stop)(carry.t, carry.y, flow)):
                 carry = eqx.tree_at(lambda c: c.status, carry, jnp.asarray(loop.STOPPED))
             store = None if path is None else lambda c, k=k: checkpoint.write(path, identity, k, c)
             carry = _chunks(flow, plan, settings, stop, carry, bar, store, every)
@@ -110,7 +132,7 @@ def run(plan: Plan, progress: bool | None, path: Path | None, every: float) -> O
             steps, rejected = int(carry.steps), int(carry.rejected)
             if int(carry.status) != loop.FINISHED:
                 break
-    return Outcome(plan.save_at[: int(saved_count)], saved, flow, t, y, int(carry.status), steps, rejected)
+    return Outcome(plan.save_at[: int(carry.saved_count)], saved, flow, t, y, int(carry.status), steps, rejected)
 
 
 def _chunks(

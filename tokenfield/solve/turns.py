@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._check import handed_over
 from ..flows import Segment, segments
 from ..transformer import Transformer
 from . import loop, slots
@@ -136,7 +137,7 @@ def _advance(
     for first in range(0, len(hit), size):
         some = hit[first : first + size]
         rows, saved = finish(
-            problem, rows, saved, jnp.asarray(np.pad(some, (0, size - len(some)), constant_values=count))
+            problem, rows, saved, handed_over(np.pad(some, (0, size - len(some)), constant_values=count))
         )
     return rows, saved
 
@@ -147,7 +148,7 @@ def _seating(queue: np.ndarray, size: int, count: int) -> tuple[jax.Array, jax.A
     first = queue[:size]
     others = np.setdiff1d(np.arange(count), first)[: size - len(first)]
     padded = np.concatenate([queue, np.full(count - len(queue), -1)])
-    return jnp.asarray(padded), jnp.asarray(len(first)), jnp.asarray(np.concatenate([first, others]))
+    return handed_over(padded), jnp.asarray(len(first)), handed_over(np.concatenate([first, others]))
 
 
 def _halvings(rtol: float) -> int:
@@ -159,4 +160,4 @@ def _buffer(first: Any, times: int, count: int) -> jax.Array:
     """Room for what is saved of all members, the first time filled in if `count` is 1."""
     buffer = np.zeros((len(first), times, *first.shape[1:]), first.dtype)
     buffer[:, :count] = np.asarray(first)[:, None]
-    return jnp.asarray(buffer)
+    return handed_over(buffer)

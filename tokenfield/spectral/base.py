@@ -3,7 +3,11 @@
 import abc
 
 import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
+
+from .._check import is_concrete
 
 
 class AbstractHarmonics(eqx.Module):
@@ -55,4 +59,5 @@ class AbstractHarmonics(eqx.Module):
     @property
     def laplacian(self) -> Float[Array, "..."]:
         """Minus the eigenvalues of the Laplacian, `l (l + d - 2)`; 0 where there is no harmonic."""
-        return (self.degree * (self.degree + self.d - 2)) * (self.degree > 0)
+        degree = np.asarray(self.degree) if is_concrete(self.degree) else self.degree  # NumPy compiles nothing
+        return jnp.asarray((degree * (degree + self.d - 2)) * (degree > 0), float)

@@ -21,7 +21,7 @@ class CircleHarmonics(AbstractHarmonics):
         self.modes, self.d = modes, 2
         k = np.tile(np.arange(modes + 1.0), (2, 1))
         k[1, 0] = -1
-        self.degree = jnp.asarray(k)
+        self.degree = jnp.asarray(k, float)
 
     @property
     def shape(self):
@@ -34,11 +34,11 @@ class CircleHarmonics(AbstractHarmonics):
     @property
     def nodes(self):
         angle = 2 * np.pi * np.arange(self.count) / self.count
-        return jnp.asarray(np.stack([np.cos(angle), np.sin(angle)], axis=1))
+        return jnp.asarray(np.stack([np.cos(angle), np.sin(angle)], axis=1), float)
 
     @property
     def scale(self) -> Float[Array, " k"]:
-        return jnp.asarray(np.where(np.arange(self.modes + 1) == 0, 1.0, math.sqrt(0.5)))
+        return jnp.asarray(np.where(np.arange(self.modes + 1) == 0, 1.0, math.sqrt(0.5)), float)
 
     def values(self, c):
         return jnp.fft.irfft(self.scale * (c[0] - 1j * c[1]), n=self.count) * self.count
@@ -47,9 +47,11 @@ class CircleHarmonics(AbstractHarmonics):
         found = jnp.fft.rfft(values)[: self.modes + 1] / (self.count * self.scale)
         return jnp.stack([found.real, -found.imag]) * (self.degree >= 0)
 
+    @eqx.filter_jit
     def at(self, c, x):
         return jnp.einsum("k,skn,sk->n", 1 / self.scale, self._waves(x), c)
 
+    @eqx.filter_jit
     def moments(self, x, w):
         return jnp.einsum("k,skn,n->sk", 1 / self.scale, self._waves(x), w)
 

@@ -34,9 +34,9 @@ class SphereHarmonics(AbstractHarmonics):
         self.modes, self.d = modes, 3
         m, k = np.meshgrid(np.arange(modes + 1), np.arange(modes + 1.0), indexing="ij")
         k = np.where(k < m, -1, k)
-        self.degree = jnp.asarray(np.stack([k, np.where(m == 0, -1, k)]))
+        self.degree = jnp.asarray(np.stack([k, np.where(m == 0, -1, k)]), float)
         z, w = np.polynomial.legendre.leggauss(2 * (modes + 1))
-        self.z, self.weights, self.table = jnp.asarray(z), jnp.asarray(w / 2), jnp.asarray(legendre_table(modes, z))
+        self.z, self.weights, self.table = (jnp.asarray(part, float) for part in (z, w / 2, legendre_table(modes, z)))
 
     @property
     def shape(self):
@@ -48,14 +48,10 @@ class SphereHarmonics(AbstractHarmonics):
 
     @property
     def nodes(self):
-        angle = 2 * jnp.pi * jnp.arange(self.count) / self.count
-        side = jnp.sqrt(1 - self.z**2)[:, None]
-        flat = [
-            side * jnp.cos(angle),
-            side * jnp.sin(angle),
-            jnp.broadcast_to(self.z[:, None], (len(self.z), self.count)),
-        ]
-        return jnp.stack([part.reshape(-1) for part in flat], axis=1)
+        z, angle = np.asarray(self.z), 2 * np.pi * np.arange(self.count) / self.count
+        side = np.sqrt(1 - z**2)[:, None]
+        flat = [side * np.cos(angle), side * np.sin(angle), np.broadcast_to(z[:, None], (len(z), self.count))]
+        return jnp.asarray(np.stack([part.reshape(-1) for part in flat], axis=1), float)
 
     def values(self, c):
         waves = jnp.einsum("sml,mlN->smN", c, self.table)
@@ -77,9 +73,10 @@ class SphereHarmonics(AbstractHarmonics):
         return jnp.einsum("mln,smn,n->sml", table, waves, w) * (self.degree >= 0)
 
     def _waves(self, x):
-        angle = jnp.arctan2(x[:, 1], x[:, 0]) * jnp.arange(self.modes + 1)[:, None]
-        z = np.clip(np.asarray(x)[:, 2], -1, 1)
-        return jnp.asarray(legendre_table(self.modes, z)), jnp.stack([jnp.cos(angle), jnp.sin(angle)])
+        x = np.asarray(x)
+        angle = np.arctan2(x[:, 1], x[:, 0]) * np.arange(self.modes + 1)[:, None]
+        parts = legendre_table(self.modes, np.clip(x[:, 2], -1, 1)), np.stack([np.cos(angle), np.sin(angle)])
+        return tuple(jnp.asarray(part, float) for part in parts)
 
     def resized(self, modes):
         return SphereHarmonics(modes)

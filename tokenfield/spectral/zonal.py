@@ -23,8 +23,8 @@ class ZonalHarmonics(AbstractHarmonics):
         self.modes, self.d = modes, d
         self.degree = jnp.arange(modes + 1.0)
         t, weights = gauss(2 * (modes + 1), d)
-        self.t, self.table = jnp.asarray(t), jnp.asarray(polynomials(t, modes + 1, d)[0].T)
-        self.weights = jnp.asarray(weights)
+        self.t, self.table = jnp.asarray(t, float), jnp.asarray(polynomials(t, modes + 1, d)[0].T, float)
+        self.weights = jnp.asarray(weights, float)
 
     @property
     def shape(self):
@@ -32,9 +32,9 @@ class ZonalHarmonics(AbstractHarmonics):
 
     @property
     def nodes(self):
-        side = jnp.sqrt(1 - self.t**2)
-        rest = jnp.zeros((len(self.t), self.d - 2))
-        return jnp.concatenate([side[:, None], rest, self.t[:, None]], axis=1)
+        t = np.asarray(self.t)
+        rest = np.zeros((len(t), self.d - 2))
+        return jnp.asarray(np.concatenate([np.sqrt(1 - t**2)[:, None], rest, t[:, None]], axis=1), float)
 
     def values(self, c):
         return c @ self.table
@@ -49,7 +49,7 @@ class ZonalHarmonics(AbstractHarmonics):
         return self._at(x) @ w
 
     def _at(self, x) -> Float[Array, "l n"]:
-        return jnp.asarray(polynomials(np.asarray(x)[:, -1], self.modes + 1, self.d)[0].T)
+        return jnp.asarray(polynomials(np.asarray(x)[:, -1], self.modes + 1, self.d)[0].T, float)
 
     def resized(self, modes):
         return ZonalHarmonics(modes, self.d)

@@ -65,7 +65,7 @@ class AbstractDensity(eqx.Module):
         rough = self.coefficients + np.where(np.asarray(basis.degree) > 0, noise, 0) * np.exp(
             -36 * (np.asarray(basis.degree) / max(self.modes, 1)) ** 4
         )
-        return self.with_coefficients(jnp.asarray(rough))
+        return self.with_coefficients(jnp.asarray(rough, float))
 
     def resized(self, modes: int) -> Self:
         """The same function with harmonics up to another degree."""
@@ -108,11 +108,11 @@ def projected(name: str, basis: AbstractHarmonics, function: Callable) -> Array:
         raise ValueError(f"{name}: function must give one finite number for each point, got shape {values.shape}")
     if values.min() < 0:
         raise ValueError(f"{name}: a density must not be negative, got {float(values.min()):.3g}")
-    c = np.asarray(_coefficients(basis, jnp.asarray(values)))
+    c = np.asarray(_coefficients(basis, jnp.asarray(values, float)))
     mass = float(c.flat[0])
     if not mass > 0:
         raise ValueError(f"{name}: a density must have a positive mass, got {mass!r}")
-    return jnp.asarray(c / mass)
+    return jnp.asarray(c / mass, float)
 
 
 @eqx.filter_jit

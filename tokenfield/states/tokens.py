@@ -64,7 +64,7 @@ class Tokens(eqx.Module):
 
     def on_sphere(self, tolerance: float = 1e-6) -> bool:
         """True when every token has length 1 to within `tolerance`."""
-        return bool(jnp.abs(jnp.linalg.norm(self.x, axis=1) - 1).max() <= tolerance)
+        return bool(np.abs(np.linalg.norm(np.asarray(self.x), axis=1) - 1).max() <= tolerance)
 
     def normalized(self) -> "Tokens":
         """The same tokens with every length set to 1."""
@@ -74,13 +74,13 @@ class Tokens(eqx.Module):
 @lru_cache(maxsize=64)
 def _equal(n: int) -> Float[Array, " n"]:
     with jax.ensure_compile_time_eval():
-        return jnp.asarray(np.full(n, 1 / n))
+        return jnp.asarray(np.full(n, 1 / n), float)
 
 
 @lru_cache(maxsize=64)
 def _in_order(n: int) -> Float[Array, " n"]:
     with jax.ensure_compile_time_eval():
-        return jnp.asarray(np.arange(1, n + 1) / n)
+        return jnp.asarray(np.arange(1, n + 1) / n, float)
 
 
 def moved_to(tokens: Tokens, x: np.ndarray) -> Tokens:

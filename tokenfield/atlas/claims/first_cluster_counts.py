@@ -44,7 +44,7 @@ def first_clusters(beta: float, angles: np.ndarray, size: float) -> int:
 
 
 def measure(quick: bool) -> Evidence:
-    n, seeds = 400, 3 if quick else 40
+    n, seeds = (256, 3) if quick else (400, 40)
     checks, rates, counts, within_one = [], {}, {}, []
     for beta in BETAS:
         top = tkf.theory.first_clusters(beta, 2)

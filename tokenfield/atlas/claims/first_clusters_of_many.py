@@ -38,7 +38,7 @@ def first_clusters(beta: float, d: int, n: int, seed: int) -> tuple[int, np.ndar
 def measure(quick: bool) -> Evidence:
     checks, seen = [], {}
     for d, betas in ({2: (100.0,), 3: (20.0,)} if quick else BETAS).items():
-        n = (10_000 if d == 2 else 4000) if quick else 100_000
+        n = (4000 if d == 2 else 2000) if quick else 100_000
         for beta in betas:
             found = [first_clusters(beta, d, n, seed) for seed in range(1 if quick or d == 3 else 3)]
             seen[d, beta] = [count for count, _ in found]
