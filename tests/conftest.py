@@ -6,6 +6,7 @@ arithmetic but for the last bit. `XLA_FLAGS= make test` compiles as users do.
 
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -21,6 +22,8 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".jax-cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 sys.path.insert(0, str(Path(__file__).parent))
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job in the background, whose children ignore Ctrl-C too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.set_threshold(50_000, 20, 20)  # tracing makes many objects that live: look for garbage less often
 
 
