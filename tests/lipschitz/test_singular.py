@@ -64,3 +64,28 @@ def test_values_are_lower_bounds_and_intervals_hold_at_every_stage():
 def test_rounding_ends_the_search():
     found = solve(matrix(np.array([1.0, 0.9, 0.5]), 10, 10), 1, rtol=1e-30)
     assert found.values[0] == pytest.approx(1, rel=1e-15)
+
+
+@pytest.mark.parametrize("kind", ["of low rank", "of whole numbers", "identity"])
+def test_small_matrices_that_lack_rank(kind):
+    """Products then end within the vectors found, but for rounding, which must not be taken for a new vector."""
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        (rows, columns), k = rng.integers(1, 8, 2), int(rng.integers(1, 4))
+        values = rng.choice([1.0, 2.0, 3.0, 1e-8], rng.integers(0, min(rows, columns) + 1))
+        M = matrix(values, rows, columns, seed) if kind != "identity" else 2 * np.eye(rows, columns)
+        M = np.round(M) if kind == "of whole numbers" else M
+        found = solve(M, k)
+        np.testing.assert_allclose(found.right @ found.right.T, np.eye(len(found.right)), rtol=0, atol=1e-13)
+        exact = np.append(np.linalg.svd(M, compute_uv=False), np.zeros(columns + k))
+        for value, radius in zip(found.values, found.radius, strict=True):
+            assert np.abs(exact - value).min() <= radius
+        if found.converged:
+            np.testing.assert_allclose(found.values, exact[: len(found.values)], rtol=0, atol=1e-10 * exact[0])
+
+
+def test_rounding_within_the_basis_is_no_new_vector():
+    rng = np.random.default_rng(0)
+    Q, B = singular._orthonormal(np.array([[1e-16, 0.0]]), np.array([[1.0, 0.0]]), rng)
+    np.testing.assert_allclose(np.abs(Q), [[0.0, 1.0]], atol=1e-15)
+    assert (B == 0).all()

@@ -1,5 +1,6 @@
 """Common, anisotropic and multiplicative noise."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -63,3 +64,10 @@ def test_multiplicative_noise_on_the_circle_settles_where_it_is_weak():
 
 def weaker_on_the_left(x):
     return 1 + 0.6 * x[0]
+
+
+@pytest.mark.parametrize("noise", [tkf.SphereNoise(2.0), tkf.CommonNoise(2.0), tkf.EuclideanNoise(2.0)])
+def test_a_kick_is_the_displacement_by_the_normal_numbers_of_its_key(noise):
+    x, key, h = tkf.uniform_sphere(5, 3, seed=0).x, jax.random.key(7), jnp.asarray(0.3)
+    xi = jax.random.normal(key, noise.draws(5, 3), x.dtype)
+    np.testing.assert_allclose(noise.kick(key, x, h), noise.displacement(xi, x, h), rtol=0, atol=1e-15)

@@ -91,7 +91,8 @@ def _finished(apply: Product, transpose: Product, right: np.ndarray, rtol: float
     rng = np.random.default_rng(SEED)
     right = _orthonormal(right, right[:0], rng)[0]
     image = np.asarray(apply(right)).reshape(len(right), -1)
-    Q, B = _orthonormal(image, image[:0], rng)
+    longest = math.sqrt(float(np.einsum("bn,bn->b", image, image).max()))
+    Q, B = _orthonormal(image, image[:0], rng, floor=np.finfo(float).eps * longest)
     U, values, W = np.linalg.svd(B)
     values = np.append(values, np.zeros(len(right) - len(values)))
     right = _combined(W.T, right)
@@ -125,28 +126,36 @@ def _orthonormal(
     found = 0
     for index, row in enumerate(z):
         row = row.copy()
-        if found:
-            B[:found, index] = _against(Q[:found], row) + _against(Q[:found], row)
+        B[:found, index] = _against(Q[:found], row) + _against(Q[:found], row)
         length = _length(row)
-        if length > max(floor, 1e-300):
-            B[found, index] = length
-            Q[found] = row / length
+        if length > max(floor, 1e-300) and _made_unit(row, basis, Q[:found]):
+            B[found, index], Q[found] = length, row
             found += 1
     while found < count and len(basis) + found < size:
         row = rng.standard_normal((size,))
-        for _ in range(3):
-            _against(basis, row)
-            _against(Q[:found], row)
-            row /= _length(row)
-        Q[found] = row
-        found += 1
-    # A row that was small beside its part in the basis is not orthogonal to it yet: again, which changes B by rounding only.
-    for index in range(found):
-        row = Q[index]
-        _against(basis, row)
-        _against(Q[:index], row)
-        row /= _length(row)
+        if _made_unit(row, basis, Q[:found]):
+            Q[found] = row
+            found += 1
     return Q[:found], B[:found]
+
+
+def _made_unit(row: np.ndarray, *bases: np.ndarray) -> bool:
+    """Make a row, in place, a unit vector orthogonal to orthonormal rows; False if it is a sum of them.
+
+    One that loses half of its length is orthogonal only after another round.
+    """
+    length = _length(row)
+    for _ in range(3):
+        if length == 0:
+            return False
+        row /= length
+        for rows in bases:
+            _against(rows, row)
+        length = _length(row)
+        if length > 0.5:
+            row /= length
+            return True
+    return False
 
 
 # Products with a basis are limited by memory, so that a plain loop is as fast as BLAS. It is faster for the maps: threads of
