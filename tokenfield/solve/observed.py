@@ -13,6 +13,7 @@ from .members import log_time_unit, observe_each, unpack
 from .steppers import stepper
 from .stop import AbstractStopRule
 from .turns import AdaptiveCourse, solve_many
+from .unrolled import unrolled
 
 
 class Observed(NamedTuple):
@@ -60,7 +61,7 @@ def observe_many(
     """
     rule = None if stop_when is None else stop_when.resolve(models[0], states[0])
     times = np.asarray(save_at, float)
-    course = AdaptiveCourse(t1, times, rtol, atol, stepper(method), rule, max_steps, False, observe, width)
+    course = AdaptiveCourse(t1, times, rtol, atol, unrolled(stepper(method)), rule, max_steps, False, observe, width)
     _, _, flows, carry = solve_many(models, states, course)
     kinds = {loop.STOPPED: rule.kind if rule else "", loop.UNDERFLOW: "blow_up"}
     flow = flows[-1].flow

@@ -100,15 +100,26 @@ def advance_(problem: Problem, slots: Slots, budget: Array) -> Slots:
     return Slots(rows, saved, slots.queue, seated, member, eqx.combine(numbers, rest), carry, taken)
 
 
-def finish_(problem: Problem, rows: loop.Carry, saved: Any, member: Array) -> tuple[loop.Carry, Any]:
-    """The last steps of members that the rule has ended; a number beyond all members stands for none."""
-    there = jnp.minimum(member, len(rows.t) - 1)
-    flow, carry = _at(problem.flow, there), _at(rows, there)
-    new, dense = eqx.filter_vmap(
-        lambda flow, carry: loop.last(flow, problem.stepper, problem.settings, problem.stop, carry)
-    )(flow, carry)
-    saved, new = _save(problem, flow, member, carry, new, dense, saved)
-    return jax.tree.map(lambda all_, some: all_.at[member].set(some, mode="drop"), rows, new), saved
+def finish_(problem: Problem, rows: loop.Carry, saved: Any, queue: Array, width: int) -> tuple[loop.Carry, Any]:
+    """The last steps of the members that the rule has ended, `width` of them at a time; a number beyond all members stands
+    for none."""
+    end = eqx.filter_vmap(lambda flow, carry: loop.last(flow, problem.stepper, problem.settings, problem.stop, carry))
+    blocks = -(-len(queue) // width)
+    queue = jnp.pad(queue, (0, blocks * width - len(queue)), constant_values=len(queue))
+
+    def block(state):
+        rows, saved, begin = state
+        member = jax.lax.dynamic_slice_in_dim(queue, begin, width)
+        there = jnp.minimum(member, len(rows.t) - 1)
+        flow, carry = _at(problem.flow, there), _at(rows, there)
+        new, dense = end(flow, carry)
+        saved, new = _save(problem, flow, member, carry, new, dense, saved)
+        rows = jax.tree.map(lambda all_, some: all_.at[member].set(some, mode="drop"), rows, new)
+        return rows, saved, begin + width
+
+    last = jnp.sum(queue < len(rows.t))
+    rows, saved, _ = jax.lax.while_loop(lambda state: state[-1] < last, block, (rows, saved, jnp.zeros((), int)))
+    return rows, saved
 
 
 def _save(
@@ -126,8 +137,9 @@ def _save(
     @eqx.filter_vmap
     def value(flow, t0, t1, t, y, dense, time):
         between = loop.inside(flow, problem.stepper, t0, t1, dense)(time)
-        between = loop.choose(time == t, y, between)
-        return between if problem.observe is None else problem.observe(flow.unpack(between))
+        if problem.observe is None:
+            return loop.choose(time == t, y, between)
+        return problem.observe(flow.unpack(between))
 
     def block(state):
         saved, begin = state

@@ -1,6 +1,6 @@
 """The Runge–Kutta methods on offer: Diffrax's, by name, with the order that each one claims."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import diffrax
 
@@ -8,9 +8,10 @@ from .lawson import Lawson
 
 
 class Stepper(NamedTuple):
-    """A Diffrax solver, its order, and whether its interpolant is as good as its steps."""
+    """A Diffrax solver (or one that offers the same `init`, `step` and `interpolation_cls`), its order, and whether its
+    interpolant is as good as its steps."""
 
-    solver: diffrax.AbstractSolver | Lawson
+    solver: Any
     order: int
     adaptive: bool
     interpolates: bool

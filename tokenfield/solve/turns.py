@@ -133,12 +133,9 @@ def _advance(
         bar.update(float(now.carry.t.mean()), rate)
     rows, saved = now.rows, now.saved
     hit = np.flatnonzero(np.asarray(rows.status) == loop.HIT)
-    size = min(course.width or count, count)
-    for first in range(0, len(hit), size):
-        some = hit[first : first + size]
-        rows, saved = finish(
-            problem, rows, saved, handed_over(np.pad(some, (0, size - len(some)), constant_values=count))
-        )
+    if len(hit):
+        padded = handed_over(np.pad(hit, (0, count - len(hit)), constant_values=count))
+        rows, saved = finish(problem, rows, saved, padded, min(course.width or count, count))
     return rows, saved
 
 

@@ -29,9 +29,11 @@ class FractionAbove(AbstractQuantity):
     def __call__(self, state):
         if isinstance(state, Equiangular):
             return (state.gap < 1 - self.threshold).astype(float)
-        theta = unit(state.x)
-        pairs = jnp.sum(theta @ theta.T > self.threshold) - jnp.sum((theta * theta).sum(-1) > self.threshold)
-        return pairs / (state.n * (state.n - 1))
+        x = state.x
+        square = (x * x).sum(-1)
+        length = jnp.sqrt(square)
+        pairs = x @ x.T > self.threshold * length * length[:, None]
+        return (pairs.sum() - jnp.sum(square > self.threshold * square)) / (state.n * (state.n - 1))
 
 
 class MeanCosine(AbstractQuantity):

@@ -53,7 +53,7 @@ class Members(NamedTuple):
         final = np.where(blown, np.nan, self._final(name, quantity, blown))
         if quantity.times is None:
             return final
-        reached = np.arange(len(self.times)) < self.seen.counts[:, None]
+        reached = (np.arange(len(self.times)) < self.seen.counts[:, None]) & (self.times < self.seen.end_time[:, None])
         whole = np.where(reached, self._series(name, quantity), final[:, None])
         return whole[:, np.searchsorted(self.times, quantity.times.expanded())]
 
