@@ -18,6 +18,7 @@ from sweeps import PLAN, same_bits
 
 import tokenfield as tkf
 from tokenfield.sweep.engines import dask, processes
+from tokenfield.sweep.plan import read_plan
 from tokenfield.sweep.store import DONE, FAILED
 
 HOOK = """
@@ -243,3 +244,13 @@ def test_dask_that_is_not_installed_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ValueError, match=r"Dask is not installed: pip install 'tokenfield\[dask\]'"):
         tkf.sweep(PLAN, dask_workers=1)
+
+
+def test_workers_have_one_thread_where_all_programs_have_one():
+    def one(**overrides):
+        return processes._side_by_side(read_plan(PLAN, overrides).model_dump_json(exclude_none=True))
+
+    assert one()
+    assert not one(**{"run.tokens.n": 300})  # by itself, in all threads
+    noisy = {"run.noise": {"kappa": 0.1}, "run.dt": 0.01, "run.stop_when": None, "record": {"r": "order_parameter"}}
+    assert not one(**noisy)
