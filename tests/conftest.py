@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,16 +16,42 @@ import pytest
 from tokenfield.cli.atlas_command import COMPILE_QUICKLY  # imports no JAX
 
 ROOT = Path(__file__).parent.parent
+PROGRAMS_OF_A_TABLE = 100
 os.environ.setdefault("XLA_FLAGS", COMPILE_QUICKLY)
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):  # two processes share the cores already
     os.environ.setdefault(threads, "1")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".jax-cache"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")  # no program carries the lines it came from
 sys.path.insert(0, str(Path(__file__).parent))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job in the background, whose children ignore Ctrl-C too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.set_threshold(50_000, 20, 20)  # tracing makes many objects that live: look for garbage less often
+
+
+def pytest_collection_finish():
+    """Share the compiler's table of dialects: JAX fills a new one for each program, longer than it lowers a small one.
+
+    A table keeps the constants of its programs, so there is a new one every now and then. Where JAX has no such function
+    everything works as before, only slower.
+    """
+    try:
+        from jax._src.interpreters import mlir
+    except ImportError:
+        return
+
+    make, shared = getattr(mlir, "make_ir_context", None), threading.local()  # no two threads write into one table
+    if make is None:
+        return
+
+    def context():
+        shared.programs = getattr(shared, "programs", 0) + 1
+        if shared.programs % PROGRAMS_OF_A_TABLE == 1:
+            shared.table = make()
+        return shared.table
+
+    mlir.make_ir_context = context
 
 
 def resident() -> int:
