@@ -29,6 +29,18 @@ def run_batch(plan: str, number: int) -> list[Outcome]:
     return run_cells(cells.plan, [cells[k] for k in batch.cells], batch.size, batch.width)
 
 
+def worker_environment(plan: str) -> dict[str, str]:
+    """What is set in the environment of a process before it runs batches of a plan.
+
+    Bits of single large runs may depend on the number of threads, so that is left alone. Where all runs are small and side
+    by side, in programs of one thread, a process has no other: with more of them XLA hands the small parts of one program
+    from thread to thread, and takes half as long again.
+    """
+    cells, all_batches = prepared(plan)
+    small = all(config.noise is None for config in cells.configs) and all(batch.width > 1 for batch in all_batches)
+    return {"NPROC": "1"} if small else {}  # read by XLA when it starts its threads
+
+
 def run_cells(plan: Plan, cells: list[Cell], size: int, width: int) -> list[Outcome]:
     """Run cells side by side. If that fails, each half by itself, in a batch of the same shape: one bad cell is found
     in a few goes, and the others have the bits that they would have without it."""

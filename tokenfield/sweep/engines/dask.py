@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..outcome import Outcome
-from ..run_batch import run_batch
+from ..run_batch import run_batch, worker_environment
 
 TIMEOUT = 15  # seconds to wait for a scheduler
 LOOK, PATIENCE = 2, 30  # seconds after which to look for workers when nothing comes, and to go without any
@@ -72,7 +72,12 @@ def dask_local(workers: int) -> Callable:
         with (
             _quiet(),
             distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
+                n_workers=workers,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address=None,
+                silence_logs=50,
+                env=worker_environment(plan),
             ) as cluster,
             distributed.Client(cluster, set_as_default=False) as client,
         ):

@@ -1,9 +1,4 @@
-"""Local processes, started afresh.
-
-They take over the environment, above all the number of threads, on which the bits of single large runs may depend. Where
-all runs are small and side by side, in programs of one thread, a worker has no other: with more of them XLA hands the small
-parts of one program from thread to thread, and takes half as long again.
-"""
+"""Local processes, started afresh. They take over the environment, but for what `worker_environment` sets."""
 
 import multiprocessing
 import os
@@ -16,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 
 from ..outcome import Outcome
-from ..run_batch import prepared, run_batch
+from ..run_batch import run_batch, worker_environment
 
 TRIES = 2  # goes of a batch whose worker dies
 
@@ -57,7 +52,7 @@ def _alone(plan: str, number: int) -> list[Outcome]:
 def _pool(plan: str, left: deque[int], workers: int) -> Generator[tuple[int, list[Outcome] | None], None, None]:
     """Outcomes of the batches `left` as they come, until a worker dies: then None for each that was being run."""
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(left)), context, _begin, (_side_by_side(plan),))
+    pool = ProcessPoolExecutor(min(workers, len(left)), context, _begin, (worker_environment(plan),))
     running: dict[Future, int] = {}
     try:
         while left or running:
@@ -78,16 +73,9 @@ def _pool(plan: str, left: deque[int], workers: int) -> Generator[tuple[int, lis
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _side_by_side(plan: str) -> bool:
-    """Whether all runs of a plan are in programs that use one thread."""
-    cells, batches = prepared(plan)
-    return all(config.noise is None for config in cells.configs) and all(batch.width > 1 for batch in batches)
-
-
-def _begin(one_thread: bool) -> None:
+def _begin(environment: dict[str, str]) -> None:
     """A worker leaves Ctrl-C to its parent, and ends when the parent does, even by kill -9."""
-    if one_thread:
-        os.environ["NPROC"] = "1"  # read by XLA when it starts its threads
+    os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
