@@ -254,7 +254,15 @@ def test_the_headline_names_noise_and_moving_weights():
 
 
 def test_formulas_are_raised_and_lowered_and_nothing_else_is_html():
-    assert pages.formula("c_k e^{k²t/β} < I_{n-k}(β)") == "c_k e<sup>k²t/β</sup> &lt; I<sub>n-k</sub>(β)"
+    assert pages.formula("c_k e^{k²t/β} < I_{n-k}(β)") == ("c<sub>k</sub> e<sup>k²t/β</sup> &lt; I<sub>n-k</sub>(β)")
     assert pages.formula("x^{<b>}") == "x<sup>&lt;b&gt;</sup>"
     assert pages.formula("e^{-2e^{-t}}") == "e<sup>-2e<sup>-t</sup></sup>"
+    assert pages.formula("∂_t μ in R^d, <x_i,x_2n> at κ_c, β_*, λ_max") == (
+        "∂<sub>t</sub> μ in R<sup>d</sup>, &lt;x<sub>i</sub>,x<sub>2n</sub>&gt; at κ<sub>c</sub>, β<sub>*</sub>, λ<sub>max</sub>"
+    )
+    assert pages.formula("t^-2, e^((1-ρ)β)/2, (1-p)^n, Σ^½") == (
+        "t<sup>-2</sup>, e<sup>(1-ρ)β</sup>/2, (1-p)<sup>n</sup>, Σ<sup>½</sup>"
+    )
+    names = "tokenfield atlas --only one_cluster blow_up n_heads d_model max_position figure_3 __init__ save_at"
+    assert pages.formula(names) == names
     assert pages.paragraph("t^{-2}") == "<p>t<sup>-2</sup></p>"

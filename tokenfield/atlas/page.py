@@ -73,7 +73,7 @@ def _badge(verdict: str) -> str:
 def _contents(results: Sequence["Result"]) -> str:
     rows = "\n".join(
         f'<tr><td><a href="#{escape(r.claim.id)}">{formula(r.claim.title)}</a></td>'
-        f"<td>{escape(r.claim.section)}</td><td>{_badge(r.verdict)}</td><td>{r.seconds:.1f} s</td></tr>"
+        f"<td>{formula(r.claim.section)}</td><td>{_badge(r.verdict)}</td><td>{r.seconds:.1f} s</td></tr>"
         for r in results
     )
     head = "<thead><tr><th>claim</th><th>section</th><th>verdict</th><th>time</th></tr></thead>"

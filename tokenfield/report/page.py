@@ -64,21 +64,33 @@ def page(title: str, body: str) -> str:
 
 def heading(text: str, level: int = 2) -> str:
     """A heading."""
-    return f"<h{level}>{escape(text)}</h{level}>"
+    return f"<h{level}>{formula(text)}</h{level}>"
+
+
+NESTED = r"\(((?:[^()]|\([^()]*\))*)\)"  # parentheses, with others in them once
+INDEX = r"\*|\d+n?|[^\W\d_]|ij|max|min|first|last"  # lowered without braces after one letter; names of code are neither
+TYPESET = {
+    r"_\{([^{}]*)\}": r"<sub>\1</sub>",
+    rf"\^{NESTED}": r"<sup>\1</sup>",
+    r"\^(-?[\w½¼]+)": r"<sup>\1</sup>",
+    rf"(?<![a-z_])(\w|∂|max|min)_({INDEX})(?!\w)": r"\1<sub>\2</sub>",
+}
 
 
 def formula(text: str) -> str:
-    """Text with `^{…}` raised and `_{…}` lowered.
+    """Text with `^{…}`, `^(…)` and `^x` raised, `_{…}` and `_x` lowered.
 
     Example:
         >>> from tokenfield.report.page import formula
-        >>> formula("e^{-2t} < I_{k+1}")
-        'e<sup>-2t</sup> &lt; I<sub>k+1</sub>'
+        >>> formula("e^{-2t} < I_{k+1}, w_k in R^d")
+        'e<sup>-2t</sup> &lt; I<sub>k+1</sub>, w<sub>k</sub> in R<sup>d</sup>'
     """
     html, found = escape(text), 1
     while found:  # from the inside out
         html, found = re.subn(r"\^\{([^{}]*)\}", r"<sup>\1</sup>", html)
-    return re.sub(r"_\{([^{}]*)\}", r"<sub>\1</sub>", html)
+    for pattern, replacement in TYPESET.items():
+        html = re.sub(pattern, replacement, html)
+    return html
 
 
 def paragraph(text: str, kind: str = "") -> str:

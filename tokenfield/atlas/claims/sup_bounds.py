@@ -45,7 +45,7 @@ def measure(quick: bool) -> Evidence:
         at_one = float(largest_at_tokens(kernel, *one)) / 4
         if name in BAD:
             exact = np.exp(12.0) if name == "unnormalized" else 12.0
-            checks.append(close(f"{name}, δ_Ru with |A|R² = 12: |Γ| / |V|R", exact, at_one, rtol=1e-12))
+            checks.append(close(f"{name}, δ_{{Ru}} with |A|R² = 12: |Γ| / |V|R", exact, at_one, rtol=1e-12))
             continue
         found = [shown[name].max(), at_one]
         if name != "Sinkhorn":  # which is defined on the support only
@@ -56,7 +56,7 @@ def measure(quick: bool) -> Evidence:
     steepest = (np.linalg.norm(every(slope), ord=2, axis=(1, 2)) / (v * a * R**2)).max()
     checks.append(at_most("softmax: largest |DΓ| / |V||A|R² of all measures and points", 1 + 1e-12, steepest))
     sharp = slope(A, V, np.outer(np.resize([2.0, -2.0], N), u), w, np.zeros(D)) / (2 * 12)
-    checks.append(close("softmax, ½(δ_Ru + δ_−Ru): |DΓ(0)| / |V||A|R²", 1.0, np.linalg.norm(sharp, 2), rtol=1e-12))
+    checks.append(close("softmax, ½(δ_{Ru} + δ_{−Ru}): |DΓ(0)| / |V||A|R²", 1.0, np.linalg.norm(sharp, 2), rtol=1e-12))
     caption = "Random measures. Solid: the bound. Dashed: what tokens in one place reach, e^{|A|R²} and |A|R²."
     return Evidence(tuple(checks), draw(a * R**2, shown), caption)
 
