@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import equinox as eqx
 import numpy as np
@@ -185,7 +186,7 @@ def test_finished_runs_are_not_replaced_by_accident(finished, capsys):
     assert "holds a finished run" in result.stderr
 
 
-def test_ctrl_c_keeps_a_checkpoint_and_the_same_command_goes_on(tmp_path):
+def test_ctrl_c_keeps_a_checkpoint(tmp_path):
     folder = tmp_path / "run"
     flags = [
         "simulate",
@@ -216,6 +217,87 @@ def test_ctrl_c_keeps_a_checkpoint_and_the_same_command_goes_on(tmp_path):
     assert "give the same command again to go on" in error
     assert len(error.strip().splitlines()) == 1
     assert (folder / "checkpoint.npz").exists()
+
+
+QUICK = ["--n", 6, "--d", 2, "--save-at", 3, "--no-animation"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "program"),
+    [
+        (["--t1", 40], "loop.advance"),
+        (["--t1", 1e6, "--beta", 9], "loop.advance"),  # long: clusters are merged
+        (["--t1", 1, "--kappa", 5, "--dt", 0.01], "stochastic.advance"),
+        (["--depth", 20], "discrete._layer"),
+    ],
+    ids=["flow", "waits", "noise", "layers"],
+)
+def test_the_same_command_goes_on_after_ctrl_c(flags, program, tmp_path, capsys, monkeypatch):
+    from tokenfield.solve import discrete, loop, run, stochastic
+
+    module, name = program.split(".")
+    module = {"loop": loop, "stochastic": stochastic, "discrete": discrete}[module]
+    real, calls = getattr(module, name), []
+    command = ["simulate", *QUICK, *flags, "--json"]
+    for where in (run, stochastic):
+        monkeypatch.setattr(where, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(tkf.Trajectory, "plot", lambda self: SimpleNamespace(savefig=lambda *_, **__: None))
+    monkeypatch.setattr("tokenfield.report.write_report", lambda *_, **__: None)
+    whole = tokenfield_here(capsys, *command, "--out", tmp_path / "whole")
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(module, name, interrupted)
+    cut = tokenfield_here(capsys, *command, "--out", tmp_path / "cut")
+    assert cut.returncode == 130
+    assert "kept in" in cut.stderr
+    assert "give the same command again to go on" in cut.stderr
+    again = tokenfield_here(capsys, *command, "--out", tmp_path / "cut")
+    assert again.returncode == 0
+    numbers = [json.loads(each.stdout) | {"out": None} for each in (whole, again)]
+    assert numbers[0] == numbers[1]
+    assert not (tmp_path / "cut" / "checkpoint.npz").exists()
+    x = [tkf.load(tmp_path / folder / "trajectory.zarr").dataset["x"] for folder in ("whole", "cut")]
+    np.testing.assert_array_equal(*x)
+
+
+def test_the_same_command_draws_what_was_not_drawn(tmp_path, capsys, monkeypatch):
+    command = ["simulate", *QUICK, "--t1", 1, "--out", tmp_path / "run"]
+    with monkeypatch.context() as patch:
+        patch.setattr(tkf.Trajectory, "plot", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        cut = tokenfield_here(capsys, *command)
+    assert cut.returncode == 130
+    assert "the same command draws it" in cut.stderr
+    assert tokenfield_here(capsys, *command).returncode == 0
+    assert (tmp_path / "run" / "report.html").exists()
+    assert_one_line_error(tokenfield_here(capsys, *command), "holds a finished run")
+
+
+def test_overwriting_leaves_no_mixture_of_two_runs(tmp_path, capsys, monkeypatch):
+    from tokenfield.solve import loop
+
+    folder = tmp_path / "run"
+    first = ["simulate", *QUICK, "--t1", 1, "--out", folder]
+    other = ["simulate", *QUICK, "--t1", 2, "--out", folder, "--overwrite"]
+    assert tokenfield_here(capsys, *first).returncode == 0
+    (folder / "mine.txt").write_text("kept")
+    before = {path.name for path in folder.iterdir()}
+    refused = tokenfield_here(capsys, *other, "--method", "euler")  # without a step
+    assert_one_line_error(refused, "give a fixed step dt")
+    assert {path.name for path in folder.iterdir()} == before  # the old run is as it was
+    assert "t1 = 1.0" in (folder / "config.toml").read_text()
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "advance", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert tokenfield_here(capsys, *other).returncode == 130
+    assert not (folder / "trajectory.zarr").exists()
+    (folder / "checkpoint.npz").write_bytes(b"damaged")
+    assert tokenfield_here(capsys, *other).returncode == 0
+    assert float(tkf.load(folder / "trajectory.zarr").times[-1]) == 2.0
+    assert {path.name for path in folder.iterdir()} == before
 
 
 def test_help_and_version_are_quick_and_do_not_load_jax():

@@ -8,6 +8,7 @@ import sys
 import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -15,6 +16,7 @@ from scipy.integrate import quad
 import tokenfield as tkf
 from tokenfield.solve import loop, run
 from tokenfield.solve.checkpoint import CheckpointError
+from tokenfield.solve.run import SolverError
 
 SA = tkf.Transformer(tkf.Softmax(4.0), tkf.PostLN())
 START = tkf.uniform_sphere(24, 3, seed=0)
@@ -153,7 +155,7 @@ from tokenfield.solve import run
 run.CHUNK_SECONDS = 0.0
 model = tkf.Transformer(tkf.Softmax(4.0), tkf.PostLN())
 start = tkf.uniform_sphere(24, 3, seed=0)
-traj = tkf.simulate(model, start, 2000.0, rtol=0, atol=1e-11, checkpoint=sys.argv[1], checkpoint_every=0.0)
+traj = tkf.simulate(model, start, 2000.0, rtol=0, atol=1e-11, method="tsit5", checkpoint=sys.argv[1], checkpoint_every=0.0)
 np.save(sys.argv[2], traj.dataset["x"].values)
 """
 
@@ -182,6 +184,49 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CheckpointError, match="cannot be read"):
         tkf.simulate(SA, START, 1.0, checkpoint=path)
+
+
+@pytest.mark.parametrize("kernel", ["Softmax", "L2", "Hardmax", "Linear", "causal"])
+def test_a_matrix_that_is_no_longer_a_number_is_an_error(kernel):
+    A = lambda t: jnp.sqrt(0.5 - t) * jnp.eye(2)  # noqa: E731
+    attention = {
+        "Softmax": lambda: tkf.Softmax(A=A),
+        "L2": lambda: tkf.L2(Q=A, K=jnp.eye(2)),
+        "Hardmax": lambda: tkf.Hardmax(A=A),
+        "Linear": lambda: tkf.Linear(A=A),
+        "causal": lambda: tkf.Softmax(A=A, causal=True),
+    }[kernel]()
+    norm = tkf.NoNorm() if kernel == "L2" else tkf.PostLN()
+    model, start = tkf.Transformer(attention, norm), tkf.uniform_sphere(4, 2, seed=0)
+    with pytest.raises(SolverError, match=r"at t = 0\.5, where the velocity is not a number.*A\(t\)"):
+        tkf.simulate(model, start, 1.0, save_at=2)
+    with pytest.raises(SolverError, match=r"layer 1 gives what is not a number.*A\(t\)"):
+        tkf.layers(model, start, depth=3)
+
+
+@pytest.mark.parametrize(("model", "last"), [(tkf.Linear(), 60), (tkf.Unnormalized(1.0), 60)])
+def test_layers_that_leave_all_range_end_with_a_blow_up(model, last):
+    start = tkf.gaussian_tokens(8, 3, seed=0)
+    traj = tkf.layers(tkf.Transformer(model, tkf.NoNorm()), start, depth=last, step=1.0)
+    (event,) = traj.events
+    assert event.kind == "blow_up"
+    assert event.time == len(traj.times) < last
+    assert np.isfinite(traj.dataset["x"]).all()
+    one_more = tkf.layers(tkf.Transformer(model, tkf.NoNorm()), tkf.Tokens(traj.final.x), depth=1)
+    assert one_more.events  # the next layer is the one that blows up
+    fewer = tkf.layers(tkf.Transformer(model, tkf.NoNorm()), start, depth=len(traj.times) - 1)
+    assert not fewer.events
+    np.testing.assert_array_equal(fewer.dataset["x"], traj.dataset["x"])
+
+
+def test_long_runs_check_what_short_ones_do():
+    with pytest.raises(ValueError, match="atol must be finite and > 0, got -1"):
+        tkf.simulate(SA, START, 600.0, atol=-1)
+    with pytest.raises(ValueError, match="max_steps must be"):
+        tkf.simulate(SA, START, 600.0, max_steps=-5)
+    with pytest.raises(SolverError, match="max_steps = 5 steps were not enough"):
+        tkf.simulate(SA, START, 600.0, max_steps=5)
+    assert tkf.simulate(SA, START, 600.0, rtol=0).config["atol"] == 1e-9
 
 
 def test_provenance_is_complete():

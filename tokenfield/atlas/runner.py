@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .._check import count
+from .._workers import begin_worker, terminate
 from . import claims
 from .claim import OPEN, Claim, Evidence
 
@@ -101,7 +102,7 @@ def measure_all(chosen: Sequence[Claim], quick: bool, jobs: int) -> Iterator[Res
     if jobs == 1 or len(chosen) == 1:
         yield from (measure(claim, quick) for claim in chosen)
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), begin_worker, ({},)) as pool:
         together = [claim for claim in chosen if claim.section == "Real models"]
         groups = [*([together] if together else []), *([claim] for claim in chosen if claim not in together)]
         waiting = {pool.submit(_measure_by_id, [claim.id for claim in group], quick): group for group in groups}
@@ -109,8 +110,8 @@ def measure_all(chosen: Sequence[Claim], quick: bool, jobs: int) -> Iterator[Res
             for done in as_completed(waiting):
                 for claim, found in zip(waiting[done], done.result(), strict=True):
                     yield Result(claim, *found)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+        except BaseException:  # an interruption
+            terminate(pool)
             raise
 
 

@@ -54,7 +54,7 @@ class Hardmax(AbstractHead):
                 alone = ~(apart & (seen > 0)).any(-1, keepdims=True)
                 seen = jnp.where(apart | alone, seen, 0)
             top = row_max(s, seen > 0)
-            c = jnp.where(s >= top - self.tie * (1 + jnp.abs(top)), seen, 0)
+            c = jnp.where(s >= top - self.tie * (1 + jnp.abs(top)), seen, 0 * top)  # 0, or NaN where the scores are
             return divide(c @ values, c.sum(-1, keepdims=True))
 
         return map_rows(rows, x.shape[0], x.shape[0], q, positions, x)

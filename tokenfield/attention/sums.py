@@ -38,12 +38,12 @@ def visible_weights(
 
 
 def row_max(s: Float[Array, "b n"], seen: Bool[Array, "b n"]) -> Float[Array, "b 1"]:
-    """The largest visible entry of each row (0 for a row that sees nothing)."""
+    """The largest visible entry of each row: 0 for a row that sees nothing, NaN where there is one."""
     top = jnp.max(jnp.where(seen, s, -jnp.inf), -1, keepdims=True)
-    return jnp.where(jnp.isfinite(top), top, 0)
+    return jnp.where(top == -jnp.inf, 0, top)
 
 
 def divide(numerator: Array, denominator: Array) -> Array:
-    """`numerator / denominator`, and 0 where the denominator is 0."""
-    safe = jnp.where(denominator > 0, denominator, 1)
-    return jnp.where(denominator > 0, numerator / safe, 0)
+    """`numerator / denominator`, and 0 where the denominator is 0. What is not a number stays so."""
+    nothing = denominator == 0
+    return jnp.where(nothing, 0, numerator / jnp.where(nothing, 1, denominator))

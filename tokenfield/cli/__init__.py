@@ -1,9 +1,12 @@
 """The command line. Errors are one line on standard error and a non-zero exit code, never a traceback."""
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -14,6 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from .errors import Interrupted
 
     _keep_compiled_code()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         code = app(arguments, standalone_mode=False)
         if code == 130:  # Ctrl-C outside a run
@@ -32,6 +37,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if os.environ.get("TOKENFIELD_TRACEBACK"):
             raise
         _fail(f"{error} ({type(error).__name__}; TOKENFIELD_TRACEBACK=1 shows where)", 1)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C. Python drops what is raised while it collects garbage, where JAX has work of its own: a moment later, then."""
+    if frame is not None and frame.f_code.co_name in ("_xla_gc_callback", "__del__"):
+        threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return
+    raise KeyboardInterrupt
 
 
 def _fail(message: str, code: int) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from ..config.run import RunConfig, to_toml
 from .errors import Interrupted
 
 CHECKPOINT, DATASET, CONFIG = "checkpoint.npz", "trajectory.zarr", "config.toml"
+FIGURE, ANIMATION, REPORT = "overview.png", "animation.gif", "report.html"
+FILES = CHECKPOINT, DATASET, CONFIG, FIGURE, ANIMATION, REPORT
+ASIDE = ".replaced"
 
 
 def execute(config: RunConfig, out: Path | None, *, overwrite: bool, animation: bool, as_json: bool) -> None:
@@ -21,7 +25,12 @@ def execute(config: RunConfig, out: Path | None, *, overwrite: bool, animation: 
     folder = out if out is not None or as_json else Path("runs") / _name(config)
     if folder is not None:
         _open(folder, config, overwrite)
-    traj = _run(config, model, state, rule, folder)
+    try:
+        traj = _run(config, model, state, rule, folder, overwrite)
+    except Exception as error:
+        if folder is not None and not isinstance(error, Interrupted):
+            _bring_back(folder)
+        raise
     numbers: dict[str, Any] = summary(traj)
     if folder is not None:
         numbers["out"] = str(folder)
@@ -41,35 +50,61 @@ def _open(folder: Path, config: RunConfig, overwrite: bool) -> None:
     """Make the folder, or continue in one that holds the same run unfinished."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--out: {folder} is a file, not a folder")
-    if (folder / DATASET).exists() and not overwrite:
-        raise ValueError(f"--out: {folder} holds a finished run: give another folder, or --overwrite")
     text = to_toml(config)
     written = folder / CONFIG
-    if written.exists() and written.read_text(encoding="utf-8") != text:
-        if not overwrite:
-            raise ValueError(f"--out: {folder} holds another run: give another folder, or --overwrite")
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+    finished = (folder / DATASET).exists() and not (folder / CHECKPOINT).exists()
+    other = written.exists() and written.read_text(encoding="utf-8") != text
+    if (finished or other) and not overwrite:
+        what = "a finished run" if finished else "another run"
+        raise ValueError(f"--out: {folder} holds {what}: give another folder, or --overwrite")
     try:
+        if finished or other:
+            _set_aside(folder)
         folder.mkdir(parents=True, exist_ok=True)
         written.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ValueError(f"--out: cannot write to {folder}: {error.strerror}") from None
 
 
-def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | None) -> Any:
+def _set_aside(folder: Path) -> None:
+    """A run that is to be replaced is kept until the new one has ended, in case that is refused."""
+    aside = folder / ASIDE
+    if aside.exists():  # what is here was not finished
+        _clear(folder)
+        return
+    aside.mkdir()
+    for name in FILES:
+        if (folder / name).exists():
+            (folder / name).rename(aside / name)
+
+
+def _bring_back(folder: Path) -> None:
+    if (folder / ASIDE).exists():
+        _clear(folder)
+        for path in (folder / ASIDE).iterdir():
+            path.rename(folder / path.name)
+        (folder / ASIDE).rmdir()
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a run has written, and nothing else."""
+    for name in FILES:
+        if name == DATASET:
+            shutil.rmtree(folder / name, ignore_errors=True)
+        else:
+            (folder / name).unlink(missing_ok=True)
+
+
+def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | None, overwrite: bool) -> Any:
     import tokenfield as tkf
 
-    from ..solve.waiting import helps
+    from ..solve.checkpoint import CheckpointError
 
-    if config.t1 is None:
-        traj = tkf.layers(model, state, config.depth, config.step)
-    else:
-        waits = config.method == "coarsen" or (
-            config.method is None and rule is None and helps(model, state, config.t1)
-        )
-        noisy = config.noise is not None
-        checkpoint = None if folder is None or waits or noisy else folder / CHECKPOINT
-        try:
+    checkpoint = None if folder is None else folder / CHECKPOINT
+    try:
+        if config.t1 is None:
+            traj = tkf.layers(model, state, config.depth, config.step, checkpoint=checkpoint)
+        else:
             traj = tkf.simulate(
                 model,
                 state,
@@ -84,10 +119,15 @@ def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | No
                 stop_when=rule,
                 checkpoint=checkpoint,
             )
-        except KeyboardInterrupt:
-            kept = checkpoint is not None and checkpoint.exists()
-            hint = f"; kept in {checkpoint}: give the same command again to go on" if kept else ""
-            raise Interrupted("interrupted" + hint) from None
+    except CheckpointError:
+        if checkpoint is None or not overwrite:
+            raise
+        checkpoint.unlink()
+        return _run(config, model, state, rule, folder, overwrite)
+    except KeyboardInterrupt:
+        kept = checkpoint is not None and checkpoint.exists()
+        hint = f"; kept in {checkpoint}: give the same command again to go on" if kept else ""
+        raise Interrupted("interrupted" + hint) from None
     used = {"kind", *build.STARTS[config.tokens.kind]}
     start = config.tokens.model_dump(exclude_none=True, include=used)
     attributes: dict[str, Any] = {
@@ -100,12 +140,16 @@ def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | No
 def _write(traj: Any, folder: Path, animation: bool) -> None:
     from ..report import write_report
 
-    traj.save(folder / DATASET, overwrite=True)
-    (folder / CHECKPOINT).unlink(missing_ok=True)
-    _say("drawing")
-    traj.plot().savefig(folder / "overview.png", dpi=160)
-    gif = traj.animate(folder / "animation.gif") if animation else None
-    write_report(traj, folder, animation=gif)
+    try:
+        traj.save(folder / DATASET, overwrite=True)
+        _say("drawing")
+        traj.plot().savefig(folder / FIGURE, dpi=160)
+        gif = traj.animate(folder / ANIMATION) if animation else None
+        write_report(traj, folder, animation=gif)
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted while drawing; the run is in {folder}: the same command draws it") from None
+    shutil.rmtree(folder / ASIDE, ignore_errors=True)
+    (folder / CHECKPOINT).unlink(missing_ok=True)  # while it is there the folder is not finished
 
 
 def _say(message: str) -> None:

@@ -2,8 +2,11 @@
 
 import hashlib
 import json
+import math
 import os
+import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +33,7 @@ def fingerprint(*trees: Any) -> str:
     return digest.hexdigest()
 
 
-def write(path: Path, identity: str, segment: int, carry: Any) -> None:
+def write(path: Path, identity: str, segment: Any, carry: Any) -> None:
     """Put the run on disk in one atomic step: an older checkpoint stays whole until the new one is."""
     header = json.dumps({"format": 1, "identity": identity, "segment": segment})
     arrays: dict[str, Any] = {f"leaf{k}": np.asarray(leaf) for k, leaf in enumerate(jax.tree.leaves(carry))}
@@ -43,8 +46,8 @@ def write(path: Path, identity: str, segment: int, carry: Any) -> None:
     os.replace(part, path)
 
 
-def read(path: Path, identity: str) -> tuple[int, list[np.ndarray]]:
-    """The segment and the leaves of a checkpoint of the same run."""
+def read(path: Path, identity: str) -> tuple[Any, list[np.ndarray]]:
+    """The segment (anything that JSON can hold) and the leaves of a checkpoint of the same run."""
     try:
         with np.load(path, allow_pickle=False) as file:
             header = json.loads(str(file["header"]))
@@ -63,3 +66,35 @@ def restore(carry: Any, leaves: list[np.ndarray]) -> Any:
     """A carry like `carry` with the leaves of a checkpoint."""
     structure = jax.tree.structure(carry)
     return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
+
+
+class Keeper:
+    """The checkpoint of one run: read when the run begins, written now and then and when it is cut.
+
+    Args:
+        path: the file; None keeps nothing.
+        identity: the fingerprint of the run.
+        every: seconds between two writings.
+    """
+
+    def __init__(self, path: Path | None, identity: Callable[[], str], every: float):
+        self.path, self.every = path, every
+        self.identity = "" if path is None else identity()
+        self.written = time.monotonic()
+
+    def read(self) -> tuple[Any, list[np.ndarray]] | None:
+        """Where the run was cut; None if it begins."""
+        return None if self.path is None or not self.path.exists() else read(self.path, self.identity)
+
+    def write(self, segment: Any, tree: Any) -> None:
+        """Now."""
+        if self.path is not None:
+            write(self.path, self.identity, segment, tree)
+            self.written = time.monotonic()
+
+    def due(self) -> bool:
+        """Whether it is time to write."""
+        return self.path is not None and time.monotonic() - self.written > self.every
+
+
+NOWHERE = Keeper(None, str, math.inf)

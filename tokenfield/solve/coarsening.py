@@ -78,6 +78,16 @@ class History(NamedTuple):
     steps: int
 
 
+class SoFar(NamedTuple):
+    """Where a run stands between two of its stretches; `size` is that of its padding."""
+
+    records: list[Record]
+    epochs: list[Epoch]
+    merges: list[Merge]
+    steps: int
+    size: int
+
+
 class Coarsening(NamedTuple):
     """What defines a run."""
 
@@ -114,18 +124,23 @@ def follow(
     log_t1: float,
     targets: np.ndarray,
     clusters: int = 1,
-    max_steps: int = 100_000,
+    max_steps: int = 1_000_000,
     tell: Callable[[float, int], None] = lambda log_t, count: None,
+    so_far: SoFar | None = None,
+    keep: Callable[[SoFar], None] = lambda so_far: None,
 ) -> History:
     """From places x of weighted clusters at time `e^{log_t}` to `log_t1`, or until so many `clusters` are left.
 
-    A record is made of every step; at the logarithmic times `targets` one is made exactly.
+    A record is made of every step; at the logarithmic times `targets` one is made exactly. `keep` is told where the run
+    stands whenever it could go on from there, as `so_far`, to the same bits.
     """
-    records, epochs = [Record(log_t, 0, x)], [Epoch(weights, labels)]
-    merges: list[Merge] = []
-    ended, steps = "", 0
+    if so_far is None:
+        so_far = SoFar([Record(log_t, 0, x)], [Epoch(weights, labels)], [], 0, run.size)
+    records, epochs, merges, steps, size = so_far
+    run, ended = run._replace(size=size), ""
     ends = [*sorted(target for target in targets if log_t < target < log_t1), log_t1]
     while not ended:
+        keep(SoFar([*records], [*epochs], [*merges], steps, run.size))
         x, weights, labels = _coalesce(run, records, epochs, merges)
         if len(x) <= clusters:
             ended = "one_cluster" if clusters == 1 else f"at_most_{clusters}_clusters"

@@ -1,6 +1,8 @@
 """The first collapse of many tokens into clusters, by the plain flow in physical time."""
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -20,6 +22,18 @@ PATIENCE = ((8, FEW), (24, 512))  # after so many windows, so many clusters may 
 SAVED = 5
 
 
+class Collapsing(NamedTuple):
+    """Where the collapse stands between two windows of time."""
+
+    records: list[Record]
+    epochs: list[Epoch]
+    x: np.ndarray
+    t: float
+    window: float
+    windows: int
+    steps: int
+
+
 def collapse(
     model: Transformer,
     state: Tokens,
@@ -29,17 +43,23 @@ def collapse(
     stepper: Stepper,
     tolerance: float,
     delta: float,
+    max_steps: int,
+    so_far: Collapsing | None = None,
+    keep: Callable[[Collapsing], None] = lambda so_far: None,
 ) -> tuple[list[Record], list[Epoch], int]:
     """Tokens that have met within delta become one, in windows of time, until few are left or t1 is reached.
 
     Records are made a few times in each window, and at the times `targets`. Returns records, the epochs they belong to
-    (the last ones are where a coarse run starts) and the number of steps.
+    (the last ones are where a coarse run starts) and the number of steps. `keep` is told where the run stands before each
+    window: it goes on from there, as `so_far`, to the same bits.
     """
-    n = state.n
-    x, weights, labels = np.asarray(state.x), np.asarray(state.weights), np.arange(n)
-    records, epochs, t, steps = [Record(-np.inf, 0, x)], [Epoch(weights, labels)], 0.0, 0
-    window = 4 * time_unit
-    for k in range(10_000):
+    if so_far is None:
+        start, first = np.asarray(state.x), Epoch(np.asarray(state.weights), np.arange(state.n))
+        so_far = Collapsing([Record(-np.inf, 0, start)], [first], start, 0.0, 4 * time_unit, 0, 0)
+    records, epochs, x, t, window, windows, steps = so_far
+    weights, labels = epochs[-1]
+    for k in range(windows, 10_000):
+        keep(Collapsing([*records], [*epochs], x, t, window, k, steps))
         groups = join(x, delta)
         count = int(groups.max()) + 1
         done = count <= CHEAP or any(k >= windows and count <= most for windows, most in PATIENCE) or t >= t1
@@ -63,7 +83,7 @@ def collapse(
             dt=None,
             stepper=stepper,
             stop=None,
-            max_steps=1_000_000,
+            max_steps=max_steps,
         )
         outcome = run(plan, False, None, np.inf)
         steps += outcome.steps

@@ -87,26 +87,36 @@ def simulate(
         >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
         >>> tkf.simulate(model, tkf.uniform_sphere(256, 3, seed=0), t1=40.0).plot()
     """
+    path = None if checkpoint is None else Path(checkpoint)
     if is_random(state, model):
         seed = checked_seed(seed, model)
         refuse(
             stop_when=stop_when is not None,
-            checkpoint=checkpoint is not None,
             merge_tolerance=merge_tolerance is not None,
             rtol=rtol != RTOL,
             atol=atol != ATOL,
         )
         method, t1, dt = checked_method(method), positive("t1", t1), None if dt is None else positive("dt", dt)
         times, max_steps = save_times(save_at, t1), count("max_steps", max_steps)
-        return simulate_noisy(model, state, t1, times, dt, seed, method, max_steps, progress)
+        return simulate_noisy(model, state, t1, times, dt, seed, method, max_steps, progress, path, checkpoint_every)
     if seed is not None:
         raise ValueError(f"seed = {seed!r} was given, but nothing in this model is random")
-    plain = stop_when is None and dt is None and checkpoint is None and merge_tolerance is None
+    plain = stop_when is None and dt is None and merge_tolerance is None
     if method is None and plain and helps(model, state, t1):
         method = "coarsen"
         save_at = 101 if save_at is None and math.isfinite(t1) else save_at
     if method == "coarsen":
-        return _coarsen(model, state, t1, save_at, rtol, stop_when, progress, dt, checkpoint, merge_tolerance)
+        if dt is not None:
+            raise ValueError("method 'coarsen' takes no dt: its steps follow from the tolerances")
+        rtol, atol, max_steps = (
+            positive("rtol", rtol, or_zero=True),
+            positive("atol", atol),
+            count("max_steps", max_steps),
+        )
+        t1, wanted, delta = _checked(t1, save_at, stop_when, merge_tolerance)
+        clusters = 1 if stop_when is None else stop_when.k  # type: ignore[union-attr]
+        what = model, state, t1, wanted, rtol, atol, delta, clusters, stop_when
+        return simulate_waiting(*what, progress, max_steps, path, checkpoint_every)
     if merge_tolerance is not None:
         raise ValueError(f"merge_tolerance = {merge_tolerance!r} belongs to method 'coarsen', got method {method!r}")
     t1 = positive("t1", t1)
@@ -142,7 +152,6 @@ def simulate(
         if checkpoint is not None:
             raise ValueError("checkpoint is not for densities: their runs take seconds")
         return _refined(run_refined(plan, small_model, _unpack_all, progress), rule, config)
-    path = None if checkpoint is None else Path(checkpoint)
     outcome = run(plan, progress, path, checkpoint_every)
     if outcome.status == loop.UNDERFLOW:
         confirm_blow_up(outcome.flow, outcome.t, outcome.y)
@@ -152,31 +161,17 @@ def simulate(
     return _trajectory(outcome, lift, rule, config)
 
 
-def _coarsen(
-    model: Transformer,
-    state: Any,
-    t1: float,
-    save_at: Any,
-    rtol: float,
-    stop_when: Any,
-    progress: bool | None,
-    dt: Any,
-    checkpoint: Any,
-    merge_tolerance: float | None,
-) -> Trajectory:
-    if dt is not None or checkpoint is not None:
-        raise ValueError("method 'coarsen' takes no dt and no checkpoint: its runs take seconds")
+def _checked(
+    t1: float, save_at: Any, stop_when: Any, merge_tolerance: float | None
+) -> tuple[float, np.ndarray | None, float | None]:
+    """End, save times and merge tolerance of a run that merges clusters."""
     if stop_when is not None and not hasattr(stop_when, "k"):
         raise ValueError("method 'coarsen' stops at one_cluster() or at_most_clusters(k) only")
     t1 = math.inf if t1 == math.inf else positive("t1", t1)
-    times = None
-    if save_at is not None:
-        if math.isinf(t1) and np.ndim(save_at) == 0:
-            raise ValueError("save_at must be a list of times when t1 is infinite")
-        times = save_times(save_at, t1)
-    delta = None if merge_tolerance is None else positive("merge_tolerance", merge_tolerance)
-    clusters = 1 if stop_when is None else stop_when.k
-    return simulate_waiting(model, state, t1, times, positive("rtol", rtol), delta, clusters, stop_when, progress)
+    if save_at is not None and math.isinf(t1) and np.ndim(save_at) == 0:
+        raise ValueError("save_at must be a list of times when t1 is infinite")
+    times = None if save_at is None else save_times(save_at, t1)
+    return t1, times, None if merge_tolerance is None else positive("merge_tolerance", merge_tolerance)
 
 
 def save_times(save_at: int | ArrayLike | None, t1: float) -> np.ndarray:
@@ -198,8 +193,8 @@ def confirm_blow_up(flow: AbstractFlow, t: float, y: Any) -> None:
     if not change >= loop.SMALLEST_CHANGE:
         raise SolverError(
             f"no step succeeds at t = {t:.6g}, where the velocity is not a number: either numbers leave the "
-            "range of double precision (stop earlier, or follow z = e^(-tV) x with norm=Rescaled()), or an inner "
-            "iteration such as Sinkhorn's did not converge (allow more max_iterations)"
+            "range of double precision (stop earlier, or follow z = e^(-tV) x with norm=Rescaled()), or a function of time "
+            "such as A(t) gives none, or an inner iteration such as Sinkhorn's did not converge (allow more max_iterations)"
         )
 
 

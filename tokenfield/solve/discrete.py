@@ -1,13 +1,15 @@
 """`layers`: the discrete Transformer."""
 
 import json
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import count, positive
+from .._check import count, handed_over, positive
 from ..flows.base import admit, is_random, require_closed
 from ..flows.tokens import check
 from ..results.datasets import to_dataset
@@ -16,6 +18,9 @@ from ..results.provenance import provenance
 from ..results.trajectory import Trajectory
 from ..states import Tokens
 from ..transformer import Transformer
+from .checkpoint import Keeper, fingerprint
+from .progress import Progress
+from .run import SolverError
 
 
 def layers(
@@ -23,6 +28,10 @@ def layers(
     state: Tokens,
     depth: int | None = None,
     step: float = 1.0,
+    *,
+    progress: bool | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_every: float = 30.0,
 ) -> Trajectory:
     """Tokens through a stack of layers, `x <- norm(x, step * sublayer)` for attention and then the MLP.
 
@@ -34,9 +43,11 @@ def layers(
         state: the tokens before the first layer.
         depth: number of layers; with a list of models, their number.
         step: the step h.
+        progress, checkpoint, checkpoint_every: as for `simulate`.
 
     Returns:
-        A `Trajectory` with `depth + 1` states at times `l * step`.
+        A `Trajectory` with `depth + 1` states at times `l * step`. Numbers beyond all range end it early, with an event
+        "blow_up" at the layer that would give them.
 
     Example:
         >>> import tokenfield as tkf
@@ -55,13 +66,11 @@ def layers(
         require_closed(state, each)
         check(state, each)
     admit(state, models[0])
-    x, t = state.x, jnp.zeros(())
-    saved = [x]
-    for index, each in enumerate(models):
-        x = _layer(each, t + index * step, x, state.weights, state.positions, jnp.asarray(step))
-        saved.append(x)
+    identity = lambda: fingerprint(models, state, step)  # noqa: E731
+    keeper = Keeper(None if checkpoint is None else Path(checkpoint), identity, checkpoint_every)
+    saved, blown = _through(models, state, step, keeper, progress)
     repeat = lambda a: np.broadcast_to(np.asarray(a), (len(saved), state.n))  # noqa: E731
-    everything = np.stack([np.asarray(x) for x in saved]), repeat(state.weights), repeat(state.positions)
+    everything = np.stack(saved), repeat(state.weights), repeat(state.positions)
     stacked = eqx.tree_at(lambda s: (s.x, s.weights, s.positions), state, everything)
     times = step * np.arange(len(saved))
     different = any(each is not models[0] for each in models)
@@ -73,12 +82,48 @@ def layers(
     attributes = {
         **provenance(),
         "config": json.dumps(config),
-        "events": "[]",
+        "events": json.dumps([{"kind": "blow_up", "time": step * len(saved)}] if blown else []),
         "log_time_unit": 0.0 - float(models[0].attention.log_unit),
-        "steps": len(models),
+        "steps": len(saved) - 1,
         "rejected_steps": 0,
     }
     return Trajectory(to_dataset(stacked, times).assign_attrs(attributes))
+
+
+def _through(
+    models: list[Transformer], state: Tokens, step: float, keeper: Keeper, progress: bool | None
+) -> tuple[list[np.ndarray], bool]:
+    """The tokens before the first layer and after each, and whether they left all range on the way."""
+    resumed = keeper.read()
+    saved = list(resumed[1][0]) if resumed else [np.asarray(state.x)]
+    number = lambda value: jnp.asarray(value, float)  # noqa: E731
+    apply = lambda index, x: np.asarray(  # noqa: E731
+        _layer(models[index], number(index * step), handed_over(x), state.weights, state.positions, number(step))
+    )
+    try:
+        with Progress(progress, "simulating", len(models), "layers") as bar:
+            for index in range(len(saved) - 1, len(models)):
+                x = apply(index, saved[-1])
+                if not np.isfinite(x).all():
+                    _confirm_blow_up(apply(index, saved[-1] / np.abs(saved[-1]).max()), index)
+                    return saved, True
+                saved.append(x)
+                bar.update(index + 1)
+                if keeper.due():
+                    keeper.write(index + 1, np.stack(saved))
+    finally:
+        if keeper.path is not None:
+            keeper.write(len(saved) - 1, np.stack(saved))
+    return saved, False
+
+
+def _confirm_blow_up(of_short_tokens: np.ndarray, index: int) -> None:
+    """Raise if a layer gives no numbers for short tokens either: then its parameters are at fault, not their growth."""
+    if not np.isfinite(of_short_tokens).all():
+        raise SolverError(
+            f"layer {index} gives what is not a number: a function of time such as A(t) does, or scores leave the range of "
+            "double precision"
+        )
 
 
 def stack(model, depth) -> list[Transformer]:

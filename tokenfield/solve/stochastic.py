@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -18,6 +19,8 @@ from ..results.describe import describe
 from ..results.provenance import provenance
 from ..results.trajectory import Trajectory
 from ..transformer import Transformer
+from . import checkpoint
+from .checkpoint import NOWHERE, Keeper
 from .loop import WIDE_VECTORS, each, finite
 from .progress import Progress
 from .run import CHUNK_SECONDS, SolverError
@@ -122,10 +125,16 @@ class Course(NamedTuple):
     progress: bool | None
 
 
-def follow(parts: Sequence[Segment], y: Any, key: Array, course: Course, many: bool = False) -> tuple[Any, Any, int]:
-    """The unknowns at the save times, at t1, and the number of steps. With `many` all have a leading axis."""
+def follow(
+    parts: Sequence[Segment], y: Any, key: Array, course: Course, many: bool = False, keeper: Keeper = NOWHERE
+) -> tuple[Any, Any, int]:
+    """The unknowns at the save times, at t1, and the number of steps. With `many` all have a leading axis.
+
+    A run that its keeper has goes on from there."""
     axis, t, done = int(many), 0.0, 0
     kept = [jax.tree.map(lambda leaf: jnp.expand_dims(leaf, axis), y)] if 0 in course.times else []
+    resumed = keeper.read()
+    first = resumed[0] if resumed else 0
     with Progress(course.progress, "simulating", course.t1) as bar:
         for k, part in enumerate(parts):
             end = min(part.until, course.t1)
@@ -137,8 +146,14 @@ def follow(parts: Sequence[Segment], y: Any, key: Array, course: Course, many: b
                     f"a run to t1 = {course.t1:g} with dt = {course.dt:.3g} takes more than max_steps = {course.max_steps} "
                     "steps: allow more of them or take a larger dt"
                 )
+            if k < first:
+                t, done = end, total
+                continue
             carry = _start(y, len(grid.end), done, axis)
-            carry = _chunks(part.flow, grid, key, carry, total, course, many, bar)
+            if resumed and k == first:
+                carry, kept = checkpoint.restore((carry, [y] * (k + len(kept))), resumed[1])
+            keep = lambda carry, k=k: keeper.write(k, (carry, kept))  # noqa: E731, B023
+            carry = _chunks(part.flow, grid, key, carry, total, course, many, bar, keep, keeper.due)
             y, t, done = carry.y, end, total
             wanted = np.isin(np.asarray(grid.end), course.times)
             kept.append(jax.tree.map(lambda leaf, w=wanted: np.compress(w, np.asarray(leaf), axis), carry.saved))
@@ -162,24 +177,39 @@ def _start(y: Any, intervals: int, done: int, axis: int) -> Carry:
 
 
 def _chunks(
-    flow: Any, grid: Grid, key: Array, carry: Carry, total: int, course: Course, many: bool, bar: Progress
+    flow: Any,
+    grid: Grid,
+    key: Array,
+    carry: Carry,
+    total: int,
+    course: Course,
+    many: bool,
+    bar: Progress,
+    keep: Callable[[Carry], None],
+    due: Callable[[], bool],
 ) -> Carry:
-    """Chunk after chunk, for the progress bar; the size of a chunk changes no bit of the result."""
+    """Chunk after chunk, for the progress bar and checkpoints; the size of a chunk changes no bit of the result."""
     go, budget, done = advance_many if many else advance, 16, int(carry.step)
     begins, firsts = np.asarray(grid.begin), np.asarray(grid.first)
-    while done < total:
-        begun, before = time.monotonic(), done
-        done = min(done + budget, total)
-        carry = go(flow, course.method, grid, key, carry, jnp.asarray(done))
-        if not bool(finite(carry.y)):
-            place = np.searchsorted(firsts, before, "right") - 1
-            raise SolverError(
-                f"tokens are no longer finite after t = {begins[place]:.6g}: they blow up, or dt = {course.dt:.3g} is too "
-                "large a step"
-            )
-        rate = (done - before) / max(time.monotonic() - begun, 1e-9)
-        bar.update(float(begins[min(int(carry.interval), len(begins) - 1)]), rate)
-        budget = int(min(max(rate * CHUNK_SECONDS, 4), 4 * budget))
+    try:
+        while done < total:
+            begun, before = time.monotonic(), done
+            done = min(done + budget, total)
+            new = go(flow, course.method, grid, key, carry, jnp.asarray(done))
+            if not bool(finite(new.y)):
+                place = np.searchsorted(firsts, before, "right") - 1
+                raise SolverError(
+                    f"tokens are no longer finite after t = {begins[place]:.6g}: they blow up, or dt = {course.dt:.3g} is too "
+                    "large a step"
+                )
+            carry = new
+            rate = (done - before) / max(time.monotonic() - begun, 1e-9)
+            bar.update(float(begins[min(int(carry.interval), len(begins) - 1)]), rate)
+            budget = int(min(max(rate * CHUNK_SECONDS, 4), 4 * budget))
+            if due():
+                keep(carry)
+    finally:
+        keep(carry)
     return carry
 
 
@@ -223,6 +253,8 @@ def simulate_noisy(
     method: str,
     max_steps: int,
     progress: bool | None,
+    path: Path | None,
+    every: float,
 ) -> Trajectory:
     """See `simulate`."""
     small, small_model, lift = prepare(state, model, SMALL)
@@ -232,7 +264,9 @@ def simulate_noisy(
     dt = default_dt(flow, small, t1) if dt is None else dt
     course = Course(t1, times, dt, method, max_steps, progress)
     y0 = flow.retract(flow.pack(small))
-    saved, y, steps = follow(parts, y0, jax.random.key(seed), course)
+    numbers = t1, times, dt, max_steps, seed
+    keeper = Keeper(path, lambda: checkpoint.fingerprint(parts, y0, numbers, method), every)
+    saved, y, steps = follow(parts, y0, jax.random.key(seed), course, keeper=keeper)
     if times[-1] != t1:
         times = np.append(times, t1)
         saved = jax.tree.map(lambda buffer, leaf: np.concatenate([buffer, np.asarray(leaf)[None]]), saved, y)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -17,8 +18,10 @@ from ..results.provenance import provenance
 from ..results.trajectory import Trajectory
 from ..states import Tokens
 from ..transformer import Transformer
+from .checkpoint import Keeper, fingerprint
 from .coarsening import Coarsening, Epoch, History, Merge, Record, follow
 from .collapse import FEW, collapse
+from .kept import Kept
 from .progress import Progress
 from .steppers import stepper
 
@@ -40,10 +43,14 @@ def simulate_waiting(
     t1: float,
     save_at: np.ndarray | None,
     rtol: float,
+    atol: float,
     delta: float | None,
     clusters: int,
     stop: Any,
     progress: bool | None,
+    max_steps: int,
+    path: Path | None,
+    every: float,
 ) -> Trajectory:
     """See `simulate`."""
     if not isinstance(state, Tokens):
@@ -57,26 +64,32 @@ def simulate_waiting(
             f"merge_tolerance = {delta:g} would merge clusters that are still apart at beta = {float(beta):g}: it must be "
             f"at most {0.1 / math.sqrt(float(beta)):.3g}"
         )
-    tolerance = 1e-2 * min(rtol, 1e-6)
+    tolerance = 1e-2 * min(rtol + atol, 1e-6)  # on the sphere lengths are 1
     plain = 1e-2 * tolerance if state.n > FEW else 0.0
     small, small_model, lift = prepare(state, model, plain)
     targets = np.zeros(0) if save_at is None else save_at[save_at > 0]
     coarse = Coarsening(beta, log_scale, normalised, stepper("dopri8"), tolerance, delta, 0)
     early: list[Record] = []
     epochs, steps = [Epoch(np.asarray(small.weights), np.arange(small.n))], 0
-    with Progress(progress, "coarsening", max(state.n - clusters, 1)) as bar:
+    numbers = t1, targets, tolerance, delta, clusters, max_steps
+    kept = Kept(Keeper(path, lambda: fingerprint(small_model, small, numbers), every))
+    with Progress(progress, "coarsening", max(state.n - clusters, 1)) as bar, kept:
         if small.n > FEW:
             unit = math.exp(float(log_scale))
-            early, epochs, steps = collapse(small_model, small, unit, t1, targets, stepper("dopri8"), plain, delta)
+            early, epochs, steps = collapse(
+                small_model, small, unit, t1, targets, stepper("dopri8"), plain, delta, max_steps, *kept.collapsing
+            )
         start = early[-1] if early else Record(-math.inf, 0, np.asarray(small.x))
         tell = lambda log_t, count: bar.update(state.n - count, 0.0)  # noqa: E731
         options = (start.x, *epochs[-1], start.log_t, math.log(t1) if math.isfinite(t1) else math.inf)
         with np.errstate(divide="ignore"):
             wanted = np.log(targets)
-        history = follow(coarse, *options, wanted, clusters, tell=tell)
-        rough = follow(coarse._replace(tolerance=100 * tolerance, delta=3 * delta), *options, np.zeros(0), clusters)
+        history = follow(coarse, *options, wanted, clusters, max_steps, tell, *kept.following)
+        loose = coarse._replace(tolerance=100 * tolerance, delta=3 * delta)
+        rough = follow(loose, *options, np.zeros(0), clusters, max_steps)
     errors = merge_errors(history.merges, rough.merges, 10 * tolerance + 10 * (1 + float(beta)) * plain)
-    return _trajectory(model, state, history, early, epochs, errors, lift, t1, save_at, stop, rtol, delta, steps)
+    config = {"rtol": rtol, "atol": atol, "method": "coarsen", "merge_tolerance": delta, "max_steps": max_steps}
+    return _trajectory(model, state, history, early, epochs, errors, lift, t1, save_at, stop, config, steps)
 
 
 def merge_errors(fine: list[Merge], rough: list[Merge], least: float) -> list[float]:
@@ -104,8 +117,7 @@ def _trajectory(
     t1: float,
     save_at: np.ndarray | None,
     stop: Any,
-    rtol: float,
-    delta: float,
+    config: dict[str, Any],
     steps: int,
 ) -> Trajectory:
     offset = len(first) - 1
@@ -152,14 +164,7 @@ def _trajectory(
         events.append({"kind": "stationary", "time": in_unit(log_t[-1]), "detail": {"message": words}})
     elif history.ended != "time" and (stop is not None or not math.isfinite(t1)):
         events.append({"kind": history.ended, "time": in_unit(log_t[-1])})
-    config = {
-        "model": describe(model),
-        "t1": t1 if math.isfinite(t1) else None,
-        "rtol": rtol,
-        "method": "coarsen",
-        "merge_tolerance": delta,
-        "stop_when": describe(stop),
-    }
+    config |= {"model": describe(model), "t1": t1 if math.isfinite(t1) else None, "stop_when": describe(stop)}
     attributes = {
         **provenance(),
         "config": json.dumps(config),

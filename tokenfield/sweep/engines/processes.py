@@ -1,15 +1,13 @@
 """Local processes, started afresh. They take over the environment, but for what `worker_environment` sets."""
 
 import multiprocessing
-import os
-import signal
-import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 
+from ..._workers import begin_worker, terminate
 from ..outcome import Outcome
 from ..run_batch import run_batch, worker_environment
 
@@ -52,7 +50,7 @@ def _alone(plan: str, number: int) -> list[Outcome]:
 def _pool(plan: str, left: deque[int], workers: int) -> Generator[tuple[int, list[Outcome] | None], None, None]:
     """Outcomes of the batches `left` as they come, until a worker dies: then None for each that was being run."""
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(left)), context, _begin, (worker_environment(plan),))
+    pool = ProcessPoolExecutor(min(workers, len(left)), context, begin_worker, (worker_environment(plan),))
     running: dict[Future, int] = {}
     try:
         while left or running:
@@ -65,23 +63,8 @@ def _pool(plan: str, left: deque[int], workers: int) -> Generator[tuple[int, lis
                 yield running.pop(future), outcomes
     except BrokenProcessPool:
         yield from ((number, None) for number in running.values())
-    except BaseException:  # an interruption: what the workers do is not waited for
-        for process in list(pool._processes.values()):
-            process.terminate()
+    except BaseException:  # an interruption
+        terminate(pool)
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _begin(environment: dict[str, str]) -> None:
-    """A worker leaves Ctrl-C to its parent, and ends when the parent does, even by kill -9."""
-    os.environ.update(environment)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-
-    def watch() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
