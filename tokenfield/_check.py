@@ -86,3 +86,11 @@ def count(name: str, value: Any, least: int = 1) -> int:
     if isinstance(value, bool) or number != value or number < least:
         raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
     return number
+
+
+def generator(seed: Any) -> np.random.Generator:
+    """The generator of random numbers of a seed."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise ValueError(f"seed must be a whole number >= 0, got {seed!r}") from None
