@@ -65,6 +65,26 @@ def parameter(name: str, value: Any, ndim: int | tuple[int, ...]) -> Array | Cal
     return as_float(name, value, ndim)
 
 
+def shape_of(name: str, value: Array | Callable) -> tuple[int, ...]:
+    """The shape of a model parameter; for a function of time, of its value at time 0."""
+    if not callable(value):
+        return value.shape
+    try:
+        return jax.eval_shape(lambda t: jnp.asarray(value(t), float), jnp.zeros(())).shape
+    except jax.errors.JAXTypeError as error:
+        raise ValueError(f"{name}(t) must use jax.numpy: numpy, math and `if` do not work on the time t") from error
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}(t) must be a number or an array for every time t: {error}") from error
+
+
+def items(name: str, value: Any, what: str) -> tuple[Any, ...]:
+    """The items of a list."""
+    try:
+        return tuple(value)
+    except TypeError:
+        raise ValueError(f"{name} must be a list of {what}, got {type(value).__name__}") from None
+
+
 def positive(name: str, value: Any, *, or_zero: bool = False) -> float:
     """`value` as a finite float that is > 0 (or >= 0)."""
     bound = ">= 0" if or_zero else "> 0"
@@ -86,3 +106,11 @@ def count(name: str, value: Any, least: int = 1) -> int:
     if isinstance(value, bool) or number != value or number < least:
         raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
     return number
+
+
+def generator(seed: Any) -> np.random.Generator:
+    """The generator of random numbers of a seed."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise ValueError(f"seed must be a whole number >= 0, got {seed!r}") from None

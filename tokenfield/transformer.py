@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any, SupportsFloat
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ._check import positive
+from ._check import items, positive
 from .attention import AbstractAttention
 from .mlp import MLP
 from .noise import AbstractNoise
@@ -58,8 +59,9 @@ class Transformer(eqx.Module):
             raise ValueError(f"mlp must be an MLP or None, got {mlp!r}")
         if not (noise is None or isinstance(noise, AbstractNoise)):
             raise ValueError(f"noise must be a noise such as EuclideanNoise(kappa=4.0) or None, got {noise!r}")
-        if not all(math.isfinite(time) for time in breakpoints):
-            raise ValueError(f"breakpoints must be finite times, got {tuple(breakpoints)}")
+        breakpoints = items("breakpoints", breakpoints, "times")
+        if not all(isinstance(time, SupportsFloat) and math.isfinite(time) for time in breakpoints):
+            raise ValueError(f"breakpoints must be finite times, got {breakpoints}")
         self.attention = attention
         self.norm = norm
         self.mlp = mlp
@@ -88,3 +90,11 @@ class Transformer(eqx.Module):
         for part in (self.attention, self.norm, self.mlp, self.noise):
             if part is not None:
                 part.check(d)
+
+
+def only_transformer(model: Any) -> Transformer:
+    """The model, if it is one."""
+    if isinstance(model, Transformer):
+        return model
+    hint = ": wrap it, Transformer(attention, norm)" if isinstance(model, AbstractAttention) else ""
+    raise ValueError(f"model must be a Transformer, got {type(model).__name__}{hint}")

@@ -125,7 +125,24 @@ def test_discrete_layers(capsys):
         (["simulate", "--stop-when", "never"], "stop_when must be one of"),
         (["simulate", "--stop-when", "energy-settled<=."], "stop_when must be one of"),
         (["simulate", "--tokens", "gaussian"], "keeps tokens on the sphere of radius 1"),
+        (["simulate", "--stop-when", "order>=2"], "stop_when: R of order>=R must lie in (0, 1], got 'order>=2'"),
         (["simulate", "--t1", "1", "--depth", "2"], "not both"),
+        (
+            ["simulate", "--depth", "3", "--stop-when", "one-cluster"],
+            "stop_when: layers take none: leave it out, or give t1",
+        ),
+        (["simulate", "--depth", "3", "--rtol", "1e-6"], "rtol: layers take none"),
+        (["simulate", "--depth", "3", "--atol", "1e-6"], "atol: layers take none"),
+        (["simulate", "--depth", "3", "--method", "tsit5"], "method: layers take none"),
+        (["simulate", "--depth", "3", "--save-at", "5"], "save_at: layers take none"),
+        (["simulate", "--step", "0.5"], "step: is the step of discrete layers: give depth too"),
+        (["simulate", "--rho", "0.5"], "tokens.rho: a start of kind sphere takes no rho; it takes n, d, seed"),
+        (["simulate", "--file", "x.npy", "--n", "3"], "tokens.n: a start of kind file takes no n; it takes file"),
+        (["simulate", "--tokens", "equiangular", "--n", "10", "--d", "3"], "d must be at least n = 10, got 3"),
+        (["simulate", "--seed", "-1"], "seed must be a whole number >= 0, got -1"),
+        (["simulate", "--out", ""], "--out must not be empty"),
+        (["simulate", "--out="], "--out must not be empty"),
+        (["simulate", "."], "cannot read .: Is a directory"),
         (["simulate", "missing.toml"], "no such file: missing.toml"),
         (["simulate", "--file", "missing.npy"], "no such file"),
         (["simulate", "--out", "/proc/none/run"], "cannot write to /proc/none/run"),
@@ -158,6 +175,14 @@ def test_bad_input_in_a_process_of_its_own(tmp_path):
         ("t1 = = 3", "not valid TOML"),
         ("t1 = nan", "t1 must be"),
         ("attention = 3\n", "attention: "),
+        ("depth = 3\nstop_when = 'one-cluster'", "stop_when: layers take none"),
+        ("step = 0.5", "step: is the step of discrete layers"),
+        ("[tokens]\nrho = 0.5", "tokens.rho: a start of kind sphere takes no rho"),
+        ("[tokens]\nkind = 'equiangular'\nn = 10\nd = 3", "d must be at least n = 10, got 3"),
+        ("[attention]\ntie = 1e-6", "softmax takes no tie"),
+        ("[attention]\nmax_iterations = 3", "softmax takes no max_iterations"),
+        ("[attention]\nkind = 'sinkhorn'\nmax_iterations = 0", "max_iterations must be a whole number >= 1, got 0"),
+        ("[attention]\nkind = 'multihead'\ntie = 1e-6\n[[attention.heads]]", "multihead takes no tie"),
     ],
 )
 def test_bad_files_name_the_key(text, message, tmp_path, capsys):
@@ -165,16 +190,61 @@ def test_bad_files_name_the_key(text, message, tmp_path, capsys):
     assert_one_line_error(tokenfield_here(capsys, "simulate", tmp_path / "run.toml"), message)
 
 
+def test_files_that_are_not_text_are_named(tmp_path, capsys):
+    (tmp_path / "config.toml").write_bytes(b"t1 = \xff")
+    result = tokenfield_here(capsys, "simulate", tmp_path / "config.toml")
+    assert_one_line_error(result, f"{tmp_path / 'config.toml'} is not valid TOML")
+    result = tokenfield_here(capsys, "simulate", *SMALL, "--out", tmp_path)
+    assert_one_line_error(result, f"--out: {tmp_path} holds another run")
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("kind = 'hardmax'\ntie = 1e-3", tkf.Hardmax(tie=1e-3)),
+        ("kind = 'sinkhorn'\nmax_iterations = 7\ntolerance = 0.1", tkf.Sinkhorn(tolerance=0.1, max_iterations=7)),
+    ],
+)
+def test_options_of_one_kernel(text, made, tmp_path):
+    from tokenfield.config import build
+    from tokenfield.config.run import read
+
+    (tmp_path / "run.toml").write_text(f"[attention]\n{text}")
+    assert eqx.tree_equal(build.attention(read(tmp_path / "run.toml", {}).attention), made)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"tokens.kind": "equiangular", "tokens.n": 5, "t1": 1.0},
+        {"tokens.kind": "circle", "tokens.angles": [0.0, 1.0], "depth": 2, "step": 0.5},
+    ],
+)
+def test_written_configs_are_read_again(flags, tmp_path):
+    from tokenfield.config import build
+    from tokenfield.config.run import read, to_toml
+
+    config, path = read(None, flags), tmp_path / "config.toml"
+    path.write_text(to_toml(config))
+    again = read(path, {})
+    assert to_toml(again) == to_toml(config)
+    assert eqx.tree_equal(build.tokens(again.tokens), build.tokens(config.tokens))
+
+
 def test_bad_token_files(tmp_path, capsys):
     np.save(tmp_path / "nan.npy", np.full((2, 3), np.nan))
     np.save(tmp_path / "long.npy", 2 * np.eye(3))
     np.save(tmp_path / "pickle.npy", np.array([{"a": 1}]), allow_pickle=True)
     (tmp_path / "words.csv").write_text("a,b\n")
+    (tmp_path / "empty.npy").touch()
+    (tmp_path / "empty.csv").touch()
     for name, message in (
         ("nan.npy", "x must be finite"),
         ("long.npy", "token 0 has length 2"),
         ("pickle.npy", "not a matrix of numbers"),
         ("words.csv", "not a matrix of numbers"),
+        ("empty.npy", "empty.npy is not a matrix of numbers: No data left in file"),
+        ("empty.csv", "empty.csv must hold a matrix, got shape (0, 1)"),
     ):
         assert_one_line_error(tokenfield_here(capsys, "simulate", "--file", tmp_path / name), message)
 
@@ -303,6 +373,12 @@ def test_overwriting_leaves_no_mixture_of_two_runs(tmp_path, capsys, monkeypatch
 def test_help_and_version_are_quick_and_do_not_load_jax():
     assert_help_without_jax([], "simulate")
     assert tokenfield("--version").stdout.startswith("tokenfield 0.")
+
+
+def test_help_without_arguments():
+    result = tokenfield()
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == tokenfield("--help").stdout
 
 
 def test_console_script_is_installed():

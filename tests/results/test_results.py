@@ -56,3 +56,16 @@ def test_missing_foreign_and_damaged_runs_are_refused(traj, tmp_path):
     with pytest.raises(ValueError, match="damaged"):
         tkf.load(path)
     shutil.rmtree(path)
+
+
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [(None, "damaged: it has no 'events'"), ("[", "damaged: Expecting value"), ("[3]", "damaged: ")],
+)
+def test_runs_without_events_are_refused(traj, tmp_path, events, message):
+    changed = traj.dataset.assign_attrs({} if events is None else {"events": events})
+    if events is None:
+        del changed.attrs["events"]
+    path = tkf.Trajectory(changed).save(tmp_path / "run.zarr")
+    with pytest.raises(ValueError, match=message):
+        tkf.load(path)

@@ -14,6 +14,7 @@ import pytest
 from scipy.integrate import quad
 
 import tokenfield as tkf
+from tokenfield.flows.tokens import check
 from tokenfield.solve import loop, run
 from tokenfield.solve.checkpoint import CheckpointError
 from tokenfield.solve.run import SolverError
@@ -257,10 +258,11 @@ def test_same_call_same_bits():
         ({"t1": 1.0, "seed": 3}, "nothing in this model is random"),
         ({"t1": 1.0, "rtol": -1e-3}, "rtol must be"),
         ({"t1": 1.0, "atol": 0.0}, "atol must be"),
-        ({"t1": 1.0, "method": "rk4"}, "method must be one of euler"),
+        ({"t1": 1.0, "method": "rk4"}, "method must be one of euler, .*tokens coarsen, .*densities lawson, got 'rk4'"),
         ({"t1": 1.0, "method": "euler"}, "give a fixed step dt"),
         ({"t1": 1.0, "save_at": [0.0, 2.0]}, "within"),
         ({"t1": 1.0, "save_at": 1}, "save_at must be a whole number >= 2"),
+        ({"t1": 1.0, "save_at": "abc"}, "save_at must be a number or an array of numbers, got 'abc'"),
         ({"t1": 1.0, "stop_when": 3}, "stop_when must be a rule"),
     ],
 )
@@ -278,6 +280,52 @@ def test_bad_arguments_are_named(arguments, message):
         (tkf.Transformer(tkf.Softmax(A=np.eye(2))), lambda: START, r"A must have shape \(3, 3\)"),
         (tkf.Transformer(tkf.Softmax(V=np.eye(2))), lambda: START, r"V must have shape \(dv, 3\)"),
         (tkf.Transformer(tkf.Softmax(V=np.ones((2, 3)))), lambda: START, "V must map R.3 to itself"),
+        (
+            tkf.Transformer(tkf.Softmax(A=lambda t: jnp.eye(2))),
+            lambda: START,
+            r"A must have shape \(3, 3\).*got \(2, 2\)",
+        ),
+        (
+            tkf.Transformer(tkf.Softmax(V=lambda t: jnp.ones(3))),
+            lambda: START,
+            r"V must have shape \(dv, 3\).*got \(3,\)",
+        ),
+        (
+            tkf.Transformer(tkf.Softmax(Q=lambda t: jnp.eye(2), K=np.eye(3))),
+            lambda: START,
+            r"Q must have shape \(k, 3\).*got \(2, 2\)",
+        ),
+        (
+            tkf.Transformer(tkf.Softmax(Q=np.eye(3), K=lambda t: jnp.ones((2, 3)))),
+            lambda: START,
+            r"same number of rows, got shapes \(3, 3\) and \(2, 3\)",
+        ),
+        (tkf.Transformer(tkf.Softmax(beta=lambda t: jnp.ones(2))), lambda: START, "beta must be a number"),
+        (tkf.Transformer(tkf.Softmax(A=lambda t: np.cos(t) * np.eye(3))), lambda: START, r"A\(t\) must use jax.numpy"),
+        (tkf.Transformer(tkf.Softmax(beta=np.cos), tkf.PostLN()), lambda: START, r"beta\(t\) must use jax.numpy"),
+        (
+            tkf.Transformer(tkf.Softmax(beta=np.cos), tkf.PostLN()),
+            lambda: tkf.Equiangular(0.1, 4),
+            r"beta\(t\) must use jax.numpy",
+        ),
+        (tkf.Transformer(tkf.Softmax(), tkf.NGPT(alpha=np.cos)), lambda: START, r"alpha\(t\) must use jax.numpy"),
+        (tkf.Transformer(tkf.Softmax(A=lambda t: "a")), lambda: START, r"A\(t\) must be a number or an array"),
+        (
+            tkf.Transformer(tkf.MultiHead([tkf.Softmax()], [lambda t: jnp.eye(2)])),
+            lambda: START,
+            r"outputs\[0\] must have shape \(3, 3\)",
+        ),
+        (
+            tkf.Transformer(tkf.Unnormalized(A=800 * np.eye(3)), tkf.PostLN()),
+            lambda: START,
+            "log_unit must be given: <Ax,y> reaches 800",
+        ),
+        (
+            tkf.Transformer(tkf.Unnormalized(800.0, Q=np.eye(3), K=np.eye(3)), tkf.PostLN()),
+            lambda: START,
+            "With log_unit=800 time runs in units",
+        ),
+        (tkf.Softmax(1.0), lambda: START, "model must be a Transformer, got Softmax: wrap it"),
         (tkf.Transformer(tkf.Softmax(1.0), tkf.PreLN(gain=[1.0, 2.0])), lambda: START, "gain must have length 3"),
         (
             tkf.Transformer(tkf.Softmax(1.0), mlp=tkf.MLP(np.ones((2, 2)), np.ones((2, 2)))),
@@ -310,6 +358,13 @@ def test_models_and_states_that_do_not_fit(model, state, message):
         (lambda: tkf.Sinkhorn(causal=True), "identity"),
         (lambda: tkf.Hardmax(rule="none"), "rule must be"),
         (lambda: tkf.MultiHead([]), "non-empty list"),
+        (lambda: tkf.MultiHead(tkf.Softmax()), "heads must be a list of attention heads, got Softmax"),
+        (lambda: tkf.MultiHead([tkf.Softmax()], 0.5), "outputs must be a list"),
+        (lambda: tkf.Transformer(tkf.Softmax(), breakpoints=1.0), "breakpoints must be a list of times, got float"),
+        (lambda: tkf.Transformer(tkf.Softmax(), breakpoints=["a"]), "breakpoints must be finite times"),
+        (lambda: tkf.layers(3, START, 2), "model must be a Transformer, a list of them, .* got int"),
+        (lambda: tkf.layers(tkf.Softmax(), START, 2), "model must be a Transformer, a list of them, .* got Softmax"),
+        (lambda: tkf.layers(lambda index: index, START, 2), "model must be a Transformer, got int"),
         (lambda: tkf.MixLN(0.0), "tau must be"),
         (lambda: tkf.MLP(np.ones((2, 3)), np.ones((2, 3))), "W1 and W2 must have shapes"),
         (lambda: tkf.Transformer("softmax"), "attention must be"),
@@ -321,6 +376,17 @@ def test_models_and_states_that_do_not_fit(model, state, message):
 def test_models_that_make_no_sense(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+def test_large_matrices_run_in_the_unit_that_the_error_names():
+    start = tkf.uniform_sphere(3, 2, seed=0)
+    given = tkf.simulate(
+        tkf.Transformer(tkf.Unnormalized(A=800 * np.eye(2), log_unit=800.0), tkf.PostLN()), start, 0.1, save_at=2
+    )
+    plain = tkf.simulate(tkf.Transformer(tkf.Unnormalized(800.0), tkf.PostLN()), start, 0.1, save_at=2)
+    np.testing.assert_allclose(given.final.x, plain.final.x, atol=1e-9)
+    long = tkf.Tokens(100 * np.asarray(start.x))  # Pre-LN reads directions: scores of 1, not of 10,000
+    check(long, tkf.Transformer(tkf.Unnormalized(A=np.eye(2)), tkf.PreLN()))
 
 
 def test_layers_with_different_weights():

@@ -114,6 +114,8 @@ WRONG = {
     },
     # the run
     "run: give either t1 (a flow) or depth (layers)": {"run__depth": 3},
+    "run.rtol: layers take none: leave it out": {"run": {"depth": 3, "rtol": 1e-3}},
+    "axes.step: is the step of discrete layers": {"axes": {"step": [0.5]}},
     "run.t1: Input should be a valid number": {"run__t1": "long"},
     "run.tokens: must be a table, got 3": {"run__tokens": 3, "axes": {"n": [6]}},
     "run.tokens.n: must be a whole number >= 1, got 0": {"run__tokens__n": 0},

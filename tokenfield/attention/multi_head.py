@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
+from .._check import items
 from .base import AbstractAttention, AbstractHead
 from .parameters import ValueMap
 
@@ -28,10 +29,12 @@ class MultiHead(AbstractAttention):
     outputs: tuple[ValueMap, ...]
 
     def __init__(self, heads: Sequence[AbstractHead], outputs: Sequence[ArrayLike | None] | None = None):
-        heads = tuple(heads)
+        heads = items("heads", heads, "attention heads")
         if not heads or not all(isinstance(head, AbstractHead) for head in heads):
             raise ValueError(f"heads must be a non-empty list of attention heads, got {heads!r}")
-        outputs = (None,) * len(heads) if outputs is None else tuple(outputs)
+        outputs = (
+            (None,) * len(heads) if outputs is None else items("outputs", outputs, "output maps, one for each head")
+        )
         if len(outputs) != len(heads):
             raise ValueError(f"outputs must have one entry for each of the {len(heads)} heads, got {len(outputs)}")
         self.parts = heads
@@ -60,9 +63,8 @@ class MultiHead(AbstractAttention):
     def check(self, d):
         for index, (head, W) in enumerate(zip(self.parts, self.outputs, strict=True)):
             head.check(d)
-            V = head.value.V
-            width = d if V is None or callable(V) or V.ndim == 0 else V.shape[0]
-            given = width if W.V is None or callable(W.V) or W.V.ndim == 0 else W.V.shape
+            width = (*head.value.shape(), d)[0]
+            given = W.shape(f"outputs[{index}]") or width
             if given not in (d, (d, width)):
                 raise ValueError(
                     f"outputs[{index}] must have shape ({d}, {width}) to bring head {index} back to R^{d}, got {given}"

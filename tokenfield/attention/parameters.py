@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._check import is_concrete, parameter
+from .._check import is_concrete, parameter, shape_of
 
 Parameter: TypeAlias = Array | Callable | None
 
@@ -46,14 +46,17 @@ class AbstractScore(eqx.Module):
         """b such that two *unit* vectors of cosine c score `b c` up to a constant in each row (isotropic only)."""
 
     def check(self, d: int) -> None:
-        """The shapes of A, Q, K against the dimension of the tokens."""
-        for name in ("A", "Q", "K"):
-            value = getattr(self, name, None)
-            if value is None or callable(value):
-                continue
-            if value.shape[1] != d or (name == "A" and value.shape[0] != d):
+        """The shapes of beta, A, Q, K against the dimension of the tokens."""
+        given = {name: getattr(self, name, None) for name in ("beta", "A", "Q", "K")}
+        shapes = {name: shape_of(name, value) for name, value in given.items() if value is not None}
+        if beta := shapes.pop("beta", ()):
+            raise ValueError(f"beta must be a number at every time, got shape {beta}")
+        for name, shape in shapes.items():
+            if len(shape) != 2 or shape[1] != d or (name == "A" and shape[0] != d):
                 wanted = f"({d}, {d})" if name == "A" else f"(k, {d})"
-                raise ValueError(f"{name} must have shape {wanted} for tokens in R^{d}, got {value.shape}")
+                raise ValueError(f"{name} must have shape {wanted} for tokens in R^{d}, got {shape}")
+        if "Q" in shapes and shapes["Q"] != shapes["K"]:
+            raise ValueError(f"Q and K must have the same number of rows, got shapes {shapes['Q']} and {shapes['K']}")
 
 
 class Bilinear(AbstractScore):
@@ -182,6 +185,11 @@ class ValueMap(eqx.Module):
     def matrix(self, t: Float[Array, ""], d: int) -> Float[Array, "dv d"]:
         return self(t, jnp.eye(d)).T
 
+    def shape(self, name: str = "V") -> tuple[int, ...]:
+        """The shape of V; that of a number for the identity."""
+        return () if self.V is None else shape_of(name, self.V)
+
     def check(self, d: int) -> None:
-        if self.V is not None and not callable(self.V) and self.V.ndim == 2 and self.V.shape[1] != d:
-            raise ValueError(f"V must have shape (dv, {d}) for tokens in R^{d}, got {self.V.shape}")
+        shape = self.shape()
+        if shape and (len(shape) != 2 or shape[1] != d):
+            raise ValueError(f"V must have shape (dv, {d}) for tokens in R^{d}, got {shape}")

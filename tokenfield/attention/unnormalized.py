@@ -2,14 +2,17 @@
 
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+import numpy as np
+from jaxtyping import Array, Float
 
-from .._check import as_float
+from .._check import as_float, is_concrete
 from .base import AbstractPairwise
 from .exponential import exp
 
 LARGE_BETA = 30.0
+ROWS = 512
 
 
 class Unnormalized(AbstractPairwise):
@@ -40,6 +43,21 @@ class Unnormalized(AbstractPairwise):
     @property
     def log_unit(self):
         return self.unit_exponent
+
+    def check_range(self, x: Float[Array, "n d"]) -> None:
+        """Raise a ValueError if the kernel of these tokens leaves the range of doubles at time 0, for want of `log_unit`."""
+        if self.score.isotropic or not is_concrete(x, *jax.tree.leaves(self)):
+            return
+        q, k = map(np.asarray, self.score.factors(jnp.zeros(()), x)[:2])
+        most = float(self.unit_exponent) + np.log(np.finfo(float).max)
+        if np.linalg.norm(q, axis=1).max() * np.linalg.norm(k, axis=1).max() <= most:
+            return
+        largest = max(float((q[row : row + ROWS] @ k.T).max()) for row in range(0, len(q), ROWS))
+        if largest > most:
+            raise ValueError(
+                f"log_unit must be given: <Ax,y> reaches {largest:.0f}, and its exponential is beyond any double. With "
+                f"log_unit={largest:.0f} time runs in units of e^-{largest:.0f}"
+            )
 
     def phi(self, s):
         return exp(s - self.unit_exponent.astype(s.dtype))

@@ -1,5 +1,6 @@
 """The command line. Errors are one line on standard error and a non-zero exit code, never a traceback."""
 
+import itertools
 import os
 import signal
 import sys
@@ -19,8 +20,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _keep_compiled_code()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    _refuse_empty(given)
     try:
-        code = app(arguments, standalone_mode=False)
+        code = app(given, standalone_mode=False)
         if code == 130:  # Ctrl-C outside a run
             _fail("interrupted", 130)
         sys.exit(code if isinstance(code, int) else 0)
@@ -50,6 +53,15 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def _fail(message: str, code: int) -> None:
     print("tokenfield: " + " ".join(message.split()), file=sys.stderr)
     sys.exit(code)
+
+
+def _refuse_empty(given: Sequence[str]) -> None:
+    """An empty path would be the current folder."""
+    for flag, value in itertools.pairwise(
+        part for text in given for part in text.split("=", 1 if text[:1] == "-" else 0)
+    ):
+        if flag.startswith("--") and not value:
+            _fail(f"{flag} must not be empty: give a value, or leave it out", 2)
 
 
 def _keep_compiled_code() -> None:

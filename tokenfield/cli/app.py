@@ -17,7 +17,6 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    no_args_is_help=True,
     help="The dynamics of tokens in deep Transformers: simulate them, and check the theory.",
 )
 app.command()(simulate)

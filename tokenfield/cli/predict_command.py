@@ -72,26 +72,9 @@ def _plain(value: Any) -> Any:
 
 
 def _matrix(name: str, path: Path | None) -> Any:
-    import warnings
+    from ..config.matrix_file import read_matrix
 
-    import numpy as np
-
-    if path is None:
-        return None
-    if not path.is_file():
-        raise ValueError(f"--{name}: no such file: {path}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # numpy warns of an empty file; it is refused below
-            if path.suffix == ".npy":
-                matrix = np.load(path, allow_pickle=False)
-            else:
-                matrix = np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"--{name}: {path} is not a matrix of numbers: {error}") from None
-    if getattr(matrix, "ndim", None) != 2 or matrix.size == 0:
-        raise ValueError(f"--{name}: {path} must hold a matrix, got shape {getattr(matrix, 'shape', 'unknown')}")
-    return matrix
+    return None if path is None else read_matrix(f"--{name}", path)
 
 
 def _print(rows: list[Any], title: str) -> None:

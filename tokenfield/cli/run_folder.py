@@ -53,7 +53,7 @@ def _open(folder: Path, config: RunConfig, overwrite: bool) -> None:
     text = to_toml(config)
     written = folder / CONFIG
     finished = (folder / DATASET).exists() and not (folder / CHECKPOINT).exists()
-    other = written.exists() and written.read_text(encoding="utf-8") != text
+    other = written.exists() and written.read_text(encoding="utf-8", errors="replace") != text
     if (finished or other) and not overwrite:
         what = "a finished run" if finished else "another run"
         raise ValueError(f"--out: {folder} holds {what}: give another folder, or --overwrite")
@@ -128,11 +128,10 @@ def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | No
         kept = checkpoint is not None and checkpoint.exists()
         hint = f"; kept in {checkpoint}: give the same command again to go on" if kept else ""
         raise Interrupted("interrupted" + hint) from None
-    used = {"kind", *build.STARTS[config.tokens.kind]}
-    start = config.tokens.model_dump(exclude_none=True, include=used)
+    start = config.tokens.used()
     attributes: dict[str, Any] = {
         "start": json.dumps(start),
-        **({"seed": config.tokens.seed} if "seed" in used else {}),
+        **({"seed": config.tokens.seed} if "seed" in start else {}),
     }
     return tkf.Trajectory(traj.dataset.assign_attrs(attributes))
 

@@ -4,12 +4,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import tokenfield as tkf
 
 from ..states.samplers import sphere_points
 from ..states.tokens import moved_to
+from .matrix_file import read_matrix
 from .run import AttentionConfig, MLPConfig, NoiseConfig, NormConfig, RunConfig, TokensConfig
 
 KERNELS = {
@@ -34,18 +33,6 @@ NORMS = {
 }
 
 
-STARTS = {
-    "sphere": ("n", "d", "seed"),
-    "gaussian": ("n", "d", "seed", "cov"),
-    "hemisphere": ("n", "d", "seed"),
-    "equiangular": ("n", "d", "rho"),
-    "clusters": ("n", "d", "k", "spread", "seed"),
-    "circle": ("angles",),
-    "file": ("file",),
-}
-"""The keys of `tokens` that each kind of start uses."""
-
-
 def _call(kind: str, factory: Any, options: dict[str, Any]) -> Any:
     """Call a constructor with the options that were given; one that it does not take is an error that says so."""
     import inspect
@@ -65,6 +52,9 @@ def attention(config: AttentionConfig) -> Any:
     if config.kind == "multihead":
         if not config.heads:
             raise ValueError("attention.heads must list at least one head for kind = multihead")
+        unused = [name for name in options if name != "causal" or config.causal]
+        if unused:
+            raise ValueError(f"multihead takes no {unused[0]}: give it to its heads")
         return tkf.MultiHead([attention(head) for head in config.heads], config.outputs)
     if config.heads or config.outputs:
         raise ValueError(f"attention.heads and attention.outputs need kind = multihead, got {config.kind}")
@@ -116,7 +106,7 @@ def tokens(config: TokensConfig, seed: int | None = None, like: Any = None) -> A
         case "hemisphere":
             return tkf.hemisphere(config.n, config.d, seed)
         case "equiangular":
-            return tkf.equiangular_tokens(config.rho, config.n, max(config.n, config.d))
+            return tkf.equiangular_tokens(config.rho, config.n, config.dimension)
         case "clusters":
             return tkf.separated_clusters(config.n, config.d, config.k, config.spread, seed)
         case "circle":
@@ -124,23 +114,9 @@ def tokens(config: TokensConfig, seed: int | None = None, like: Any = None) -> A
                 raise ValueError("tokens.angles must list the angles for kind = circle")
             return tkf.circle_tokens(config.angles)
         case _:
-            return tkf.Tokens(_matrix(config.file))
-
-
-def _matrix(file: str | None) -> np.ndarray:
-    if file is None:
-        raise ValueError("tokens.file must name a .npy or text file for kind = file")
-    path = Path(file)
-    if not path.is_file():
-        raise ValueError(f"tokens.file: no such file: {path}")
-    try:
-        return (
-            np.load(path, allow_pickle=False)
-            if path.suffix == ".npy"
-            else np.loadtxt(path, delimiter="," if path.suffix == ".csv" else None, ndmin=2)
-        )
-    except ValueError as error:
-        raise ValueError(f"tokens.file: {path} is not a matrix of numbers: {error}") from None
+            if config.file is None:
+                raise ValueError("tokens.file must name a .npy or text file for kind = file")
+            return tkf.Tokens(read_matrix("tokens.file", Path(config.file)))
 
 
 RULES = "one-cluster, clusters<=K, order>=R, energy-settled, energy-settled<=RATE"
@@ -161,5 +137,7 @@ def stop_rule(text: str | None) -> Any:
     if found := re.fullmatch(r"clusters<=(\d+)", rule):
         return tkf.at_most_clusters(int(found[1]))
     if found := re.fullmatch(rf"order>=({NUMBER})", rule):
+        if not 0 < float(found[1]) <= 1:
+            raise ValueError(f"stop_when: R of order>=R must lie in (0, 1], got {text!r}")
         return tkf.order_above(float(found[1]))
     raise ValueError(f"stop_when must be one of {RULES}, got {text!r}")

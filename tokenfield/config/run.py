@@ -5,13 +5,27 @@ import json
 import math
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from .keys import put_key
 
 Matrix = list[list[float]]
+
+STARTS = {
+    "sphere": ("n", "d", "seed"),
+    "gaussian": ("n", "d", "seed", "cov"),
+    "hemisphere": ("n", "d", "seed"),
+    "equiangular": ("n", "d", "rho"),
+    "clusters": ("n", "d", "k", "spread", "seed"),
+    "circle": ("angles",),
+    "file": ("file",),
+}
+"""The keys of `tokens` that each kind of start uses."""
+
+FLOW = ("save_at", "rtol", "atol", "method", "merge_tolerance", "dt", "stop_when")
+"""The keys of a run that layers have no use for."""
 
 
 class Section(BaseModel):
@@ -31,7 +45,9 @@ class AttentionConfig(Section):
     V: float | Matrix | None = None
     causal: bool = False
     rule: Literal["self", "others"] | None = None
+    tie: float | None = None
     tolerance: float | None = None
+    max_iterations: int | None = None
     log_unit: float | None = None
     heads: list["AttentionConfig"] | None = None
     outputs: list[float | Matrix] | None = None
@@ -70,6 +86,17 @@ class TokensConfig(Section):
     angles: list[float] | None = None
     file: str | None = None
 
+    @property
+    def dimension(self) -> int:
+        """d, which for equiangular tokens is at least n unless it was given."""
+        given = "d" in self.model_fields_set
+        return max(self.n, self.d) if self.kind == "equiangular" and not given else self.d
+
+    def used(self) -> dict[str, Any]:
+        """The kind and the keys that it uses."""
+        data = self.model_dump(exclude_none=True, include={"kind", *STARTS[self.kind]})
+        return data | ({"d": self.dimension} if "d" in data else {})
+
 
 class RunConfig(Section):
     t1: float | None = None
@@ -89,6 +116,16 @@ class RunConfig(Section):
     fisher_rao: float | None = None
     tokens: TokensConfig = TokensConfig()
 
+    @model_validator(mode="after")
+    def _used(self) -> Self:
+        """Keys that were given and would do nothing are refused."""
+        unused = [key for key in FLOW if key in self.model_fields_set]
+        if self.depth is not None and self.t1 is None and unused:
+            raise ValueError(f"{unused[0]}: layers take none: leave it out, or give t1 (the flow) in place of depth")
+        if self.depth is None and "step" in self.model_fields_set:
+            raise ValueError("step: is the step of discrete layers: give depth too, or dt for a fixed step of the flow")
+        return self
+
 
 SECTIONS: dict[str, type[Section]] = {
     "attention": AttentionConfig,
@@ -107,14 +144,21 @@ def read(path: Path | None, flags: dict[str, Any]) -> RunConfig:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise ValueError(f"no such file: {path}") from None
+        except OSError as error:
+            raise ValueError(f"cannot read {path}: {error.strerror}") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is not valid TOML: {error}") from None
     for key, value in flags.items():
         put_key(data, key, value, f"{{table}} must be a table in {path}, got {{found}}")
     try:
-        return RunConfig.model_validate(data)
+        config = RunConfig.model_validate(data)
     except ValidationError as error:
         raise ValueError(explain(error)) from None
+    kind, taken = config.tokens.kind, STARTS[config.tokens.kind]
+    for key in TokensConfig.model_fields:
+        if key in config.tokens.model_fields_set and key not in ("kind", *taken):
+            raise ValueError(f"tokens.{key}: a start of kind {kind} takes no {key}; it takes {', '.join(taken)}")
+    return config
 
 
 def explain(error: ValidationError) -> str:
@@ -129,12 +173,16 @@ def explain(error: ValidationError) -> str:
         near = difflib.get_close_matches(str(first["loc"][-1]), names, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(names)}"
         return f"unknown key {key}: {hint}"
+    if first["type"] == "value_error":
+        return ": ".join(filter(None, [key, first["msg"].removeprefix("Value error, ")]))
     return f"{key}: {first['msg']}, got {first['input']!r}"
 
 
 def to_toml(config: RunConfig) -> str:
-    """The config as TOML (numbers, strings, booleans and lists are written alike in JSON and TOML)."""
-    data = config.model_dump(exclude_none=True)
+    """The config as TOML (numbers, strings, booleans and lists are written alike in JSON and TOML): the keys that are in
+    use, so that it can be read again."""
+    data = config.model_dump(exclude_none=True, exclude={"step"} if config.depth is None else set(FLOW))
+    data["tokens"] = config.tokens.used()
     tables = {name: data.pop(name) for name in SECTIONS if name in data}
     lines = [f"{key} = {_value(value)}" for key, value in data.items()]
     for name, table in tables.items():

@@ -100,6 +100,7 @@ def coefficients(attention: AbstractAttention, t: Array, u: Array, n: int) -> tu
 @segments.register(Equiangular)
 def _(state: Equiangular, model: Transformer) -> tuple[Segment, ...]:
     require_closed(state, model)
+    model.attention.check(2)
     admit(state, model)
     return tuple(Segment(end, EquiangularFlow(model, rule, state.n)) for end, rule in rules_in_time(model))
 

@@ -114,9 +114,9 @@ def _(state: Gaussian, model: Transformer) -> tuple[Segment, ...]:
     require_closed(state, model)
     model.check(state.d)
     if isinstance(model.attention, AbstractHead):
-        V = model.attention.value.V
-        if V is not None and not callable(V) and V.shape[:1] not in ((), (state.d,)):
-            raise ValueError(f"V must map R^{state.d} to itself, got shape {V.shape}")
+        shape = model.attention.value.shape()
+        if shape[:1] not in ((), (state.d,)):
+            raise ValueError(f"V must map R^{state.d} to itself, got shape {shape}")
     flow = GaussianFlow(model) if model.noise is None else NoisyGaussianFlow(model, model.noise)
     return tuple(Segment(end, flow) for end, _ in rules_in_time(model))
 

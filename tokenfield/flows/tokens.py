@@ -7,8 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..attention import Unnormalized
 from ..attention.series import by_series
 from ..normalization import AbstractNorm, AbstractSphereNorm, NoNorm, Rescaled
+from ..normalization.base import unit
 from ..states import Tokens
 from ..transformer import Transformer
 from .base import (
@@ -122,6 +124,9 @@ def check(state: Tokens, model: Transformer) -> None:
     model.check(state.d)
     if model.attention.isotropic:
         return
+    for head in model.attention.heads:
+        if isinstance(head, Unnormalized) and isinstance(model.norm, AbstractSphereNorm):
+            head.check_range(model.norm.reads(unit(state.x)))
     shape = jax.eval_shape(model.attention, jnp.zeros(()), state.x, state.weights, state.positions).shape
     if shape != state.x.shape:
         raise ValueError(f"V must map R^{state.d} to itself, got an attention with values in R^{shape[1]}")

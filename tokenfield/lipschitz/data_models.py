@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._check import count, positive
+from .._check import count, generator, positive
 from ..states import Tokens
 
 Sampler = Callable[[int, int], Tokens]
@@ -76,6 +76,6 @@ def data_model(
         raise ValueError(f"kind must be one of {', '.join(kinds)}, got {kind!r}{nearest(kind, kinds)}")
 
     def sample(n: int, seed: int = 0) -> Tokens:
-        return Tokens(scale * kinds[kind](count("n", n), np.random.default_rng(seed)))
+        return Tokens(scale * kinds[kind](count("n", n), generator(seed)))
 
     return sample

@@ -6,7 +6,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._check import as_float
+from .._check import as_float, shape_of
 from .base import AbstractSphereNorm, inverse, unit
 
 
@@ -27,6 +27,11 @@ class NGPT(AbstractSphereNorm):
 
     def __init__(self, alpha=1.0):
         self.alpha = alpha if callable(alpha) else as_float("alpha", alpha, 0)
+
+    def check(self, d):
+        if shape := shape_of("alpha", self.alpha):
+            raise ValueError(f"alpha must be a number at every time, got shape {shape}")
+        super().check(d)
 
     def rate(self, t):
         return self.alpha(t) if callable(self.alpha) else self.alpha

@@ -121,4 +121,10 @@ def load(path: str | os.PathLike) -> Trajectory:
         >>> import tokenfield as tkf
         >>> traj = tkf.load("run.zarr")
     """
-    return Trajectory(read_saved(Path(path), "run", FORMAT))
+    found = Trajectory(read_saved(Path(path), "run", FORMAT))
+    try:
+        _ = found.events, found.config, found.log_time_unit, found.dataset.attrs["state"]
+    except (KeyError, TypeError, ValueError) as error:
+        message = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{path} is not a saved run, or it is damaged: {message}") from error
+    return found

@@ -13,13 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._check import count, positive
+from .._check import as_float, count, positive
 from ..flows import AbstractFlow, is_random, prepare, segments
 from ..results.datasets import to_dataset
 from ..results.describe import describe
 from ..results.provenance import provenance
 from ..results.trajectory import Trajectory
-from ..transformer import Transformer
+from ..transformer import Transformer, only_transformer
 from . import loop
 from .refining import Refined, run_refined
 from .run import Outcome, Plan, SolverError, packed, run
@@ -87,6 +87,7 @@ def simulate(
         >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
         >>> tkf.simulate(model, tkf.uniform_sphere(256, 3, seed=0), t1=40.0).plot()
     """
+    only_transformer(model)
     path = None if checkpoint is None else Path(checkpoint)
     if is_random(state, model):
         seed = checked_seed(seed, model)
@@ -177,7 +178,7 @@ def _checked(
 def save_times(save_at: int | ArrayLike | None, t1: float) -> np.ndarray:
     if save_at is None or isinstance(save_at, (int, np.integer)):
         return np.linspace(0, t1, count("save_at", 101 if save_at is None else save_at, 2))
-    times = np.asarray(save_at, float)
+    times = np.asarray(as_float("save_at", save_at), float)
     if times.ndim != 1 or times.size == 0 or not np.isfinite(times).all():
         raise ValueError(f"save_at must be a number of times or a list of finite times, got {save_at!r}")
     if (np.diff(times) <= 0).any() or times[0] < 0 or times[-1] > t1:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import equinox as eqx
@@ -17,7 +17,7 @@ from ..results.describe import describe
 from ..results.provenance import provenance
 from ..results.trajectory import Trajectory
 from ..states import Tokens
-from ..transformer import Transformer
+from ..transformer import Transformer, only_transformer
 from .checkpoint import Keeper, fingerprint
 from .progress import Progress
 from .run import SolverError
@@ -131,13 +131,14 @@ def stack(model, depth) -> list[Transformer]:
         if depth is None:
             raise ValueError("depth must be given when one model serves all layers")
         return [model] * count("depth", depth)
-    if callable(model):
+    if callable(model) and not isinstance(model, eqx.Module):  # an attention is not a function of the layer
         if depth is None:
             raise ValueError("depth must be given when models come from a function")
-        return [model(index) for index in range(count("depth", depth))]
-    models = list(model)
+        return [only_transformer(model(index)) for index in range(count("depth", depth))]
+    models = list(model) if isinstance(model, Iterable) else []
     if not models or not all(isinstance(each, Transformer) for each in models):
-        raise ValueError("model must be a Transformer, a list of them, or a function from the layer's number to one")
+        wanted = "a Transformer, a list of them, or a function from the layer's number to one"
+        raise ValueError(f"model must be {wanted}, got {type(model).__name__}")
     if depth is not None and count("depth", depth) != len(models):
         raise ValueError(f"depth must be the number of models, {len(models)}, or be left out, got {depth}")
     return models

@@ -31,5 +31,8 @@ STEPPERS: dict[str, Stepper] = {
 def stepper(method: str) -> Stepper:
     """The stepper of that name."""
     if method not in STEPPERS:
-        raise ValueError(f"method must be one of {', '.join(STEPPERS)}, got {method!r}")
+        plain = ", ".join(name for name in STEPPERS if name != "lawson")
+        raise ValueError(
+            f"method must be one of {plain}, or for a single run of tokens coarsen, or for densities lawson, got {method!r}"
+        )
     return STEPPERS[method]

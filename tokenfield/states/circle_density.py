@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._check import count
+from .._check import count, generator
 from ..spectral import CircleHarmonics
 from .density import AbstractDensity, checked, invert, projected, smoothed
 from .samplers import circle_tokens
@@ -86,4 +86,4 @@ class CircleDensity(AbstractDensity):
         return angles
 
     def sample(self, n, seed):
-        return circle_tokens(self.angles(np.random.default_rng(seed).uniform(size=count("n", n))))
+        return circle_tokens(self.angles(generator(seed).uniform(size=count("n", n))))

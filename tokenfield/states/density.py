@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._check import count, is_concrete, positive
+from .._check import count, generator, is_concrete, positive
 from ..spectral import AbstractHarmonics
 from .tokens import Tokens
 
@@ -61,7 +61,7 @@ class AbstractDensity(eqx.Module):
             >>> tkf.CircleDensity.uniform(modes=64).perturbed(seed=0)
         """
         basis, size = self.harmonics, positive("size", size)
-        noise = np.random.default_rng(seed).standard_normal(basis.shape) * size / (1 + np.asarray(basis.degree)).clip(1)
+        noise = generator(seed).standard_normal(basis.shape) * size / (1 + np.asarray(basis.degree)).clip(1)
         rough = self.coefficients + np.where(np.asarray(basis.degree) > 0, noise, 0) * np.exp(
             -36 * (np.asarray(basis.degree) / max(self.modes, 1)) ** 4
         )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._check import count
+from .._check import count, generator
 from .tokens import Tokens
 
 
@@ -25,6 +25,6 @@ def nearly_equiangular(rho: float, n: int, d: int, seed: int = 0) -> Tokens:
     n, d = count("n", n), count("d", d, 2)
     if not 0 <= rho <= 1:
         raise ValueError(f"rho must lie in [0, 1], got {rho!r}")
-    across = np.random.default_rng(seed).standard_normal((n, d - 1))
+    across = generator(seed).standard_normal((n, d - 1))
     across /= np.linalg.norm(across, axis=1, keepdims=True)
     return Tokens(np.concatenate([np.full((n, 1), np.sqrt(rho)), np.sqrt(1 - rho) * across], axis=1))

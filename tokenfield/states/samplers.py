@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._check import as_float, count, positive
+from .._check import as_float, count, generator, positive
 from .tokens import Tokens
 
 
@@ -22,7 +22,7 @@ def uniform_sphere(n: int, d: int, seed: int = 0) -> Tokens:
 
 def sphere_points(n: int, d: int, seed: int) -> np.ndarray:
     """The tokens of `uniform_sphere` as a plain array: much quicker for many of them."""
-    x = np.random.default_rng(seed).standard_normal((n, d))
+    x = generator(seed).standard_normal((n, d))
     x /= np.linalg.norm(x, axis=-1, keepdims=True)
     return x
 
@@ -55,7 +55,7 @@ def gaussian_tokens(n: int, d: int | None = None, seed: int = 0, mean=None, cov=
     if eigenvalues[0] < -1e-12 * max(eigenvalues[-1], 0) or not np.allclose(cov, cov.T):
         raise ValueError(f"cov must be symmetric and non-negative, got smallest eigenvalue {eigenvalues[0]:.3g}")
     root = (vectors * np.sqrt(np.maximum(eigenvalues, 0))) @ vectors.T
-    return Tokens(mean + np.random.default_rng(seed).standard_normal((n, d)) @ root)
+    return Tokens(mean + generator(seed).standard_normal((n, d)) @ root)
 
 
 def hemisphere(n: int, d: int, seed: int = 0, margin: float = 0.0) -> Tokens:
@@ -68,7 +68,7 @@ def hemisphere(n: int, d: int, seed: int = 0, margin: float = 0.0) -> Tokens:
     n, d = count("n", n), count("d", d, 2)
     if not 0 <= margin < 1:
         raise ValueError(f"margin must lie in [0, 1), got {margin!r}")
-    rng, kept = np.random.default_rng(seed), np.empty((0, d))
+    rng, kept = generator(seed), np.empty((0, d))
     for _ in range(10_000):
         x = _unit(rng.standard_normal((4 * n, d)))
         x[:, 0] = np.abs(x[:, 0])
@@ -116,7 +116,7 @@ def separated_clusters(n: int, d: int, k: int, spread: float = 0.1, seed: int = 
     n, d, k = count("n", n), count("d", d, 2), count("k", k)
     if k > n:
         raise ValueError(f"k must be at most n = {n}, got {k}")
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     tries = _unit(rng.standard_normal((200, k, d)))
     cosines = np.einsum("aid,ajd->aij", tries, tries) - 3 * np.eye(k)
     centres = tries[np.argmin(cosines.max(axis=(1, 2)))]
@@ -146,5 +146,5 @@ def perturbed(tokens: Tokens, size: float = 1e-6, seed: int = 0) -> Tokens:
         >>> tkf.perturbed(tkf.circle_tokens([0.0, 2.0944, 4.1888]), size=1e-6, seed=0)
     """
     x = np.asarray(tokens.x)
-    moved = x + positive("size", size) * np.random.default_rng(seed).standard_normal(x.shape)
+    moved = x + positive("size", size) * generator(seed).standard_normal(x.shape)
     return Tokens(_unit(moved) * np.linalg.norm(x, axis=1, keepdims=True), tokens.weights, tokens.positions)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._check import count
+from .._check import count, generator
 from ..spectral import SphereHarmonics
 from ..spectral.sphere import legendre_table
 from .density import AbstractDensity, checked, invert, projected, smoothed
@@ -54,7 +54,7 @@ class SphereDensity(AbstractDensity):
         return SphereDensity(smoothed(SphereHarmonics(count("modes", modes, 1)), tokens, width))
 
     def sample(self, n, seed):
-        rng, c = np.random.default_rng(seed), np.asarray(self.coefficients)
+        rng, c = generator(seed), np.asarray(self.coefficients)
         u, v = rng.uniform(size=(2, count("n", n)))
         z = heights(c[0, 0], 3, u)
         waves = np.einsum("sml,mln->smn", c, legendre_table(self.modes, z))

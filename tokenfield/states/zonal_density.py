@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._check import count
+from .._check import count, generator
 from ..spectral import ZonalHarmonics
 from ..spectral.gegenbauer import polynomials
 from .density import AbstractDensity, checked, invert, projected, smoothed
@@ -62,7 +62,7 @@ class ZonalDensity(AbstractDensity):
         return ZonalDensity(smoothed(ZonalHarmonics(count("modes", modes, 1), tokens.d), tokens, width), tokens.d)
 
     def sample(self, n, seed):
-        d, rng = self.dimension, np.random.default_rng(seed)
+        d, rng = self.dimension, generator(seed)
         t = heights(np.asarray(self.coefficients), d, rng.uniform(size=count("n", n)))
         rest = rng.standard_normal((n, d - 1))
         rest *= np.sqrt(1 - t**2)[:, None] / np.linalg.norm(rest, axis=1, keepdims=True)
