@@ -37,8 +37,15 @@ W1, B1 = _rng.standard_normal((4, D)), _rng.standard_normal(4)
 W2, B2 = _rng.standard_normal((D, 4)), _rng.standard_normal(D)
 
 
+def same(M):
+    return M
+
+
 class Kernel(NamedTuple):
-    """A kernel: the attention, and the same as a naive function `(x, w, causal, s) -> Gamma`."""
+    """A kernel: the attention, and the same as a naive function `(x, w, causal, s) -> Gamma`.
+
+    `fast(score=f)` has `f(A)` in place of each matrix A of the scores: a function of time, say.
+    """
 
     fast: object
     naive: object
@@ -47,8 +54,8 @@ class Kernel(NamedTuple):
 def score_kernel(kind, name, **options):
     """The general (A, V) form of a kernel that is defined by scores."""
 
-    def build(causal=False):
-        return getattr(tkf, kind)(A=A, V=V, causal=causal, **options)
+    def build(causal=False, score=same):
+        return getattr(tkf, kind)(A=score(A), V=V, causal=causal, **options)
 
     def reference(x, w, causal=False, s=None):
         return getattr(naive, name)(x, w, A, V, causal=causal, s=s, **options)
@@ -65,20 +72,21 @@ KERNELS = {
     "hardmax-self": score_kernel("Hardmax", "hardmax", rule="self"),
     "hardmax-others": score_kernel("Hardmax", "hardmax", rule="others"),
     "l2": Kernel(
-        lambda causal=False: tkf.L2(Q=Q, K=K, V=V, causal=causal),
+        lambda causal=False, score=same: tkf.L2(Q=score(Q), K=score(K), V=V, causal=causal),
         lambda x, w, causal=False, s=None: naive.l2(x, w, Q, K, V, causal=causal, s=s),
     ),
     "sinkhorn": Kernel(
-        lambda causal=False: tkf.Sinkhorn(A=A, V=V, tolerance=1e-13),
+        lambda causal=False, score=same: tkf.Sinkhorn(A=score(A), V=V, tolerance=1e-13),
         lambda x, w, causal=False, s=None: naive.sinkhorn(x, w, A, V),
     ),
     "sinkhorn-symmetric": Kernel(
-        lambda causal=False: tkf.Sinkhorn(A=A + A.T, V=V, tolerance=1e-13),
+        lambda causal=False, score=same: tkf.Sinkhorn(A=score(A + A.T), V=V, tolerance=1e-13),
         lambda x, w, causal=False, s=None: naive.sinkhorn(x, w, A + A.T, V),
     ),
     "multi-head": Kernel(
-        lambda causal=False: tkf.MultiHead(
-            [tkf.Softmax(Q=Q, K=K, V=Q, causal=causal), tkf.Sigmoid(A=A, V=K, causal=causal)], [K.T, Q.T]
+        lambda causal=False, score=same: tkf.MultiHead(
+            [tkf.Softmax(Q=score(Q), K=score(K), V=Q, causal=causal), tkf.Sigmoid(A=score(A), V=K, causal=causal)],
+            [K.T, Q.T],
         ),
         lambda x, w, causal=False, s=None: naive.multi_head(
             [naive.softmax(x, w, K.T @ Q, Q, causal=causal, s=s), naive.sigmoid(x, w, A, K, causal=causal, s=s)],
@@ -123,7 +131,9 @@ NORMS = {
     "sqrt": tkf.SqrtScaling(),
 }
 PARAMETERS = {"mix": {"tau": TAU}, "ngpt": {"alpha": ALPHA}}
-FREE = ("none", "pre", "peri")  # norms under which tokens may have any length
+RULES = NORMS | {"rescaled": tkf.Rescaled()}  # a change of variables rather than a norm: it has no layers
+FREE = ("none", "pre", "peri", "rescaled")  # rules under which tokens may have any length
+PAIRS = [(k, rule) for k in KERNELS for rule in RULES if (k, rule) != ("multi-head", "rescaled")]  # it needs one V
 
 
 def tokens(n=7, d=D, seed=1, unit=True, weighted=True):

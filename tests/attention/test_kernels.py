@@ -190,6 +190,16 @@ def test_hardmax_rules_on_coincident_tokens_and_ties():
     np.testing.assert_allclose(alone, [[0.6, 0.8]] * 2)
 
 
+@pytest.mark.parametrize("rule", ["self", "others"])
+def test_double_weight_counts_twice_in_a_tie_of_hardmax(rule):
+    """Of generic tokens hardmax sees one, whatever its weight; here the first token ties the other two."""
+    x = np.array([[1.0, 1.0], [2.0, 0.0], [0.0, 2.0]])
+    heavy = gamma(tkf.Hardmax(rule=rule), tkf.Tokens(x, [0.25, 0.5, 0.25]))
+    twice = gamma(tkf.Hardmax(rule=rule), tkf.Tokens(x[[0, 1, 1, 2]]))
+    np.testing.assert_allclose(heavy[0], [4 / 3, 2 / 3] if rule == "others" else [5 / 4, 3 / 4], rtol=1e-15)
+    np.testing.assert_allclose(twice[[0, 1, 3]], heavy, rtol=1e-15)
+
+
 def test_memory_grows_with_n_only():
     n = 20_000
     x, w = jnp.zeros((n, 3)), jnp.zeros(n)
