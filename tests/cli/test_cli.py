@@ -289,7 +289,7 @@ def test_ctrl_c_keeps_a_checkpoint(tmp_path):
     assert (folder / "checkpoint.npz").exists()
 
 
-QUICK = ["--n", 6, "--d", 2, "--save-at", 3, "--no-animation"]
+QUICK = ["--n", 6, "--d", 2, "--no-animation"]
 
 
 @pytest.mark.parametrize(
