@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ._check import as_float
+from ._types import Matrix, Vector
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"tanh": jnp.tanh, "relu": jax.nn.relu, "gelu": jax.nn.gelu}
 
@@ -30,7 +31,9 @@ class MLP(eqx.Module):
     b2: Float[Array, " d"]
     activation: str = eqx.field(static=True)
 
-    def __init__(self, W1, W2, b1=None, b2=None, activation="tanh"):
+    def __init__(
+        self, W1: Matrix, W2: Matrix, b1: Vector | None = None, b2: Vector | None = None, activation: str = "tanh"
+    ):
         if activation not in ACTIVATIONS:
             raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
         self.W1, self.W2 = as_float("W1", W1, 2), as_float("W2", W2, 2)

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._types import Beta, Map, Values
 from .pairs import pair_sums
 from .parameters import AbstractScore, Bilinear, ValueMap
 from .sums import divide, map_rows, row_max, visible_weights
@@ -103,7 +104,9 @@ class AbstractPairwise(AbstractHead):
     causal: bool = eqx.field(static=True)
     stochastic: ClassVar[bool]
 
-    def __init__(self, beta=None, *, A=None, Q=None, K=None, V=None, causal=False):
+    def __init__(
+        self, beta: Beta = None, *, A: Map = None, Q: Map = None, K: Map = None, V: Values = None, causal: bool = False
+    ):
         self.score = Bilinear(beta, A, Q, K)
         self.value = ValueMap(V)
         self.causal = bool(causal)

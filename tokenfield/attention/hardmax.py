@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from .._check import positive
+from .._types import Map, Values
 from .base import AbstractHead
 from .parameters import Bilinear, ValueMap
 from .sums import divide, map_rows, row_max, visible_weights
@@ -32,7 +33,17 @@ class Hardmax(AbstractHead):
     tie: float = eqx.field(static=True)
     stochastic: ClassVar[bool] = True
 
-    def __init__(self, *, A=None, Q=None, K=None, V=None, causal=False, rule="self", tie=1e-9):
+    def __init__(
+        self,
+        *,
+        A: Map = None,
+        Q: Map = None,
+        K: Map = None,
+        V: Values = None,
+        causal: bool = False,
+        rule: str = "self",
+        tie: float = 1e-9,
+    ):
         if rule not in ("self", "others"):
             raise ValueError(f'rule must be "self" or "others", got {rule!r}')
         self.score = Bilinear(None, A, Q, K)

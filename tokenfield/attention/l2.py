@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
+from .._types import Beta, Map, Values
 from .base import AbstractPairwise
 from .parameters import SquaredDistance, ValueMap
 
@@ -20,7 +21,15 @@ class L2(AbstractPairwise):
 
     stochastic: ClassVar[bool] = True
 
-    def __init__(self, beta=None, *, Q=None, K=None, V=None, causal=False):
+    def __init__(
+        self,
+        beta: Beta = None,
+        *,
+        Q: Map = None,
+        K: Map = None,
+        V: Values = None,
+        causal: bool = False,
+    ):
         self.score = SquaredDistance(beta, Q, K)
         self.value = ValueMap(V)
         self.causal = bool(causal)

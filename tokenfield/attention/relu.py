@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
+from .._types import Beta, Map, Values
 from .base import AbstractPairwise
 
 
@@ -17,7 +18,9 @@ class ReLU(AbstractPairwise):
 
     stochastic: ClassVar[bool] = False
 
-    def __init__(self, beta=None, *, A=None, Q=None, K=None, V=None, causal=False):
+    def __init__(
+        self, beta: Beta = None, *, A: Map = None, Q: Map = None, K: Map = None, V: Values = None, causal: bool = False
+    ):
         super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal)
 
     def phi(self, s):

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from .._check import count, positive
+from .._types import Beta, Map, Values
 from .base import AbstractHead
 from .parameters import Bilinear, ValueMap
 
@@ -35,7 +36,16 @@ class Sinkhorn(AbstractHead):
     stochastic: ClassVar[bool] = True
 
     def __init__(
-        self, beta=None, *, A=None, Q=None, K=None, V=None, causal=False, tolerance=1e-10, max_iterations=20_000
+        self,
+        beta: Beta = None,
+        *,
+        A: Map = None,
+        Q: Map = None,
+        K: Map = None,
+        V: Values = None,
+        causal: bool = False,
+        tolerance: float = 1e-10,
+        max_iterations: int = 20_000,
     ):
         if causal:
             raise ValueError("Sinkhorn cannot be causal: a triangular doubly stochastic matrix is the identity")

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import as_float, is_concrete
+from .._types import Beta, Map, Number, Values
 from .base import AbstractPairwise
 from .exponential import exp
 
@@ -31,7 +32,17 @@ class Unnormalized(AbstractPairwise):
     unit_exponent: Array
     stochastic: ClassVar[bool] = False
 
-    def __init__(self, beta=None, *, A=None, Q=None, K=None, V=None, causal=False, log_unit=None):
+    def __init__(
+        self,
+        beta: Beta = None,
+        *,
+        A: Map = None,
+        Q: Map = None,
+        K: Map = None,
+        V: Values = None,
+        causal: bool = False,
+        log_unit: Number | None = None,
+    ):
         super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal)
         if log_unit is not None:
             self.unit_exponent = as_float("log_unit", log_unit, 0)

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._check import as_float, positive
+from .._types import Matrix
 from .base import AbstractNoise, along_great_circle, tangent
 
 
@@ -28,7 +29,7 @@ class AnisotropicNoise(AbstractNoise):
     S: Float[Array, "d k"]
     on_sphere: ClassVar[bool] = True
 
-    def __init__(self, kappa, S):
+    def __init__(self, kappa: float, S: Matrix):
         self.kappa = jnp.asarray(positive("kappa", kappa), float)
         self.S = as_float("S", S, 2)
 

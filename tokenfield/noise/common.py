@@ -23,7 +23,7 @@ class CommonNoise(AbstractBrownian):
 
     kappa: Array
 
-    def __init__(self, kappa):
+    def __init__(self, kappa: float):
         self.kappa = jnp.asarray(positive("kappa", kappa), float)
 
     def draws(self, n, d):

@@ -22,7 +22,7 @@ class EuclideanNoise(AbstractNoise):
     kappa: Array
     on_sphere: ClassVar[bool] = False
 
-    def __init__(self, kappa):
+    def __init__(self, kappa: float):
         self.kappa = jnp.asarray(positive("kappa", kappa), float)
 
     def draws(self, n, d):

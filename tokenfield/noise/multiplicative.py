@@ -38,7 +38,7 @@ class MultiplicativeNoise(AbstractNoise):
     sense: str = eqx.field(static=True)
     on_sphere: ClassVar[bool] = True
 
-    def __init__(self, kappa, g, sense="ito"):
+    def __init__(self, kappa: float, g: Callable[[Array], Array], sense: str = "ito"):
         self.kappa = jnp.asarray(positive("kappa", kappa), float)
         if not callable(g):
             raise ValueError(f"g must be a function of a token, such as lambda x: 1 + 0.5 * x[0], got {g!r}")

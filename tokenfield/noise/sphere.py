@@ -35,7 +35,7 @@ class SphereNoise(AbstractBrownian):
 
     kappa: Array
 
-    def __init__(self, kappa):
+    def __init__(self, kappa: float):
         self.kappa = jnp.asarray(positive("kappa", kappa), float)
 
     def draws(self, n, d):

@@ -22,7 +22,7 @@ class MixLN(AbstractSphereNorm):
     tau: float = eqx.field(static=True)
     radial: ClassVar[bool] = True
 
-    def __init__(self, tau):
+    def __init__(self, tau: float):
         self.tau = positive("tau", tau)
 
     def speed(self, t, r, inner, length):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._check import as_float, shape_of
+from .._types import Number, OfTime
 from .base import AbstractSphereNorm, inverse, unit
 
 
@@ -25,7 +26,7 @@ class NGPT(AbstractSphereNorm):
     radial: ClassVar[bool] = False
     scale_free: ClassVar[bool] = True
 
-    def __init__(self, alpha=1.0):
+    def __init__(self, alpha: Number | OfTime = 1.0):
         self.alpha = alpha if callable(alpha) else as_float("alpha", alpha, 0)
 
     def check(self, d):

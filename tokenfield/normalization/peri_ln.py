@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from .._types import Number, Vector
 from .base import AbstractGainNorm, Gain, inverse, unit
 
 
@@ -20,7 +21,7 @@ class PeriLN(AbstractGainNorm):
     radial: ClassVar[bool] = True
     scale_free: ClassVar[bool] = True
 
-    def __init__(self, gain=None):
+    def __init__(self, gain: Number | Vector | None = None):
         self.gain = Gain(gain)
 
     def speed(self, t, r, inner, length):

@@ -5,6 +5,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
+from .._types import Number, Vector
 from .base import AbstractGainNorm, Gain, unit
 
 
@@ -23,7 +24,7 @@ class PostLN(AbstractGainNorm):
     gain: Gain
     radial: ClassVar[bool] = False
 
-    def __init__(self, gain=None):
+    def __init__(self, gain: Number | Vector | None = None):
         self.gain = Gain(gain)
 
     def speed(self, t, r, inner, length):

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from .._types import Number, Vector
 from .base import AbstractGainNorm, Gain, unit
 
 
@@ -18,7 +19,7 @@ class PreLN(AbstractGainNorm):
     gain: Gain
     radial: ClassVar[bool] = True
 
-    def __init__(self, gain=None):
+    def __init__(self, gain: Number | Vector | None = None):
         self.gain = Gain(gain)
 
     def speed(self, t, r, inner, length):

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import count, generator
+from .._types import Vector
 from ..spectral import CircleHarmonics
 from .density import AbstractDensity, checked, invert, projected, smoothed
 from .samplers import circle_tokens
@@ -26,7 +27,7 @@ class CircleDensity(AbstractDensity):
 
     coefficients: Float[Array, "2 k"]
 
-    def __init__(self, coefficients):
+    def __init__(self, coefficients: Vector):
         self.coefficients = jnp.asarray(coefficients, float)
         self.coefficients = checked("CircleDensity", self.harmonics, self.coefficients)
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._check import as_float, count, is_concrete
+from .._types import Number
 from .samplers import equiangular_tokens
 from .tokens import Tokens
 
@@ -34,7 +35,7 @@ class Equiangular(eqx.Module):
     gap: Float[Array, ""]
     n: int = eqx.field(static=True)
 
-    def __init__(self, rho, n, radius=1.0, gap=None):
+    def __init__(self, rho: Number, n: int, radius: Number = 1.0, gap: Number | None = None):
         self.n = count("n", n, 2)
         self.rho = as_float("rho", rho, 0).astype(jnp.float64)
         self.radius = as_float("radius", radius, 0).astype(jnp.float64)

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import as_float, is_concrete
+from .._types import Matrix, Vector
 from .samplers import gaussian_tokens
 from .tokens import Tokens
 
@@ -27,7 +28,7 @@ class Gaussian(eqx.Module):
     mean: Float[Array, " d"]
     cov: Float[Array, "d d"]
 
-    def __init__(self, mean, cov):
+    def __init__(self, mean: Vector | None, cov: Matrix):
         self.cov = as_float("cov", cov, 2).astype(jnp.float64)
         d = self.cov.shape[0]
         if d == 0 or self.cov.shape != (d, d):

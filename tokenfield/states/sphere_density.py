@@ -5,6 +5,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import count, generator
+from .._types import Vector
 from ..spectral import SphereHarmonics
 from ..spectral.sphere import legendre_table
 from .density import AbstractDensity, checked, invert, projected, smoothed
@@ -26,7 +27,7 @@ class SphereDensity(AbstractDensity):
 
     coefficients: Float[Array, "2 m l"]
 
-    def __init__(self, coefficients):
+    def __init__(self, coefficients: Vector):
         self.coefficients = jnp.asarray(coefficients, float)
         self.coefficients = checked("SphereDensity", self.harmonics, self.coefficients)
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import as_float, is_concrete
+from .._types import Matrix, Vector
 
 
 class Tokens(eqx.Module):
@@ -29,7 +30,7 @@ class Tokens(eqx.Module):
     weights: Float[Array, " n"]
     positions: Float[Array, " n"]
 
-    def __init__(self, x, weights=None, positions=None):
+    def __init__(self, x: Matrix, weights: Vector | None = None, positions: Vector | None = None):
         self.x = as_float("x", x, 2).astype(jnp.float64)
         n, d = self.x.shape
         if n == 0 or d == 0:

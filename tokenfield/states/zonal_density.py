@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import count, generator
+from .._types import Vector
 from ..spectral import ZonalHarmonics
 from ..spectral.gegenbauer import polynomials
 from .density import AbstractDensity, checked, invert, projected, smoothed
@@ -29,7 +30,7 @@ class ZonalDensity(AbstractDensity):
     coefficients: Float[Array, " l"]
     dimension: int = eqx.field(static=True)
 
-    def __init__(self, coefficients, d: int):
+    def __init__(self, coefficients: Vector, d: int):
         self.dimension = count("d", d, 2)
         self.coefficients = jnp.asarray(coefficients, float)
         self.coefficients = checked("ZonalDensity", self.harmonics, self.coefficients)

@@ -116,7 +116,7 @@ def gaussian_stationarity(attention, cov: ArrayLike, mean: ArrayLike | None = No
     from ..flows.gaussian import root
     from ..states import Gaussian
 
-    state = Gaussian(mean, cov)
+    state = Gaussian(mean, cov)  # type: ignore[arg-type]  # which checks them
     L = root(state.cov)
     flux = np.asarray(attend(attention, jnp.asarray(t, float), state.mean, L).on_root @ L.T)
     return float(np.linalg.norm(flux + flux.T))
@@ -142,7 +142,7 @@ def _reduced(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike) -> tuple[np.ndar
 def _matrices(A: ArrayLike, cov: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     from ..states import Gaussian
 
-    cov = np.asarray(Gaussian(None, cov).cov)
+    cov = np.asarray(Gaussian(None, cov).cov)  # type: ignore[arg-type]
     A = np.asarray(as_float("A", A, (0, 2)))
     A = A * np.eye(len(cov)) if A.ndim == 0 else A
     if A.shape != cov.shape:
