@@ -68,6 +68,8 @@ def test_tokens_in_many_dimensions_are_brought_back_from_their_span():
             [tkf.Gaussian(None, np.eye(2))] * 2,
             "of one kind and of equal shapes",
         ),
+        (tkf.Softmax(), [tkf.Gaussian(None, np.eye(2))], "model must be a Transformer, got Softmax: wrap it"),
+        ([3], [tkf.Gaussian(None, np.eye(2))], "model must be a Transformer, got int"),
     ],
 )
 def test_what_cannot_run_side_by_side(model, states, words):

@@ -175,10 +175,17 @@ def test_the_shortest_run_bounds_the_times():
         read_plan(changed(run=layers | {"depth": 2}, record=record))
 
 
-@pytest.mark.parametrize(("text", "message"), [("x = ", "is not valid TOML"), ("repeats = 1", "axes: is missing")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"x = ", "bad.toml is not valid TOML"),
+        (b"x = '\xff'", "bad.toml is not valid TOML"),
+        (b"repeats = 1", "axes: is missing"),
+    ],
+)
 def test_files_that_are_no_plans(tmp_path, text, message):
     path = tmp_path / "bad.toml"
-    path.write_text(text)
+    path.write_bytes(text)
     with pytest.raises(ValueError, match=message):
         read_plan(path)
 

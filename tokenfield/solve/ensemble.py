@@ -1,7 +1,7 @@
 """`simulate_many`: many starts (and models) of one shape, side by side in one compiled program."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -15,7 +15,7 @@ from ..flows import AbstractNoisyFlow, is_random, prepare, segments
 from ..results.describe import describe
 from ..results.ensemble import Ensemble, stacked_dataset
 from ..results.provenance import provenance
-from ..transformer import Transformer
+from ..transformer import Transformer, only_transformer
 from . import loop, stochastic
 from .continuous import ATOL, RTOL, save_times
 from .members import flows_of, log_time_unit, stack, unpack, unpack_saved
@@ -63,7 +63,7 @@ def simulate_many(
     states = list(states)
     if not states:
         raise ValueError("states must hold at least one state")
-    models = [model] * len(states) if isinstance(model, Transformer) else list(model)
+    models = [only_transformer(each) for each in (model if isinstance(model, Iterable) else [model] * len(states))]
     if len(models) != len(states):
         raise ValueError(
             f"model must be one Transformer or one for each of the {len(states)} states, got {len(models)}"

@@ -182,15 +182,15 @@ def read_plan(source: str | Path | Mapping[str, Any], overrides: Mapping[str, An
     else:
         path = Path(source)
         if not path.is_file() and str(source) in ready():
-            text = files(__package__).joinpath("plans", f"{source}.toml").read_text(encoding="utf-8")
+            written = files(__package__).joinpath("plans", f"{source}.toml").read_bytes()
         elif path.is_file():
-            text = path.read_text(encoding="utf-8")
+            written = path.read_bytes()
         else:
             near = difflib.get_close_matches(str(source), ready(), n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}? " if near else ""
             raise ValueError(f"no such plan: {source}: {hint}Ready plans: {', '.join(ready())}")
         try:
-            data = tomllib.loads(text)
+            data = tomllib.loads(written.decode())
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{source} is not valid TOML: {error}") from None
         data.setdefault("name", path.stem)
