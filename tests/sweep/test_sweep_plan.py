@@ -117,6 +117,15 @@ WRONG = {
     "run.rtol: layers take none: leave it out": {"run": {"depth": 3, "rtol": 1e-3}},
     "axes.step: is the step of discrete layers": {"axes": {"step": [0.5]}},
     "run.t1: Input should be a valid number": {"run__t1": "long"},
+    "run.t1: must be finite and > 0, got nan": {"run__t1": float("nan")},
+    "run.t1: must be finite and > 0, got -1.0": {"run__t1": -1.0},
+    "axes.t1: must be finite and > 0, got 0.0": {"axes": {"t1": [0.0, 3.0]}, "record": {"r": "order_parameter"}},
+    "run.rtol: must be finite and >= 0, got -1.0": {"run__rtol": -1.0},
+    "run.atol: must be finite and > 0, got 0.0": {"run__atol": 0.0},
+    "run.dt: must be finite and > 0, got inf": {"run__dt": float("inf")},
+    "run.depth: must be a whole number >= 1, got -3": {"run": {"depth": -3}, "record": {"r": "order_parameter"}},
+    "run.method: must be one of euler, heun": {"run__method": "rk4"},
+    "name: must be a plain name, got '../../evil'": {"name": "../../evil"},
     "run.tokens: must be a table, got 3": {"run__tokens": 3, "axes": {"n": [6]}},
     "run.tokens.n: must be a whole number >= 1, got 0": {"run__tokens__n": 0},
     "axes.d: must be a whole number >= 1, got 0": {"axes": {"d": [0, 3]}},
@@ -188,6 +197,11 @@ def test_files_that_are_no_plans(tmp_path, text, message):
     path.write_bytes(text)
     with pytest.raises(ValueError, match=message):
         read_plan(path)
+
+
+def test_whole_numbers_of_a_logarithmic_axis_are_whole():
+    plan = read_plan(changed(axes={"n": {"logspace": [16, 1024, 7]}}, record={"r": "order_parameter"}))
+    assert plan.axes["n"].expanded() == [16, 32, 64, 128, 256, 512, 1024]
 
 
 def test_differences_are_shown_key_by_key():

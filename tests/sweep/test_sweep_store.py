@@ -110,7 +110,7 @@ def test_a_folder_of_this_or_another_plan(whole, tmp_path):
 
 def test_many_changes_are_cut_short(tmp_path):
     tkf.sweep(PLAN, tmp_path)
-    keys = {f"run__{key}": 0.5 for key in ("rtol", "atol", "step", "fisher_rao")} | {
+    keys = {f"run__{key}": 0.5 for key in ("rtol", "atol", "merge_tolerance", "fisher_rao")} | {
         "seed": 1,
         "batch": 2,
         "run__t1": 3.0,
@@ -126,6 +126,47 @@ def test_a_folder_made_with_other_versions(tmp_path):
         ValueError, match=r"made with other versions \(jax_version 0\.0\.1 → .*\), so bits would differ"
     ):
         tkf.sweep(PLAN, tmp_path, resume=True)
+
+
+def test_large_runs_go_on_with_the_same_number_of_threads_only(tmp_path, monkeypatch):
+    kept = {"repeats": 1, "record": {"r": "order_parameter"}}
+    large = changed(run={"t1": 0.1, "tokens": {"n": 300, "d": 3}}, axes={"beta": [1.0]}, **kept)
+    monkeypatch.setenv("NPROC", "3")
+    for number, plan in enumerate((PLAN, large)):
+        tkf.sweep(plan, tmp_path / str(number))
+    monkeypatch.setenv("NPROC", "1")
+    tkf.sweep(PLAN, tmp_path / "0", resume=True)  # small runs have the same bits
+    with pytest.raises(
+        ValueError, match=r"made with other threads \(threads 3 → 1\), so bits would differ: set NPROC=3"
+    ):
+        tkf.sweep(large, tmp_path / "1", resume=True)
+
+
+def test_tokens_from_a_file_that_has_changed(tmp_path):
+    file = tmp_path / "tokens.npy"
+    np.save(file, np.eye(3))
+    plan = changed(run__tokens={"kind": "file", "file": str(file)}, repeats=1, axes={"beta": [1.0]}, batch=1)
+    tkf.sweep(plan, tmp_path / "out")
+    np.save(file, np.eye(3))
+    tkf.sweep(plan, tmp_path / "out", resume=True)
+    np.save(file, -np.eye(3))
+    with pytest.raises(ValueError, match="made from other tokens: a file that the plan names has changed"):
+        tkf.sweep(plan, tmp_path / "out", resume=True)
+
+
+def test_a_damaged_store_is_named(tmp_path):
+    tkf.sweep(PLAN, tmp_path)
+    for path in (tmp_path / store.DATASET / "above" / "c").rglob("*"):
+        if path.is_file():
+            path.write_bytes(b"damaged")
+    with pytest.raises(ValueError, match=r"sweep\.zarr cannot be read, it is damaged"):
+        tkf.sweep(PLAN, tmp_path, resume=True)
+
+
+def test_resume_and_overwrite_are_not_given_together(tmp_path):
+    tkf.sweep(PLAN, tmp_path)
+    with pytest.raises(ValueError, match="not both"):
+        tkf.sweep(PLAN, tmp_path, resume=True, overwrite=True)
 
 
 def test_places_where_no_sweep_can_be(tmp_path):

@@ -6,7 +6,6 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from types import FrameType
 
 
@@ -14,10 +13,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 for success, 2 for bad input, 1 for a run that failed, 130 for Ctrl-C."""
     from typer import TyperException
 
+    from .._cache import keep_compiled_code
     from .app import app
     from .errors import Interrupted
 
-    _keep_compiled_code()
+    keep_compiled_code()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
@@ -62,16 +62,3 @@ def _refuse_empty(given: Sequence[str]) -> None:
     ):
         if flag.startswith("--") and not value:
             _fail(f"{flag} must not be empty: give a value, or leave it out", 2)
-
-
-def _keep_compiled_code() -> None:
-    """Compiled programs are kept in the user's cache folder, so that the second run of a kind starts at once."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tokenfield"
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return
-    if os.access(cache, os.W_OK):
-        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache))
-        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
-        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")

@@ -141,12 +141,14 @@ def _report(found: Any, as_json: bool) -> None:
 
 def _figures(found: Any, folder: Path, quiet: bool = False) -> None:
     """One picture for each quantity of the plan that has any value."""
+    from ..sweep.folder import clear_errors
     from .folders import write_figure
 
     for name in found.plan.record:
         if found.dataset[name].notnull().any():
             path = folder / f"{name}.png"
-            write_figure(found.plot(name), path)
+            with clear_errors(folder):
+                write_figure(found.plot(name), path)
             if not quiet:
                 print(f"wrote {path}")
 

@@ -37,6 +37,12 @@ def batches(cells: Cells) -> list[Batch]:
     return [batch for members in groups.values() for batch in _cut(members, *_size(cells, members[0]))]
 
 
+def in_one_thread(cells: Cells, all_batches: list[Batch]) -> bool:
+    """Whether all runs are small and side by side, in programs of one thread: then their bits do not depend on the number
+    of threads that a process has."""
+    return all(config.noise is None for config in cells.configs) and all(batch.width > 1 for batch in all_batches)
+
+
 def _kind(config: RunConfig) -> str:
     """What members of a batch have in common."""
     data: dict[str, Any] = config.model_dump(mode="json")

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,12 +52,20 @@ class Cells:
         """For each cell a hash of all that fixes its numbers."""
         kept = {name: quantity.model_dump(mode="json") for name, quantity in self.plan.record.items()}
         every = zip(np.repeat(np.arange(len(self.points)), self.plan.repeats), self.seeds(), strict=True)
-        configs = [config.model_dump(mode="json") for config in self.configs]
+        configs = [config.model_dump(mode="json") | _files(config) for config in self.configs]
         return [_digest(FORMAT, self.plan.state, configs[point], seed, kept).hex()[:16] for point, seed in every]
 
     def seeds(self) -> list[int]:
         """For each cell its seed."""
         return [self[k].seed for k in range(len(self))]
+
+
+def _files(config: RunConfig) -> dict[str, str]:
+    """What the file that tokens come from holds, as far as it is there."""
+    path = Path(config.tokens.file or "")
+    if config.tokens.kind != "file" or not path.is_file():
+        return {}
+    return {"contents": hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
 def is_random(plan: Plan, config: RunConfig) -> bool:

@@ -3,11 +3,13 @@
 import difflib
 import itertools
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .parameters import GAMMA, resolve
 
 if TYPE_CHECKING:
+    from ..config.run import RunConfig
     from .plan import Plan
 
 MOST_CELLS = 10_000_000
@@ -17,6 +19,8 @@ ROUNDING = 1e-9
 
 def check(plan: "Plan") -> None:
     """Raise a ValueError for the first thing that makes no sense."""
+    if Path(plan.name).name != plan.name or plan.name in ("", ".", ".."):
+        raise ValueError(f"name: must be a plain name, got {plan.name!r}")
     for key, value, least in (("repeats", plan.repeats, 1), ("batch", plan.batch, 1), ("seed", plan.seed, 0)):
         if value is not None and value < least:
             raise ValueError(f"{key}: must be at least {least}, got {value}")
@@ -35,6 +39,32 @@ def check(plan: "Plan") -> None:
             near = difflib.get_close_matches(quantity.event, events, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"with this run.stop_when there are: {', '.join(events)}"
             raise ValueError(f"record.{name}.event: no run ends with {quantity.event!r}: {hint}")
+
+
+def numbers(config: "RunConfig") -> str | None:
+    """What is wrong with the numbers of a run, if anything is."""
+    from ..solve.steppers import STEPPERS
+    from ..solve.stochastic import SCHEMES
+
+    for key, value in (("tokens.n", config.tokens.n), ("tokens.d", config.tokens.d), ("depth", config.depth)):
+        if value is not None and value < 1:
+            return f"{key}: must be a whole number >= 1, got {value}"
+    for key, number, least in (
+        ("t1", config.t1, "> 0"),
+        ("rtol", config.rtol, ">= 0"),
+        ("atol", config.atol, "> 0"),
+        ("step", config.step, "> 0"),
+        ("dt", config.dt, "> 0"),
+    ):
+        fits = number is None or number > 0 or (number == 0 and least == ">= 0")
+        if not fits or (number == math.inf and key != "t1"):
+            return f"{key}: must be finite and {least}, got {number}"
+    methods = (
+        list(SCHEMES) if config.noise is not None else [*(name for name in STEPPERS if name != "lawson"), "coarsen"]
+    )
+    if config.method is not None and config.method not in methods:
+        return f"method: must be one of {', '.join(methods)}, got {config.method!r}"
+    return None
 
 
 def _axes(plan: "Plan") -> None:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from ..config.keys import put_key
 from ..config.run import RunConfig, explain
-from .checks import MOST_CELLS, check
+from .checks import MOST_CELLS, check, numbers
 from .parameters import GAMMA, put, resolve
 from .quantities import QUANTITIES
 
@@ -69,7 +69,12 @@ class Spaced(Section):
         if count < 1:
             return []
         ends = (np.linspace if self.linspace else np.geomspace) if first > 0 or self.linspace else np.linspace
-        return [float(value) for value in ends(first, last, count)]
+        return [_whole(float(value)) for value in ends(first, last, count)]
+
+
+def _whole(value: float) -> float:
+    """A number without the rounding that keeps it from being whole."""
+    return float(round(value)) if abs(value - round(value)) <= 1e-12 * abs(value) else value
 
 
 class Recorded(Section):
@@ -158,9 +163,9 @@ class Plan(Section):
             config = RunConfig.model_validate(data)
         except ValidationError as error:
             raise ValueError(_where(explain(error), values)) from None
-        for name, value in (("n", config.tokens.n), ("d", config.tokens.d)):
-            if value < 1:
-                raise ValueError(_where(f"tokens.{name}: must be a whole number >= 1, got {value}", values))
+        problem = numbers(config)
+        if problem:
+            raise ValueError(_where(problem, values))
         if (config.t1 is None) == (config.depth is None):
             raise ValueError("run: give either t1 (a flow) or depth (layers)")
         return config

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._cache import keep_compiled_code
 from .batches import Batch, batches
 from .cells import Cells
 from .engines.in_process import in_process
@@ -57,6 +58,7 @@ def sweep(
     """
     plan = plan if isinstance(plan, Plan) and not overrides else read_plan(_data(plan), overrides)
     engine = _engine(workers, scheduler, dask_workers)
+    keep_compiled_code()
     folder = None if out is None else Path(out)
     refuse_too_large(plan, None if folder is None or holds_sweep(folder) else folder)
     cells = Cells(plan)
@@ -93,6 +95,8 @@ def _engine(workers: int | None, scheduler: str | None, dask_workers: int | None
 
 
 def _store(plan: Plan, cells: Cells, folder: Path | None, resume: bool, overwrite: bool, retry: bool) -> Store:
+    if resume and overwrite:
+        raise ValueError("give --resume (go on) or --overwrite (begin afresh), not both")
     if folder is None or overwrite or not holds_sweep(folder):
         return create(plan, cells, folder)
     store = open_store(plan, cells, folder, retry)

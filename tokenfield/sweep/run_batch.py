@@ -4,7 +4,7 @@ import functools
 from typing import Any
 
 from ..config import build
-from .batches import Batch, batches
+from .batches import Batch, batches, in_one_thread
 from .cells import Cell, Cells, is_random
 from .one_by_one import follow, noisy
 from .outcome import Outcome
@@ -36,9 +36,7 @@ def worker_environment(plan: str) -> dict[str, str]:
     by side, in programs of one thread, a process has no other: with more of them XLA hands the small parts of one program
     from thread to thread, and takes half as long again.
     """
-    cells, all_batches = prepared(plan)
-    small = all(config.noise is None for config in cells.configs) and all(batch.width > 1 for batch in all_batches)
-    return {"NPROC": "1"} if small else {}  # read by XLA when it starts its threads
+    return {"NPROC": "1"} if in_one_thread(*prepared(plan)) else {}  # read by XLA when it starts its threads
 
 
 def run_cells(plan: Plan, cells: list[Cell], size: int, width: int) -> list[Outcome]:

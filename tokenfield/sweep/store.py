@@ -7,12 +7,14 @@ numbers: whenever the sweep is killed, a cell that is marked as done is done.
 import itertools
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..results.provenance import provenance
+from .batches import batches, in_one_thread
 from .cells import Cells
 from .outcome import Outcome
 from .plan import Plan, differences
@@ -92,11 +94,14 @@ def layout(plan: Plan, cells: Cells) -> "xarray.Dataset":
     variables["error"] = (dims, np.full(plan.shape, "", dtype="T"))
     variables["id"] = (dims, np.array(cells.ids(), dtype="T").reshape(plan.shape))
     variables["seed_used"] = (dims, np.array(cells.seeds(), np.int64).reshape(plan.shape))
-    attributes = {
-        **{key: value for key, value in provenance().items() if key != "threads"},
-        "plan": plan.model_dump_json(exclude_none=True),
-    }
+    attributes = {**what_fixes_bits(cells), "plan": plan.model_dump_json(exclude_none=True)}
     return xarray.Dataset(variables, coordinates, attributes)
+
+
+def what_fixes_bits(cells: Cells) -> dict[str, Any]:
+    """Versions, and the number of threads where that makes a difference."""
+    small = in_one_thread(cells, batches(cells))
+    return {key: value for key, value in provenance().items() if key != "threads" or not small}
 
 
 def label(plan: Plan, name: str) -> str:
@@ -123,7 +128,7 @@ def create(plan: Plan, cells: Cells, folder: Path | None) -> Store:
         try:
             dataset.to_zarr(part, mode="w", consolidated=False, zarr_format=3, encoding=encoding)
         except BaseException:
-            shutil.rmtree(part, ignore_errors=True)
+            _remove(part)
             raise
         if (folder / DATASET).exists():
             shutil.rmtree(old, ignore_errors=True)
@@ -132,6 +137,15 @@ def create(plan: Plan, cells: Cells, folder: Path | None) -> Store:
         part.rename(folder / DATASET)  # the folder holds a sweep only when its layout is whole
         shutil.rmtree(old, ignore_errors=True)
     return Store(plan, cells, folder, dataset)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder into which Zarr's threads may still be writing for a moment."""
+    for _ in range(50):
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.01)
+        if not folder.exists():
+            return
 
 
 def chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -152,15 +166,21 @@ def open_store(plan: Plan, cells: Cells, folder: Path, retry: bool = True) -> St
             f"--out: {folder} holds another plan: {'; '.join(changes[:5])}{more}. Give another folder, or --overwrite"
         )
     dataset = open_dataset(folder)
-    versions = {key: value for key, value in provenance().items() if key != "threads"}
+    here = what_fixes_bits(cells)
     other = [
-        f"{key} {dataset.attrs.get(key)} → {value}"
-        for key, value in versions.items()
-        if dataset.attrs.get(key) != value
+        f"{key} {dataset.attrs.get(key)} → {value}" for key, value in here.items() if dataset.attrs.get(key) != value
     ]
     if other:
+        what, cure = "versions", "give another folder"
+        if other[0].startswith("threads "):
+            what, cure = "threads", f"set NPROC={dataset.attrs['threads']}, or give another folder"
         raise ValueError(
-            f"--out: {folder} was made with other versions ({', '.join(other)}), so bits would differ: give another folder"
+            f"--out: {folder} was made with other {what} ({', '.join(other)}), so bits would differ: {cure}"
+        )
+    if (dataset["id"].values.ravel() != np.array(cells.ids(), dtype="T")).any():
+        raise ValueError(
+            f"--out: {folder} was made from other tokens: a file that the plan names has changed. Give another folder, or "
+            "--overwrite"
         )
     if retry:
         failed = dataset["status"].values == FAILED
@@ -190,5 +210,8 @@ def open_dataset(folder: Path) -> "xarray.Dataset":
 
     if not holds_sweep(folder):
         raise ValueError(f"{folder} holds no sweep")
-    with xarray.open_zarr(folder / DATASET, consolidated=False, chunks=None) as dataset:
-        return dataset.load()
+    try:
+        with xarray.open_zarr(folder / DATASET, consolidated=False, chunks=None) as dataset:
+            return dataset.load()
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise ValueError(f"{folder / DATASET} cannot be read, it is damaged: {error}") from None
