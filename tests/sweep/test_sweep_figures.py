@@ -152,7 +152,7 @@ def test_bands_end_where_the_quantity_does_and_are_explained():
     for band in found:
         assert band.min() == 0.0
         assert band.max() == pytest.approx(values.mean() + values.std())
-    assert "Mean over 3 repeats; band: ± one standard deviation." in legend(sheet)[1]
+    assert "Mean over 3 repeats; band: ± one standard deviation, cut to [0, 1]." in legend(sheet)[1]
     assert max(bands(filled({"beta": [1.0, 2.0]}, "fraction_above", 1 - values).plot().axes[0])[0]) == 1.0
     assert min(bands(filled({"beta": [1.0, 2.0]}, "mean_cosine", -values).plot().axes[0])[0]) < -0.5
 
@@ -170,6 +170,7 @@ def test_events_are_averaged_where_they_happened_and_open_marks_tell_where():
     assert "Open marks: the event did not happen in some repeats; the mean is over the others." in notes
     assert "No mark: the event did not happen in any repeat." in notes
     assert "No value: $d$ = 4." in notes
+    assert sheet.axes[0].get_xlim()[1] > 4.0
 
 
 def test_a_sweep_without_any_value_is_still_drawn():

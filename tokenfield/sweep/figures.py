@@ -170,7 +170,9 @@ def _notes(
     there = np.concatenate([part.notnull().sum("repeat").values.ravel() for part in parts])
     if plan.repeats > 1:
         band = "bar" if _kinds(found, across) else "band"
-        notes.append(f"Mean over {plan.repeats} repeats" + ("." if up else f"; {band}: ± one standard deviation."))
+        least, most = _range(found, name)
+        cut = f", cut to [{least:g}, {most:g}]" if np.isfinite([least, most]).all() else ""
+        notes.append(f"Mean over {plan.repeats} repeats" + ("." if up else f"; {band}: ± one standard deviation{cut}."))
     lacking = "the event did not happen in" if plan.record[name].event else "there is no value in"
     if ((there > 0) & (there < plan.repeats)).any():
         where = "Where" if up else "Open marks:"
@@ -191,6 +193,12 @@ def _limits(found: SweepResult, name: str, points: list[dict[str, Any]]) -> tupl
     values = np.concatenate([mean.sel(here).values.ravel() for here in points])
     values = values[np.isfinite(values)]
     return (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+
+
+def _range(found: SweepResult, name: str) -> tuple[float, float]:
+    """The values that a quantity can take."""
+    quantity = found.plan.record[name]
+    return (0.0, INFINITY) if quantity.event else RANGES.get(quantity.observable or "", (-INFINITY, INFINITY))
 
 
 def _kinds(found: SweepResult, axis: str) -> bool:
@@ -279,8 +287,7 @@ def _curves(ax: Axes, found: SweepResult, name: str, here: dict[str, Any], acros
     shades = plan.axes[colour].expanded() if colour else [None]
     order = np.arange(len(x)) if kinds else np.argsort(x)
     x = order.astype(float) if kinds else x[order]
-    quantity = plan.record[name]
-    least, most = (0.0, INFINITY) if quantity.event else RANGES.get(quantity.observable or "", (-INFINITY, INFINITY))
+    least, most = _range(found, name)
     places: dict[float, Line2D] = {}
     for k, shown in enumerate(shades):
         point = {**here, colour: shown} if colour else here
@@ -319,8 +326,9 @@ def _curves(ax: Axes, found: SweepResult, name: str, here: dict[str, Any], acros
     if kinds:
         ax.set_xticks(x, [_kind(value) for value in values[across].values])
         ax.set_xlim(-0.5, len(x) - 0.5)
-    elif _logarithmic(x):
-        ax.set_xscale("log")
+    else:
+        ax.update_datalim(np.column_stack([x, np.zeros(len(x))]), updatey=False)  # also where there is no value
+        ax.set_xscale("log" if _logarithmic(x) else "linear")
 
 
 def _kind(value: Any) -> str:
