@@ -1,12 +1,15 @@
 """Pictures of sweeps: heat maps with the theory's curve over them, slices, small multiples."""
 
 import itertools
+import re
+from collections.abc import Sequence
 from textwrap import fill
 from typing import Any
 
 import numpy as np
 from matplotlib import patheffects
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from ..plotting.style import GREY, INK, PALETTE, WIDTH, Sheet, styled, write_title
 from . import predicted
@@ -24,6 +27,20 @@ NAMES = {
     "time": "$t$",
 }
 MOST_PANELS = 12
+MOST_LETTERS = 100  # that fit in a row of the legend
+INFINITY = float("inf")
+RANGES = {
+    "fraction_above": (0.0, 1.0),
+    "order_parameter": (0.0, 1.0),
+    "largest_cluster": (0.0, 1.0),
+    "mean_cosine": (-1.0, 1.0),
+    "smallest_cosine": (-1.0, 1.0),
+    "mean_length": (0.0, INFINITY),
+    "clusters": (1.0, INFINITY),
+    "effective_rank": (1.0, INFINITY),
+}
+"""The values that an observable can take: bands end there."""
+PARTS_OF_ONE = [name for name, ends in RANGES.items() if ends == (0.0, 1.0)]
 
 
 @styled
@@ -31,7 +48,8 @@ def plot_sweep(found: SweepResult, name: str) -> Sheet:
     """One quantity of a sweep, averaged over repeats.
 
     Quantities kept over time, or over two long axes, are heat maps; others are curves, with a band of one standard
-    deviation over repeats. Further axes are small multiples. Theory is drawn over it where the plan names it.
+    deviation over repeats. Further axes are small multiples, on one scale. Theory is drawn over it where the plan names
+    it. Repeats without a value are left out of the mean, and open marks show where.
 
     Example:
         >>> import tokenfield as tkf
@@ -43,37 +61,50 @@ def plot_sweep(found: SweepResult, name: str) -> Sheet:
     if name not in plan.record:
         raise ValueError(f"name must be one of {', '.join(plan.record)}, got {name!r}")
     across, up, colour, panels = _roles(found, name)
-    points = list(itertools.product(*(plan.axes[axis].expanded() for axis in panels)))[:MOST_PANELS]
+    every = list(itertools.product(*(plan.axes[axis].expanded() for axis in panels)))
+    points = [dict(zip(panels, point, strict=True)) for point in every[:MOST_PANELS]]
     columns = min(3, len(points)) if up else min(2, len(points))
     rows = -(-len(points) // columns)
     sheet = Sheet(WIDTH, 0.5 + rows * (2.4 if columns > 1 else 3.2))
     axes = np.atleast_1d(sheet.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)).ravel()
+    limits = _limits(found, name, points)
     mesh = None
-    for k, (ax, point) in enumerate(zip(axes, points, strict=False)):
-        here = dict(zip(panels, point, strict=True))
+    for k, (ax, here) in enumerate(zip(axes, points, strict=False)):
         if up:
-            mesh = _heat_map(ax, found, name, here, across, up)
+            mesh = _heat_map(ax, found, name, here, across, up, limits)
         else:
             _curves(ax, found, name, here, across, colour)
         write_title(
             ax,
-            ", ".join(_text(axis, value) for axis, value in here.items()),
+            _lines([_text(axis, value) for axis, value in here.items()], 84 // columns),
             "abcdefghijkl"[k] if len(points) > 1 else "",
         )
         ax.tick_params(labelbottom=k + columns >= len(points))
         if k + columns >= len(points):
             ax.set_xlabel(_label(across))
         if k % columns == 0:
-            ax.set_ylabel(_label(up) if up else found.dataset[name].attrs["long_name"])
+            ax.set_ylabel(_label(up) if up else fill(found.dataset[name].attrs["long_name"], 32))
     for ax in axes[len(points) :]:
         ax.set_visible(False)
     if mesh is not None:
         sheet.colorbar(
             mesh, ax=list(axes), label=fill(found.dataset[name].attrs["long_name"], 28), shrink=0.9, aspect=30
         )
-    handles, labels = axes[0].get_legend_handles_labels()
-    if handles:
-        sheet.legend(handles, labels, loc="outside lower center", ncols=min(4, len(handles)))
+    entries = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    notes = _notes(found, name, points, len(every), across, up)
+    if colour and (
+        without := [text for kind in plan.axes[colour].expanded() if (text := _text(colour, kind)) not in entries]
+    ):
+        notes.append(f"No value: {', '.join(without)}.")
+    if entries or notes:
+        sheet.legend(
+            entries.values(),
+            entries.keys(),
+            loc="outside lower center",
+            ncols=_columns(list(entries)),
+            title=_lines(notes, MOST_LETTERS, " ") or None,
+            title_fontsize=8,
+        )
     return sheet
 
 
@@ -100,66 +131,208 @@ def _label(axis: str) -> str:
     return NAMES.get(axis, axis)
 
 
-def _scale(ax: Axes, values: np.ndarray, along: str) -> None:
-    """Logarithmic where the values are spaced so."""
-    if len(values) > 2 and values.min() > 0 and np.allclose(np.diff(np.log(values)), np.log(values[1] / values[0])):
-        getattr(ax, f"set_{along}scale")("log")
+def _text(axis: str, value: Any) -> str:
+    if isinstance(value, (bool, np.bool_)):
+        return f"{_label(axis)} = {str(value).lower()}"
+    return f"{_label(axis)} = {value:g}" if isinstance(value, (int, float)) else str(value)
 
 
-def _heat_map(ax: Axes, found: SweepResult, name: str, here: dict[str, Any], across: str, up: str) -> Any:
-    mean = found.mean(name).sel(here).transpose(up, across)
+def _letters(text: str) -> int:
+    """About how many letters wide a text is: a mathematical symbol counts as one."""
+    return len(re.sub(r"\\\w+", "x", text).replace("$", ""))
+
+
+def _lines(parts: Sequence[str], width: int, between: str = ", ") -> str:
+    """Parts in lines that are not longer than a width; no part is broken."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and _letters(lines[-1] + between + part) <= width:
+            lines[-1] += between + part
+        else:
+            lines.append(part)
+    return (between.rstrip() + "\n").join(lines)
+
+
+def _columns(labels: list[str]) -> int:
+    """As many columns of the legend as fit, with rows of about equal length."""
+    if not labels:
+        return 1
+    fit = max(1, min(len(labels), MOST_LETTERS // (max(map(_letters, labels)) + 6)))
+    return -(-len(labels) // -(-len(labels) // fit))
+
+
+def _notes(
+    found: SweepResult, name: str, points: list[dict[str, Any]], panels: int, across: str, up: str | None
+) -> list[str]:
+    """What a reader must know of the numbers drawn."""
+    plan, notes = found.plan, []
+    parts = [found.dataset[name].sel(here) for here in points]
+    there = np.concatenate([part.notnull().sum("repeat").values.ravel() for part in parts])
+    if plan.repeats > 1:
+        band = "bar" if _kinds(found, across) else "band"
+        least, most = _range(found, name)
+        cut = f", cut to [{least:g}, {most:g}]" if np.isfinite([least, most]).all() else ""
+        notes.append(f"Mean over {plan.repeats} repeats" + ("." if up else f"; {band}: ± one standard deviation{cut}."))
+    lacking = "the event did not happen in" if plan.record[name].event else "there is no value in"
+    if ((there > 0) & (there < plan.repeats)).any():
+        where = "Where" if up else "Open marks:"
+        notes.append(f"{where} {lacking} some repeats{',' if up else ';'} the mean is over the others.")
+    if (there == 0).any():
+        of = "any repeat" if plan.repeats > 1 else "the run"
+        notes.append(f"{'Grey' if up else 'No mark'}: {lacking} {of}.")
+    if panels > len(points):
+        notes.append(f"The first {len(points)} of {panels} panels are drawn.")
+    return notes
+
+
+def _limits(found: SweepResult, name: str, points: list[dict[str, Any]]) -> tuple[float, float]:
+    """The ends of the colour scale that all panels share."""
+    if found.plan.record[name].observable in PARTS_OF_ONE:
+        return 0.0, 1.0
+    mean = found.mean(name)
+    values = np.concatenate([mean.sel(here).values.ravel() for here in points])
+    values = values[np.isfinite(values)]
+    return (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+
+
+def _range(found: SweepResult, name: str) -> tuple[float, float]:
+    """The values that a quantity can take."""
+    quantity = found.plan.record[name]
+    return (0.0, INFINITY) if quantity.event else RANGES.get(quantity.observable or "", (-INFINITY, INFINITY))
+
+
+def _kinds(found: SweepResult, axis: str) -> bool:
+    """Whether an axis has kinds, such as names, instead of numbers."""
+    return found.dataset[axis].dtype.kind not in "iuf"
+
+
+def _logarithmic(values: np.ndarray) -> bool:
+    """Whether values are spaced evenly in their logarithm."""
+    if len(values) < 3 or values.min() <= 0:
+        return False
+    return np.allclose(np.diff(np.log(values)), np.log(values[1] / values[0]))
+
+
+def _edges(values: np.ndarray) -> np.ndarray:
+    """Where the cells around values end: halfway on the axis they are drawn on."""
+    if len(values) == 1:
+        return np.array([values[0] - 0.5, values[0] + 0.5])
+    if _logarithmic(values):
+        return np.exp(_halfway(np.log(values)))
+    return _halfway(values)
+
+
+def _halfway(values: np.ndarray) -> np.ndarray:
+    middle = (values[1:] + values[:-1]) / 2
+    return np.array([2 * values[0] - middle[0], *middle, 2 * values[-1] - middle[-1]])
+
+
+def _heat_map(
+    ax: Axes,
+    found: SweepResult,
+    name: str,
+    here: dict[str, Any],
+    across: str,
+    up: str,
+    limits: tuple[float, float],
+) -> Any:
+    mean = found.mean(name).sel(here).transpose(up, across).sortby([up, across])
     x, y = mean[across].values.astype(float), mean[up].values.astype(float)
     ax.set_facecolor(GREY)
-    bounded = found.plan.record[name].observable in ("fraction_above", "order_parameter", "largest_cluster")
-    limits = {"vmin": 0, "vmax": 1} if bounded else {}
-    mesh = ax.pcolormesh(x, y, mean.values, cmap=COLOURS, shading="nearest", rasterized=True, **limits)
-    _scale(ax, y, "y")
-    if not across.startswith("time_"):
-        _scale(ax, x, "x")
-    quantity = found.plan.record[name]
-    if across.startswith("time_") and quantity.observable == "fraction_above":
-        times = predicted.aligned_times(found.plan, here, up, quantity.threshold or 0.999)
-        if times is not None:
-            ax.plot(times, y, color="#D55E00", lw=1.8, path_effects=OVER, label="theory: equiangular tokens")
-            ax.set_xlim(x[0], x[-1])
+    mesh = ax.pcolormesh(
+        _edges(x), _edges(y), mean.values, cmap=COLOURS, vmin=limits[0], vmax=limits[1], rasterized=True
+    )
+    for along, values in (("x", x), ("y", y)):
+        if _logarithmic(values):
+            getattr(ax, f"set_{along}scale")("log")
+    timed = across.startswith("time_") and len(x) > 1
+    over = _over_map(found, name, here, across, up)
+    if over is not None:
+        *line, text = over
+        ax.plot(*line, color="#D55E00", lw=1.8, path_effects=OVER, label=text)
+    ax.set_xlim(*((x[0], x[-1]) if timed else _edges(x)[[0, -1]]))
+    ax.set_ylim(*_edges(y)[[0, -1]])
     return mesh
+
+
+def _over_map(
+    found: SweepResult, name: str, here: dict[str, Any], across: str, up: str
+) -> tuple[np.ndarray, np.ndarray, str] | None:
+    """The theory's curve over a heat map: across, up, and what it is."""
+    plan, quantity = found.plan, found.plan.record[name]
+    if across.startswith("time_"):
+        if quantity.observable != "fraction_above":
+            return None
+        times = predicted.aligned_times(plan, here, up, quantity.threshold or 0.999)
+        return None if times is None else (*_sorted(plan, up, times)[::-1], "theory: equiangular tokens")
+    for axis, other in ((across, up), (up, across)):
+        places = predicted.thresholds(plan, here, axis, other)
+        if places is not None:
+            along, places = _sorted(plan, other, places)
+            line = (places, along) if axis == across else (along, places)
+            return (*line, f"theory: critical {_label(axis).partition(' = ')[0].rstrip('$')}$")
+    return None
+
+
+def _sorted(plan: Any, axis: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The values of an axis in rising order, and numbers along it."""
+    values = np.array(plan.axes[axis].expanded(), float)
+    order = np.argsort(values)
+    return values[order], numbers[order]
 
 
 def _curves(ax: Axes, found: SweepResult, name: str, here: dict[str, Any], across: str, colour: str | None) -> None:
     plan, values = found.plan, found.dataset[name].sel(here)
-    x, kinds, timed = (
-        values[across].values,
-        plan.axes[colour].expanded() if colour else [None],
-        across.startswith("time_"),
-    )
-    places: list[float] = []
-    for k, kind in enumerate(kinds):
-        point = {**here, colour: kind} if colour else here
-        part = values if colour is None else values.sel({colour: kind})
-        # The mean time of an event is biased where it did not happen in every repeat, and is left out there.
-        whole = plan.record[name].event is not None
-        mean, spread = (getattr(part, of)("repeat", skipna=not whole).values for of in ("mean", "std"))
+    x, timed, kinds = values[across].values, across.startswith("time_"), _kinds(found, across)
+    shades = plan.axes[colour].expanded() if colour else [None]
+    order = np.arange(len(x)) if kinds else np.argsort(x)
+    x = order.astype(float) if kinds else x[order]
+    least, most = _range(found, name)
+    places: dict[float, Line2D] = {}
+    for k, shown in enumerate(shades):
+        point = {**here, colour: shown} if colour else here
+        part = (values.sel({colour: shown}) if colour else values).transpose("repeat", across).values[:, order]
+        there = (~np.isnan(part)).sum(0)
+        if not there.any():
+            continue
+        mean, spread = np.full((2, len(x)), np.nan)
+        mean[there > 0], spread[there > 0] = (of(part[:, there > 0], axis=0) for of in (np.nanmean, np.nanstd))
         shade = PALETTE[k % len(PALETTE)]
-        text = "mean over repeats" if kind is None else _text(colour or "", kind)
+        text = _text(colour, shown) if colour else "mean" if plan.repeats > 1 else "one run"
+        at = x + (k - (len(shades) - 1) / 2) * 0.5 / len(shades) if kinds else x
         theory = _theory(plan, point, name, across, x)
         if theory is not None:
-            ax.plot(x, theory, color=shade, lw=1.2, label=None if k else "theory (lines)")
+            neutral = shade if colour else INK
+            look: dict[str, Any] = {"ls": "", "marker": "_", "ms": 12, "mew": 1.2} if kinds else {"ls": "-", "lw": 1.2}
+            ax.plot(at, theory if timed else theory[order], color=neutral, **look)
+            ax.plot([], [], color=INK, label="theory (dashes)" if kinds else "theory (lines)", **look)
         marks = {"marker": "o", "ms": 3.5} if len(x) <= 64 and (theory is not None or not timed) else {}
-        ax.plot(x, mean, color=shade, label=text, ls="" if theory is not None else "-", **marks)
+        ax.plot(at, mean, color=shade, label=text, ls="" if theory is not None or kinds else "-", **marks)
+        if (some := (there > 0) & (there < plan.repeats)).any():
+            ax.plot(at[some], mean[some], ls="", marker="o", ms=3.5, mfc="white", mec=shade, zorder=3)
         if plan.repeats > 1:
-            ax.fill_between(x, mean - spread, mean + spread, color=shade, alpha=0.2, lw=0)
-        place = None if timed else predicted.threshold(plan, point, across)
+            low, high = (np.clip(mean + sign * spread, least, most) for sign in (-1, 1))
+            if kinds:
+                ax.vlines(at, low, high, color=shade, lw=1.2, alpha=0.5)
+            else:
+                ax.fill_between(x, low, high, color=shade, alpha=0.2, lw=0)
+        place = None if timed or kinds else predicted.threshold(plan, point, across)
         if place is not None and place not in places:
-            ax.axvline(place, color=shade, ls="--", lw=1.2, zorder=0, label=None if k else "theory: threshold")
-            places.append(place)
+            places[place] = ax.axvline(place, color=shade, ls="--", lw=1.2, zorder=0)
+    if places:
+        ax.plot([], [], color=INK, ls="--", lw=1.2, label="theory: threshold")
     if len(places) == 1:  # the same for all colours
-        next(line for line in ax.lines if line.get_linestyle() == "--").set_color(INK)
-    if x.dtype.kind in "if" and not timed:
-        _scale(ax, x, "x")
+        next(iter(places.values())).set_color(INK)
+    if kinds:
+        ax.set_xticks(x, [_kind(value) for value in values[across].values])
+        ax.set_xlim(-0.5, len(x) - 0.5)
+    else:
+        ax.update_datalim(np.column_stack([x, np.zeros(len(x))]), updatey=False)  # also where there is no value
+        ax.set_xscale("log" if _logarithmic(x) else "linear")
 
 
-def _text(axis: str, value: Any) -> str:
-    return f"{_label(axis)} = {value:g}" if isinstance(value, (int, float)) else str(value)
+def _kind(value: Any) -> str:
+    return str(value).lower() if isinstance(value, (bool, np.bool_)) else str(value)
 
 
 def _theory(plan: Any, point: dict[str, Any], name: str, across: str, x: np.ndarray) -> np.ndarray | None:

@@ -7,10 +7,10 @@ import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
 from ..config.keys import put_key
 from ..config.run import RunConfig, explain
@@ -19,6 +19,10 @@ from .parameters import GAMMA, put, resolve
 from .quantities import QUANTITIES
 
 Value = float | int | str | bool
+Theory = Annotated[
+    Literal["equiangular", "critical-kappa", "first-clusters", "critical-gamma"],
+    BeforeValidator(lambda name: name.replace("_", "-") if isinstance(name, str) else name),
+]
 KINDS = "give a list, linspace = [first, last, count] or logspace = [first, last, count]"
 OPTIONS = {"mix": {"tau"}, "ngpt": {"alpha"}}
 ALL_OPTIONS = {"tau", "alpha"}
@@ -133,7 +137,7 @@ class Plan(Section):
     seeds: Literal["independent", "shared"] = "independent"
     record: dict[str, Recorded]
     batch: int | None = None
-    theory: Literal["equiangular", "critical-kappa", "first-clusters", "critical-gamma"] | None = None
+    theory: Theory | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

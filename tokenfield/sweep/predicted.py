@@ -47,12 +47,24 @@ def threshold(plan: Plan, point: Mapping[str, Value], axis: str) -> float | None
     if plan.theory == "critical-kappa" and axis == "kappa":
         from ..theory.noise import critical_kappa
 
-        return float(critical_kappa(config.attention.beta or 0.0, config.tokens.d, config.attention.kind))
+        kind, beta = config.attention.kind, config.attention.beta or 0.0
+        if kind not in KERNELS or config.tokens.d < 2:
+            return None
+        unit = float(build.attention(config.attention).log_unit) if kind == "unnormalized" else 0.0
+        return float(critical_kappa(beta, config.tokens.d, kind, unit))
     if plan.theory == "critical-gamma" and axis == "gamma":
         from ..theory.long_context import critical_gamma
 
         return float(critical_gamma(config.tokens.rho))
     return None
+
+
+def thresholds(plan: Plan, point: Mapping[str, Value], axis: str, other: str) -> np.ndarray | None:
+    """The transition on one axis for every value of another; NaN where theory has none."""
+    found = [threshold(plan, {**point, other: value}, axis) for value in plan.axes[other].expanded()]
+    if all(place is None for place in found):
+        return None
+    return np.array([np.nan if place is None else place for place in found])
 
 
 def curve(plan: Plan, point: Mapping[str, Value], axis: str, observable: str | None) -> np.ndarray | None:
