@@ -163,7 +163,7 @@ def test_large_runs_are_tried_with_fewer_tokens(monkeypatch):
     machine = Machine(monkeypatch, fixed=0.0, slow=1e-3)
     found = tkf.sweep.estimate(tkf.sweep.read_plan(changed(NOISY, run__tokens={"n": 30_000, "d": 3})))
     assert found.seconds == pytest.approx(2 * 40 * 1e-3 * 100**2)
-    assert max(config.tokens.n for config in machine.runs) < 6000
+    assert max(config.tokens.n for config in machine.runs) < 7000
 
 
 def test_shapes_that_are_not_tried_are_taken_from_the_nearest(monkeypatch):

@@ -36,7 +36,8 @@ FIRST_PART = 0.01  # of the time of a batch, to see how long all of it would tak
 ENOUGH, LONG = 1.0, 2.0  # seconds: a part that says enough, and one that is not run again
 COMPILING = 30.0  # seconds: more than it takes to compile a batch
 TRIED = 20.0  # seconds of a dry run, after which no further shape is tried
-WORK, FEWEST = 1e8, 256  # products of numbers in one step of a batch that is tried, and tokens in it at least
+WORK, FEWEST = 1e9, 256  # products of numbers in one step of a batch that is tried, and tokens in it at least
+EXPONENTIAL = 20  # products that take as long
 
 
 class Estimate(NamedTuple):
@@ -232,9 +233,10 @@ def _time(plan: Plan, cells: Cells, groups: list[list[Batch]]) -> tuple[float | 
 
 
 def _work(plan: Plan, cells: Cells, batch: Batch) -> float:
-    """About how many products of numbers one step of a batch takes."""
-    n, d = (1, 1) if plan.state == "equiangular" else _tokens(cells[batch.cells[0]].config)
-    return batch.size * (1e4 + float(n) * n * d)
+    """About how many products of numbers one step of a batch takes; an exponential counts as some."""
+    config = cells[batch.cells[0]].config
+    n, d = (1, 1) if plan.state == "equiangular" else _tokens(config)
+    return batch.size * (1e4 + float(n) * n * ((min(n, d) if _in_span(config) else d) + EXPONENTIAL))
 
 
 def _seconds(plan: Plan, cells: Cells, group: list[Batch]) -> tuple[float | None, list[str]]:
