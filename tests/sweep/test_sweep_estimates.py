@@ -28,14 +28,14 @@ def largest(**keys):
 
 
 def test_a_batch_holds_starts_stages_and_pairs():
-    """6 tokens in 3 dimensions, three side by side: per cell 3 starts and 12 stages of 18 numbers, 2 matrices of 36."""
-    assert largest() == (8 * 3 * (3 * 18 + 12 * 18 + 2 * 36), 3, 6, 3)
+    """6 tokens in 3 dimensions, three side by side: per cell 3 starts and 20 stages of 18 numbers, 2 matrices of 36."""
+    assert largest() == (8 * 3 * (3 * 18 + 20 * 18 + 2 * 36), 3, 6, 3)
 
 
 def test_cells_that_wait_for_their_turn_hold_starts_alone():
     """64 cells of which 16 run."""
     found = largest(batch=64, repeats=64)
-    assert found == (8 * (64 * 3 * 18 + 16 * (12 * 18 + 2 * 36)), 64, 6, 3)
+    assert found == (8 * (64 * 3 * 18 + 16 * (20 * 18 + 2 * 36)), 64, 6, 3)
 
 
 def test_states_are_counted_where_something_is_measured_afterwards():
@@ -45,11 +45,11 @@ def test_states_are_counted_where_something_is_measured_afterwards():
 
 
 def test_a_flow_in_the_span_of_its_tokens_holds_less_than_layers():
-    """One run: 3 starts of 6 x 50 numbers, 12 stages and 2 times its end of 6 x 6, pairs; layers keep 4 states of 6 x 50."""
+    """One run: 3 starts of 6 x 50 numbers, 20 stages and 2 times its end of 6 x 6, pairs; layers keep 4 states of 6 x 50."""
     one = {"batch": 1, "record": {"r": "order_parameter"}}
-    assert largest(run__tokens__d=50, **one).bytes == 8 * (3 * 300 + 12 * 36 + 2 * 36 + 2 * 36)
+    assert largest(run__tokens__d=50, **one).bytes == 8 * (3 * 300 + 20 * 36 + 2 * 36 + 2 * 36)
     layers = {"depth": 3, "tokens": {"n": 6, "d": 50}}
-    assert largest(run=layers, **one).bytes == 8 * (3 * 300 + 12 * 300 + 2 * 36 + 2 * 4 * 300)
+    assert largest(run=layers, **one).bytes == 8 * (3 * 300 + 20 * 300 + 2 * 36 + 2 * 4 * 300)
 
 
 def test_the_reduction_to_one_cosine_holds_nothing_to_speak_of():
@@ -58,7 +58,7 @@ def test_the_reduction_to_one_cosine_holds_nothing_to_speak_of():
 
 def test_pairs_are_cut_into_blocks_beyond_a_thousand_tokens():
     one = {"batch": 1, "record": {"r": "order_parameter"}, "run__tokens__n": 10_000}
-    assert largest(**one).bytes == 8 * (3 * 30_000 + 12 * 30_000 + 2 * 1024**2 + 2 * 30_000)
+    assert largest(**one).bytes == 8 * (3 * 30_000 + 20 * 30_000 + 2 * 1024**2 + 2 * 30_000)
     assert largest(run__attention={"kind": "sinkhorn"}, **one).bytes > 8 * 2 * 10_000**2
 
 
@@ -81,7 +81,7 @@ def test_memory_is_for_as_many_batches_as_run_at_once():
 def test_runs_that_do_not_fit_are_refused_with_the_estimate(monkeypatch):
     monkeypatch.setattr(estimates, "_free_memory", lambda: 2e10)
     one = {"run__tokens": {"n": 10**8, "d": 1024}, "run__stop_when": None, "record": {"r": "order_parameter"}}
-    words = r"plan: a run with n = 100000000, d = 1024 needs about 13.9 TB of memory, 20 GB are free: use fewer tokens"
+    words = r"plan: a run with n = 100000000, d = 1024 needs about 20.5 TB of memory, 20 GB are free: use fewer tokens"
     for refused in (tkf.sweep, lambda plan: tkf.sweep.estimate(tkf.sweep.read_plan(plan))):
         with pytest.raises(ValueError, match=words):
             refused(changed(batch=1, **one))

@@ -24,7 +24,7 @@ SHARE = 0.5  # of the memory that is free, for the dataset
 BLOCK = 4096  # bytes that a file or a folder takes at least
 
 STARTS = 3  # arrays of n d numbers for each cell of a batch: its start as built, as handed over, and its end
-STAGES = 12  # the same for each cell that is being run: the stages of a step, states before and after it, errors
+STAGES = 20  # the same for each cell that is being run: stages of a step, states before and after it, what XLA keeps
 SAVED = 2  # the same for each state that is kept: as computed, and as read
 PAIRS = 2  # matrices of pairs of tokens for each cell that is being run
 WHOLE = 1024  # up to so many tokens the matrix of pairs is formed whole; attention of the kinds UNCUT always does so
