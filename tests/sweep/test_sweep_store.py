@@ -305,20 +305,3 @@ def test_means_are_over_repeats(whole):
     assert found.mean("r").values == pytest.approx(whole["r"].values.sum(1) / 4, rel=1e-15)
     assert found.mean("r").attrs["long_name"] == "order parameter"
     assert repr(found) == "SweepResult(small: beta 3 × repeat 4; 12 of 12 cells done, 0 failed)"
-
-
-def test_the_estimated_time_is_exact_where_time_is_linear(monkeypatch):
-    """1 s for each of the four batches, and 50 s for all of its time."""
-    monkeypatch.setattr(estimates, "_taken", lambda plan, cells, batch, part: 1.0 + 50.0 * part)
-    assert tkf.sweep.estimate(tkf.sweep.read_plan(PLAN)).seconds == pytest.approx(4 * 51.0)
-    layers = changed(run={"depth": 3, "tokens": {"n": 6, "d": 3}}, record={"r": "order_parameter"}, batch=None)
-    assert tkf.sweep.estimate(tkf.sweep.read_plan(layers)).seconds == pytest.approx(12 * 51.0)
-
-
-def test_estimates_count_cells_batches_and_shapes():
-    found = tkf.sweep.estimate(tkf.sweep.read_plan(PLAN))
-    assert (found.cells, found.batches, found.shapes) == (12, 4, 1)
-    assert found.bytes == 12 * (8 * (5 + 2) + 1 + estimates.TEXT)
-    assert 0 < found.seconds < 60
-    with pytest.raises(ValueError, match="repeats: 4 repeats of a run in which nothing is random"):
-        tkf.sweep.estimate(tkf.sweep.read_plan(changed(state="equiangular")))

@@ -79,10 +79,11 @@ def _sweep(
     from ..sweep.plan import read_plan
 
     plan = read_plan(source, dict(_assignment(text) for text in sets or []))
-    if dry_run:
-        _estimate(plan, as_json)
-        return
     folder = Path(plan.name) if out is None else out
+    if dry_run:
+        at_once = 1 if scheduler is not None else dask_local or workers or None
+        _estimate(plan, folder, at_once, as_json)
+        return
     engine: dict[str, Any] = {"scheduler": scheduler, "dask_workers": dask_local}
     if scheduler is None and dask_local is None and workers != 0:
         engine["workers"] = workers or len(os.sched_getaffinity(0))
@@ -164,19 +165,28 @@ def _plans(as_json: bool) -> None:
         print(f"{name:22s} {plan.count:6d} cells  {plan.about}")
 
 
-def _estimate(plan: Any, as_json: bool) -> None:
-    from ..sweep.estimates import estimate, show
+def _estimate(plan: Any, folder: Path, at_once: int | None, as_json: bool) -> None:
+    """What a run would take, or the error with which it would be refused."""
+    from ..sweep.estimates import estimate, refuse_too_large, show
+    from ..sweep.store import holds_sweep
 
-    found = estimate(plan)
+    refuse_too_large(plan, None if holds_sweep(folder) else folder)
+    found = estimate(plan, at_once=at_once)
     if as_json:
         print(json.dumps(found._asdict()))
         return
     axes = ", ".join(f"{name} ({len(axis.expanded())})" for name, axis in plan.axes.items())
     print(f"{plan.name}: {found.cells} cells: {axes}, repeats ({plan.repeats})")
     print(
-        f"{found.batches} batches of {found.shapes} shapes; {show(found.memory)} in memory, up to {show(found.bytes)} on disk"
+        f"{found.batches} batches of {found.shapes} shapes; {show(found.memory)} in memory ({show(found.runs)} for runs, "
+        f"beside what each process takes), up to {show(found.bytes)} on disk"
     )
-    print(f"about {duration(found.seconds or 0.0)} on one core, and some time to compile each shape once")
+    for failure in found.failures:
+        print(failure)
+    if found.seconds is None:
+        print("no time can be given: every cell that was tried fails")
+    else:
+        print(f"about {duration(found.seconds)} on one core, and some time to compile each shape once")
 
 
 def duration(seconds: float) -> str:

@@ -7,20 +7,45 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..config import build
 from ..config.run import RunConfig
-from .batches import Batch, batches
-from .cells import Cell, Cells
-from .plan import Plan
-from .run_batch import check_seeds, run_cells
+from .batches import Batch, _size, batches
+from .cells import RANDOM_STARTS, Cell, Cells
+from .outcome import Outcome, times_of
+from .parameters import GAMMA, resolve
+from .plan import Plan, Recorded, Spaced
+from .quantities import QUANTITIES
+from .run_batch import check_seeds, run_cells, start
+from .store import chunks
 
 TEXT = 80  # bytes for id and error of a cell
 CONFIG = 5200  # bytes for the configs of a point, which the engine has too
-SHARE = 0.5  # of the memory that is free
-PARTS = 0.02, 0.1  # of the time of a batch, to see how long all of it would take
+SHARE = 0.5  # of the memory that is free, for the dataset
+BLOCK = 4096  # bytes that a file or a folder takes at least
+
+STARTS = 3  # arrays of n d numbers for each cell of a batch: its start as built, as handed over, and its end
+STAGES = 20  # the same for each cell that is being run: stages of a step, states before and after it, what XLA keeps
+SAVED = 2  # the same for each state that is kept: as computed, and as read
+PAIRS = 2  # matrices of pairs of tokens for each cell that is being run
+WHOLE = 1024  # up to so many tokens the matrix of pairs is formed whole; attention of the kinds UNCUT always does so
+UNCUT = {"sinkhorn"}
+SMOOTH = {"attention.beta", "attention.V", "norm.alpha", "norm.tau", "noise.kappa", "tokens.rho", "tokens.spread"}
+"""Parameters that change no size."""
+
+FIRST_PART = 0.01  # of the time of a batch, to see how long all of it would take
+ENOUGH, LONG = 1.0, 2.0  # seconds: a part that says enough, and one that is not run again
+COMPILING = 30.0  # seconds: more than it takes to compile a batch
+TRIED = 20.0  # seconds of a dry run, after which no further shape is tried
+WORK, FEWEST = 1e9, 256  # products of numbers in one step of a batch that is tried, and tokens in it at least
+EXPONENTIAL = 20  # products that take as long
 
 
 class Estimate(NamedTuple):
-    """Counts and sizes; `seconds` is for one core, from first short parts of one batch of each shape."""
+    """Counts and sizes; `seconds` is for one core, from first short parts of one batch of each shape.
+
+    `bytes` are on disk; `memory` is all that is held at once, of which the runs take `runs`; `failures` are what cells
+    that were tried ended with.
+    """
 
     cells: int
     batches: int
@@ -28,6 +53,8 @@ class Estimate(NamedTuple):
     bytes: int
     memory: int
     seconds: float | None
+    runs: int = 0
+    failures: tuple[str, ...] = ()
 
 
 def size_of(plan: Plan) -> int:
@@ -36,18 +63,102 @@ def size_of(plan: Plan) -> int:
     return plan.count * (8 * (numbers + 2) + 1 + TEXT)
 
 
+def disk_of(plan: Plan) -> int:
+    """Bytes of the dataset on disk, not compressed: numbers, and for each array the folders and files that hold them."""
+    series = [() if q.times is None else (len(q.times.expanded()),) for q in plan.record.values()]
+    shapes = [*((*plan.shape, *extra) for extra in series), *[plan.shape] * 5]  # end, status, error, id, seed
+    labels = len(plan.shape) + sum(map(len, series))  # arrays with a folder, a description, a folder and a file
+    places = sum(map(_places, shapes)) + 4 * labels + 3  # and the dataset's folder, its description and the plan
+    return size_of(plan) + BLOCK * places + 2 * len(plan.model_dump_json(exclude_none=True))
+
+
+def _places(shape: tuple[int, ...]) -> int:
+    """Files and folders of an array: one folder for each number of a chunk but the last, which is a file."""
+    counts = [-(-size // chunk) for size, chunk in zip(shape, chunks(shape), strict=True)]
+    return 3 + sum(math.prod(counts[: k + 1]) for k in range(len(counts)))
+
+
 def memory_of(plan: Plan) -> int:
     """Bytes in memory: the dataset as it is read and as it is filled, and the configs of all points."""
     return 2 * size_of(plan) + CONFIG * (plan.count // plan.repeats)
 
 
+class Held(NamedTuple):
+    """Bytes that a batch of so many cells holds, and its tokens."""
+
+    bytes: int
+    cells: int
+    n: int
+    d: int
+
+
+def held_by(plan: Plan, config: RunConfig, size: int, width: int) -> Held:
+    """What one batch holds at once: starts and ends of its cells, the stages of those that are being run, pairs of
+    tokens, and the states from which something is measured afterwards."""
+    n, d = _tokens(config)
+    inside = n * (min(n, d) if _in_span(config) else d)  # the flow lives in the span of its tokens
+    whole = n if config.attention.kind in UNCUT else min(n, WHOLE)
+    state, pairs = n * d, PAIRS * whole**2
+    if plan.state == "equiangular":
+        state, inside, pairs = 4, 4, 0
+    numbers = (
+        size * STARTS * state + width * (STAGES * inside + pairs) + size * SAVED * _kept(plan, config, size) * inside
+    )
+    return Held(8 * numbers, size, n, d)
+
+
+def _tokens(config: RunConfig) -> tuple[int, int]:
+    tokens = config.tokens
+    if tokens.kind == "circle":
+        return len(tokens.angles or []), 2
+    return tokens.n, tokens.dimension
+
+
+def _in_span(config: RunConfig) -> bool:
+    """True where no matrix and no layer takes tokens out of their span."""
+    attention = config.attention
+    plain = not any(isinstance(m, list) for m in (attention.A, attention.Q, attention.K, attention.V, config.norm.gain))
+    return plain and config.mlp is None and config.noise is None and config.depth is None and attention.heads is None
+
+
+def _kept(plan: Plan, config: RunConfig, size: int) -> int:
+    """States of one cell that are kept to the end of its batch."""
+    times = len(times_of(plan))
+    if config.depth is not None:
+        return config.depth + 1
+    if config.noise is not None or size == 1:
+        return times + 1
+    later = any(q.times is not None and q.observable and QUANTITIES[q.observable].measure for q in plan.record.values())
+    return times if later else 0
+
+
+def largest(plan: Plan) -> Held:
+    """The batch that holds most. Axes that change no size are left out, so that this takes no time."""
+    fixed = {name: Spaced(values=axis.expanded()[:1]) for name, axis in plan.axes.items() if _smooth(name)}
+    cells = Cells(plan.model_copy(update={"axes": {**plan.axes, **fixed}}))
+    sizes = [_size(cells, point * plan.repeats) for point in range(len(cells.configs))]
+    each = zip(cells.configs, sizes, strict=True)
+    return max(held_by(plan, config, min(size, plan.count), min(width, plan.count)) for config, (size, width) in each)
+
+
+def _smooth(name: str) -> bool:
+    return name == GAMMA or resolve(name) in SMOOTH
+
+
 def refuse_too_large(plan: Plan, folder: Path | None) -> None:
-    """Raise a ValueError for a dataset that does not fit in memory or on the disk."""
-    size, memory, free = size_of(plan), memory_of(plan), _free_memory()
+    """Raise a ValueError for a dataset or a batch that does not fit in memory, or a dataset that does not on the disk."""
+    memory, free = memory_of(plan), _free_memory()
     if memory > SHARE * free:
         needs = f"{plan.count} cells need about {show(memory)} of memory, {show(free)} are free"
         raise ValueError(f"plan: {needs}: use fewer cells or times")
+    held = largest(plan)
+    if held.bytes + memory > free:
+        cells = "a run" if held.cells == 1 else f"a batch of {held.cells} runs"
+        needs = f"{cells} with n = {held.n}, d = {held.d} needs about {show(held.bytes + memory)} of memory"
+        hint = "use fewer tokens or times" if held.cells == 1 else "use fewer tokens or times, or a smaller batch"
+        raise ValueError(f"plan: {needs}, {show(free)} are free: {hint}")
     if folder is not None:
+        size = disk_of(plan)
         near = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
         left = shutil.disk_usage(near).free
         if size > left:
@@ -77,60 +188,168 @@ def show(size: float) -> str:
     return f"{size:.3g} TB"
 
 
-def estimate(plan: Plan, timed: bool = True) -> Estimate:
-    """Sizes of a plan; with `timed`, one batch of each shape is run to small parts of its time."""
+def estimate(plan: Plan, timed: bool = True, at_once: int | None = None) -> Estimate:
+    """Sizes of a plan that is not too large; with `timed`, one batch of each shape is run to small parts of its time.
+
+    So many batches run `at_once`: one for each core unless it is given.
+    """
+    refuse_too_large(plan, None)
     cells = Cells(plan)
     check_seeds(plan, cells)
     all_batches = batches(cells)
     groups: dict[Any, list[Batch]] = {}
     for batch in all_batches:
-        config = cells[batch.cells[0]].config
-        key = (
-            config.tokens.n,
-            config.tokens.d,
-            config.attention.kind,
-            config.norm.kind,
-            config.t1,
-            config.depth,
-            batch.size,
-        )
-        groups.setdefault(key, []).append(batch)
-    seconds = sum(_seconds(plan, cells, group) for group in groups.values()) if timed else None
-    return Estimate(len(cells), len(all_batches), len(groups), size_of(plan), memory_of(plan), seconds)
+        groups.setdefault(_shape(cells[batch.cells[0]].config, batch), []).append(batch)
+    held = max(held_by(plan, cells[g[0].cells[0]].config, g[0].size, g[0].width) for g in groups.values())
+    runs = held.bytes * min(at_once or len(os.sched_getaffinity(0)), len(all_batches))
+    seconds, failures = _time(plan, cells, list(groups.values())) if timed else (None, ())
+    sizes = disk_of(plan), memory_of(plan) + runs
+    return Estimate(len(cells), len(all_batches), len(groups), *sizes, seconds, runs, failures)
 
 
-def _seconds(plan: Plan, cells: Cells, group: list[Batch]) -> float:
-    """Batches of one shape, from runs of the middle one to two short times: what does not grow with time is paid once."""
-    batch = group[len(group) // 2]
+def _shape(config: RunConfig, batch: Batch) -> tuple[Any, ...]:
+    """What batches of equal cost have in common."""
+    solver = config.t1, config.depth, config.dt, config.rtol, config.atol, config.method, config.stop_when
+    return config.tokens.n, config.tokens.d, config.attention.kind, config.norm.kind, *solver, batch.size
+
+
+def _time(plan: Plan, cells: Cells, groups: list[list[Batch]]) -> tuple[float | None, tuple[str, ...]]:
+    """Seconds for all batches, those with most work tried first; where trying them all takes too long, the rest is taken
+    from the one of the nearest work. None where every cell that was tried fails."""
+    begun, failures, total = time.perf_counter(), [], 0.0
+    tried: list[tuple[float, float]] = []  # work and seconds of one batch
+    works = [(_work(plan, cells, group[0]), group) for group in groups]
+    for work, group in sorted(works, key=lambda each: -each[0] * len(each[1])):
+        if tried and time.perf_counter() - begun > TRIED:
+            near, known = min(tried, key=lambda each: abs(math.log(each[0] / work)))
+            total += known * work / near * len(group)
+            continue
+        seconds, failed = _seconds(plan, cells, group)
+        failures += failed
+        if seconds is not None:
+            tried.append((work, seconds))
+            total += seconds * len(group)
+    return total if tried else None, tuple(failures)
+
+
+def _work(plan: Plan, cells: Cells, batch: Batch) -> float:
+    """About how many products of numbers one step of a batch takes; an exponential counts as some."""
     config = cells[batch.cells[0]].config
-    follows = config.noise is not None and config.dt is None  # its step follows from t1
-    if config.t1 is None or not math.isfinite(config.t1) or follows:
-        _taken(plan, cells, batch, 1.0)  # compiles
-        return _taken(plan, cells, batch, 1.0) * len(group)
-    _taken(plan, cells, batch, PARTS[0])
-    first, second = (_taken(plan, cells, batch, part) for part in PARTS)
-    slope = max(second - first, 0.0) / (PARTS[1] - PARTS[0])
-    return (first + slope * (1 - PARTS[0])) * len(group)
+    n, d = (1, 1) if plan.state == "equiangular" else _tokens(config)
+    return batch.size * (1e4 + float(n) * n * ((min(n, d) if _in_span(config) else d) + EXPONENTIAL))
 
 
-def _taken(plan: Plan, cells: Cells, batch: Batch, part: float) -> float:
-    """Seconds for one batch to a part of its time."""
-    members = [cells[k] for k in batch.cells]
-    if part < 1:
-        members = _shortened(members, part)
-    bare = plan.model_copy(
-        update={"record": {name: q.model_copy(update={"times": None}) for name, q in plan.record.items()}}
-    )
-    begun = time.perf_counter()
-    run_cells(bare, members, batch.size, batch.width)
-    return time.perf_counter() - begun
+def _seconds(plan: Plan, cells: Cells, group: list[Batch]) -> tuple[float | None, list[str]]:
+    """Seconds for one batch of a shape, from runs of the middle one to two short times: what does not grow with time is
+    paid once. A batch that is quick is run to its end. Cells that fail are named and left out."""
+    batch = group[len(group) // 2]
+    members, scale = _thinned(plan, [cells[k] for k in batch.cells], _work(plan, cells, batch))
+    members = _with_step(plan, members)
+    config = members[0].config
+    failures: list[str] = []
+    endless = config.t1 is not None and not math.isfinite(config.t1)
+    part, before = 1.0 if endless else FIRST_PART, (0.0, 0.0)
+    while True:
+        part = part if config.depth is None else math.ceil(part * config.depth - 1e-9) / config.depth
+        outcomes, seconds = _taken(*_shortened(plan, members, part), batch)
+        if any(outcome.error for outcome in outcomes):
+            k = next(k for k, outcome in enumerate(outcomes) if outcome.error)
+            if not failures:
+                failures = [f"{_name(cells, batch.cells[k])} fails: {outcomes[k].error}"]
+            members = [cell for cell, outcome in zip(members, outcomes, strict=True) if not outcome.error]
+            if not members:
+                return None, failures
+            continue
+        first, last = before[0] == 0, part == 1
+        if last or (first and seconds > LONG) or (not first and seconds > ENOUGH):
+            break
+        before, part = (part, seconds), min(1.0, part * min(10.0, max(4.0, ENOUGH / seconds)))
+    if last:
+        return seconds * scale, failures
+    slope = max(seconds - before[1], 0.0) / (part - before[0])
+    return (seconds + slope * (1 - part)) * scale, failures
 
 
-def _shortened(members: list[Cell], part: float) -> list[Cell]:
-    """Repeats share their config, as before."""
+def _name(cells: Cells, k: int) -> str:
+    """A cell in words."""
+    point, repeat = divmod(k, cells.plan.repeats)
+    where = ", ".join(f"{name} = {value}" for name, value in zip(cells.names, cells.points[point], strict=True))
+    return "the first cell" if k == 0 else f"the cell at {where}, repeat = {repeat}"
+
+
+def _thinned(plan: Plan, members: list[Cell], work: float) -> tuple[list[Cell], float]:
+    """Cells with fewer tokens where a step would take long, and by how much it is longer with all: work grows as n²."""
+    tokens = members[0].config.tokens
+    if work <= WORK or plan.state == "equiangular" or tokens.kind not in RANDOM_STARTS or tokens.n <= FEWEST:
+        return members, 1.0
+    n = max(FEWEST, int(tokens.n * math.sqrt(WORK / work)))
+    change = lambda config: {"tokens": config.tokens.model_copy(update={"n": n})}  # noqa: E731
+    return _changed(members, change), (tokens.n / n) ** 2
+
+
+def _with_step(plan: Plan, members: list[Cell]) -> list[Cell]:
+    """Cells with noise get the step that follows from all of their time."""
+    config = members[0].config
+    if config.noise is None or config.dt is not None or config.t1 is None:
+        return members
+    from ..flows import prepare, segments
+    from ..solve.stochastic import SMALL, default_dt
+
+    try:
+        small, model, _ = prepare(start(plan, members[0]), build.model(config), SMALL)
+        flow: Any = segments(small, model)[0].flow
+        dt = default_dt(flow, small, config.t1)
+    except Exception:  # running the cell will say what is wrong with it
+        return members
+    return _changed(members, lambda config: {"dt": dt})
+
+
+def _taken(plan: Plan, members: list[Cell], batch: Batch) -> tuple[list[Outcome], float]:
+    """Outcomes and seconds of a batch. The first go compiles, and is not counted unless it takes long in any case; of two
+    others the quicker one counts, for the machine may have had something else to do."""
+    goes: list[float] = []
+    while True:
+        begun = time.perf_counter()
+        outcomes = run_cells(plan, members, batch.size, batch.width)
+        goes.append(time.perf_counter() - begun)
+        enough = goes[-1] > (COMPILING if len(goes) == 1 else ENOUGH) or len(goes) == 3
+        if enough or any(outcome.error for outcome in outcomes):
+            return outcomes, max(min(goes), 1e-9)
+
+
+def _shortened(plan: Plan, members: list[Cell], part: float) -> tuple[Plan, list[Cell]]:
+    """Cells to a part of their time or depth. As many states as before are measured in this time, but for runs in steps,
+    of which those are that lie in it."""
+    if part >= 1:
+        return plan, members
+    config = members[0].config
+    if config.depth is not None:
+        depth = round(part * config.depth)
+        shorter = _changed(members, lambda config: {"depth": depth})
+        return _measured_at(plan, lambda t: t if t <= depth * config.step * (1 + 1e-9) else None), shorter
+    assert config.t1 is not None
+    end = part * config.t1
+    shorter = _changed(members, lambda config: {"t1": end})
+    if config.dt is not None:
+        return _measured_at(plan, lambda t: t if t <= end else None), shorter
+    return _measured_at(plan, lambda t: t * part), shorter
+
+
+def _measured_at(plan: Plan, change: Any) -> Plan:
+    """A plan with other times; those that become None are left out."""
+
+    def changed(quantity: Recorded) -> Recorded:
+        times = [] if quantity.times is None else [change(t) for t in quantity.times.expanded()]
+        left = [t for t in times if t is not None]
+        return quantity.model_copy(update={"times": Spaced.model_construct(values=left) if left else None})
+
+    return plan.model_copy(update={"record": {name: changed(quantity) for name, quantity in plan.record.items()}})
+
+
+def _changed(members: list[Cell], change: Any) -> list[Cell]:
+    """Cells with other configs. Repeats share theirs, as before."""
     made: dict[int, RunConfig] = {}
     for cell in members:
         if id(cell.config) not in made:
-            assert cell.config.t1 is not None
-            made[id(cell.config)] = cell.config.model_copy(update={"t1": part * cell.config.t1})
+            made[id(cell.config)] = cell.config.model_copy(update=change(cell.config))
     return [cell._replace(config=made[id(cell.config)]) for cell in members]
