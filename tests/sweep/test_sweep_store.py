@@ -14,7 +14,7 @@ import zarr
 from sweeps import PLAN, changed, same_bits
 
 import tokenfield as tkf
-from tokenfield.sweep import estimates, run, store
+from tokenfield.sweep import run, sizes, store
 from tokenfield.sweep.engines import in_process
 from tokenfield.sweep.folder import alone_in
 
@@ -210,18 +210,18 @@ def test_what_a_kill_leaves_before_the_first_cell_is_no_hindrance(leftover, whol
 def test_a_plan_that_does_not_fit_is_refused_with_the_estimate(tmp_path, monkeypatch):
     big = changed(axes={"beta": {"linspace": [1, 2, 100_000]}})
     with monkeypatch.context() as patch:
-        patch.setattr(estimates, "_free_memory", lambda: 1e8)
+        patch.setattr(sizes, "_free_memory", lambda: 1e8)
         words = r"plan: 400000 cells need about \d+ MB of memory, 100 MB are free: use fewer cells"
         with pytest.raises(ValueError, match=words):
             tkf.sweep(big)
     with monkeypatch.context() as patch:
-        patch.setattr(estimates, "_free_memory", lambda: 1e12)
+        patch.setattr(sizes, "_free_memory", lambda: 1e12)
         patch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9 - 10**6, 10**6))
         words = r"--out: 400000 cells need up to [\d.]+ MB on disk, 1 MB are free: use fewer cells or times"
         with pytest.raises(ValueError, match=words):
             tkf.sweep(big, tmp_path / "deep" / "out")
     assert not (tmp_path / "deep").exists()
-    assert estimates._free_memory() > 1e6
+    assert sizes._free_memory() > 1e6
 
 
 def test_the_estimate_bounds_the_memory_of_configs():
@@ -232,7 +232,7 @@ def test_the_estimate_bounds_the_memory_of_configs():
     try:
         cells = [run.Cells(plan) for _ in range(2)]
         assert all(len(each.configs) == 400 for each in cells)
-        assert tracemalloc.get_traced_memory()[0] < 1.2 * estimates.memory_of(plan)
+        assert tracemalloc.get_traced_memory()[0] < 1.2 * sizes.memory_of(plan)
     finally:
         tracemalloc.stop()
 

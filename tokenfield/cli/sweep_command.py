@@ -167,7 +167,8 @@ def _plans(as_json: bool) -> None:
 
 def _estimate(plan: Any, folder: Path, at_once: int | None, as_json: bool) -> None:
     """What a run would take, or the error with which it would be refused."""
-    from ..sweep.estimates import estimate, refuse_too_large, show
+    from ..sweep.estimates import estimate
+    from ..sweep.sizes import refuse_too_large, show
     from ..sweep.store import holds_sweep
 
     refuse_too_large(plan, None if holds_sweep(folder) else folder)

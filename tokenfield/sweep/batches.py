@@ -34,7 +34,7 @@ def batches(cells: Cells) -> list[Batch]:
     repeats = range(cells.plan.repeats)
     for point, config in enumerate(cells.configs):
         groups.setdefault(_kind(config), []).extend(point * len(repeats) + r for r in repeats)
-    return [batch for members in groups.values() for batch in _cut(members, *_size(cells, members[0]))]
+    return [batch for members in groups.values() for batch in _cut(members, *size_and_width(cells, members[0]))]
 
 
 def in_one_thread(cells: Cells, all_batches: list[Batch]) -> bool:
@@ -73,7 +73,7 @@ def _alone(config: RunConfig) -> bool:
     return not plain or config.method == "coarsen"
 
 
-def _size(cells: Cells, first: int) -> tuple[int, int]:
+def size_and_width(cells: Cells, first: int) -> tuple[int, int]:
     """The size and the width of batches like that of one cell."""
     config = cells.configs[first // cells.plan.repeats]
     if _alone(config):

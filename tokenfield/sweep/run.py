@@ -10,13 +10,13 @@ from .._cache import keep_compiled_code
 from .batches import Batch, batches
 from .cells import Cells
 from .engines.in_process import in_process
-from .estimates import refuse_too_large
 from .folder import alone_in, clear_errors
 from .outcome import Outcome
 from .plan import Plan, read_plan
 from .progress import SweepProgress
 from .result import SweepResult
 from .run_batch import check_seeds
+from .sizes import refuse_too_large
 from .store import DONE, FAILED, PENDING, Store, create, holds_sweep, open_store
 
 

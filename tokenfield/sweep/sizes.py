@@ -1,0 +1,161 @@
+"""How much a plan holds, in memory and on disk, and the refusal of one that holds too much."""
+
+import math
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from ..config.run import RunConfig
+from .batches import size_and_width
+from .cells import Cells
+from .outcome import times_of
+from .parameters import GAMMA, resolve
+from .plan import Plan, Spaced
+from .quantities import QUANTITIES
+from .store import chunks
+
+TEXT = 80  # bytes for id and error of a cell
+CONFIG = 5200  # bytes for the configs of a point, which the engine has too
+SHARE = 0.5  # of the memory that is free, for the dataset
+BLOCK = 4096  # bytes that a file or a folder takes at least
+
+STARTS = 3  # arrays of n d numbers for each cell of a batch: its start as built, as handed over, and its end
+STAGES = 20  # the same for each cell that is being run: stages of a step, states before and after it, what XLA keeps
+SAVED = 2  # the same for each state that is kept: as computed, and as read
+PAIRS = 2  # matrices of pairs of tokens for each cell that is being run
+WHOLE = 1024  # up to so many tokens the matrix of pairs is formed whole; attention of the kinds UNCUT always does so
+UNCUT = {"sinkhorn"}
+SMOOTH = {"attention.beta", "attention.V", "norm.alpha", "norm.tau", "noise.kappa", "tokens.rho", "tokens.spread"}
+"""Parameters that change no size."""
+
+
+def size_of(plan: Plan) -> int:
+    """Bytes of the dataset."""
+    numbers = sum(1 if q.times is None else len(q.times.expanded()) for q in plan.record.values())
+    return plan.count * (8 * (numbers + 2) + 1 + TEXT)
+
+
+def disk_of(plan: Plan) -> int:
+    """Bytes of the dataset on disk, not compressed: numbers, and for each array the folders and files that hold them."""
+    series = [() if q.times is None else (len(q.times.expanded()),) for q in plan.record.values()]
+    shapes = [*((*plan.shape, *extra) for extra in series), *[plan.shape] * 5]  # end, status, error, id, seed
+    labels = len(plan.shape) + sum(map(len, series))  # arrays with a folder, a description, a folder and a file
+    places = sum(map(_places, shapes)) + 4 * labels + 3  # and the dataset's folder, its description and the plan
+    return size_of(plan) + BLOCK * places + 2 * len(plan.model_dump_json(exclude_none=True))
+
+
+def _places(shape: tuple[int, ...]) -> int:
+    """Files and folders of an array: one folder for each number of a chunk but the last, which is a file."""
+    counts = [-(-size // chunk) for size, chunk in zip(shape, chunks(shape), strict=True)]
+    return 3 + sum(math.prod(counts[: k + 1]) for k in range(len(counts)))
+
+
+def memory_of(plan: Plan) -> int:
+    """Bytes in memory: the dataset as it is read and as it is filled, and the configs of all points."""
+    return 2 * size_of(plan) + CONFIG * (plan.count // plan.repeats)
+
+
+class Held(NamedTuple):
+    """Bytes that a batch of so many cells holds, and its tokens."""
+
+    bytes: int
+    cells: int
+    n: int
+    d: int
+
+
+def held_by(plan: Plan, config: RunConfig, size: int, width: int) -> Held:
+    """What one batch holds at once: starts and ends of its cells, the stages of those that are being run, pairs of
+    tokens, and the states from which something is measured afterwards."""
+    n, d = tokens_of(config)
+    inside = n * (min(n, d) if in_span(config) else d)  # the flow lives in the span of its tokens
+    whole = n if config.attention.kind in UNCUT else min(n, WHOLE)
+    state, pairs = n * d, PAIRS * whole**2
+    if plan.state == "equiangular":
+        state, inside, pairs = 4, 4, 0
+    numbers = (
+        size * STARTS * state + width * (STAGES * inside + pairs) + size * SAVED * _kept(plan, config, size) * inside
+    )
+    return Held(8 * numbers, size, n, d)
+
+
+def tokens_of(config: RunConfig) -> tuple[int, int]:
+    tokens = config.tokens
+    if tokens.kind == "circle":
+        return len(tokens.angles or []), 2
+    return tokens.n, tokens.dimension
+
+
+def in_span(config: RunConfig) -> bool:
+    """True where no matrix and no layer takes tokens out of their span."""
+    attention = config.attention
+    plain = not any(isinstance(m, list) for m in (attention.A, attention.Q, attention.K, attention.V, config.norm.gain))
+    return plain and config.mlp is None and config.noise is None and config.depth is None and attention.heads is None
+
+
+def _kept(plan: Plan, config: RunConfig, size: int) -> int:
+    """States of one cell that are kept to the end of its batch."""
+    times = len(times_of(plan))
+    if config.depth is not None:
+        return config.depth + 1
+    if config.noise is not None or size == 1:
+        return times + 1
+    later = any(q.times is not None and q.observable and QUANTITIES[q.observable].measure for q in plan.record.values())
+    return times if later else 0
+
+
+def largest(plan: Plan) -> Held:
+    """The batch that holds most. Axes that change no size are left out, so that this takes no time."""
+    fixed = {name: Spaced(values=axis.expanded()[:1]) for name, axis in plan.axes.items() if _smooth(name)}
+    cells = Cells(plan.model_copy(update={"axes": {**plan.axes, **fixed}}))
+    sizes = [size_and_width(cells, point * plan.repeats) for point in range(len(cells.configs))]
+    each = zip(cells.configs, sizes, strict=True)
+    return max(held_by(plan, config, min(size, plan.count), min(width, plan.count)) for config, (size, width) in each)
+
+
+def _smooth(name: str) -> bool:
+    return name == GAMMA or resolve(name) in SMOOTH
+
+
+def refuse_too_large(plan: Plan, folder: Path | None) -> None:
+    """Raise a ValueError for a dataset or a batch that does not fit in memory, or a dataset that does not on the disk."""
+    memory, free = memory_of(plan), _free_memory()
+    if memory > SHARE * free:
+        needs = f"{plan.count} cells need about {show(memory)} of memory, {show(free)} are free"
+        raise ValueError(f"plan: {needs}: use fewer cells or times")
+    held = largest(plan)
+    if held.bytes + memory > free:
+        cells = "a run" if held.cells == 1 else f"a batch of {held.cells} runs"
+        needs = f"{cells} with n = {held.n}, d = {held.d} needs about {show(held.bytes + memory)} of memory"
+        hint = "use fewer tokens or times" if held.cells == 1 else "use fewer tokens or times, or a smaller batch"
+        raise ValueError(f"plan: {needs}, {show(free)} are free: {hint}")
+    if folder is not None:
+        size = disk_of(plan)
+        near = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+        left = shutil.disk_usage(near).free
+        if size > left:
+            needs = f"{plan.count} cells need up to {show(size)} on disk, {show(left)} are free"
+            raise ValueError(f"--out: {needs}: use fewer cells or times")
+
+
+def _free_memory() -> float:
+    """What programs can have, caches of files included where the system says so."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        pass
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (ValueError, OSError, AttributeError):
+        return float("inf")
+
+
+def show(size: float) -> str:
+    """Bytes in words."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
