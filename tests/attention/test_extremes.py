@@ -1,5 +1,6 @@
 """beta from 0 to 10^4 for SA and USA: finite, silent, right against mpmath."""
 
+import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
@@ -81,3 +82,16 @@ def test_energies_at_every_beta():
     np.testing.assert_allclose(tkf.energy(state, 0.0), 0.5 * np.sum(x.mean(axis=0) ** 2), rtol=1e-14)
     with pytest.raises(ValueError, match="use normalized_energy"):
         tkf.energy(tkf.circle_tokens([0.0, 0.0]), 1e4)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_tokens_of_weight_zero_or_out_of_sight_may_score_beyond_all_range(causal):
+    """A far token that nobody sees changes no other, and itself averages what it sees."""
+    x = np.array([[1.0, 0.0], [0.0, 1.0], [60.0, 80.0]])
+    weights = [0.5, 0.5, 0.0]
+    attention = tkf.Softmax(A=np.eye(2), causal=causal)
+    found = np.asarray(attention(jnp.zeros(()), jnp.asarray(x), jnp.asarray(weights), jnp.arange(3.0)))
+    p = np.exp(x @ x[:2].T - (x @ x[:2].T).max(1, keepdims=True)) * (
+        np.arange(2) <= np.arange(3)[:, None] if causal else 1
+    )
+    np.testing.assert_allclose(found, p @ x[:2] / p.sum(1, keepdims=True), atol=1e-15)

@@ -129,7 +129,8 @@ class AbstractPairwise(AbstractHead):
             seen = visible_weights(w, positions, position if self.causal else None)
             if not self.stochastic:
                 return (seen * self.phi(s)) @ values
-            c = seen * self.phi(s - row_max(s, seen > 0))
+            # what is not seen may score far above all that is: it must not overflow before its weight 0 takes it out
+            c = seen * self.phi(jnp.where(seen > 0, s - row_max(s, seen > 0), -jnp.inf))
             return divide(c @ values, c.sum(-1, keepdims=True))
 
         n = x.shape[0]
