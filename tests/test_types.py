@@ -1,10 +1,11 @@
 """What a type checker says to a user."""
 
 import re
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
+ROOT = Path(__file__).parent.parent
 GOOD = """
 import jax.numpy as jnp, numpy as np, tokenfield as tkf
 tkf.Softmax(9), tkf.Softmax(A=[[0.0, 1.0], [-1.0, 0.0]], V=-1.0), tkf.L2(Q=np.eye(2), K=lambda t: jnp.cos(t) * jnp.eye(2))

@@ -263,6 +263,6 @@ def test_formulas_are_raised_and_lowered_and_nothing_else_is_html():
     assert pages.formula("t^-2, e^((1-ρ)β)/2, (1-p)^n, Σ^½") == (
         "t<sup>-2</sup>, e<sup>(1-ρ)β</sup>/2, (1-p)<sup>n</sup>, Σ<sup>½</sup>"
     )
-    names = "tokenfield atlas --only one_cluster blow_up n_heads d_model max_position figure_3 __init__ save_at"
+    names = "tokenfield atlas --only one_cluster blow_up n_heads d_model max_position figure_3 __init__ save_at Q4_1"
     assert pages.formula(names) == names
     assert pages.paragraph("t^{-2}") == "<p>t<sup>-2</sup></p>"

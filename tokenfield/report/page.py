@@ -73,7 +73,7 @@ TYPESET = {
     r"_\{([^{}]*)\}": r"<sub>\1</sub>",
     rf"\^{NESTED}": r"<sup>\1</sup>",
     r"\^(-?[\w½¼]+)": r"<sup>\1</sup>",
-    rf"(?<![a-z_])(\w|∂|max|min)_({INDEX})(?!\w)": r"\1<sub>\2</sub>",
+    rf"(?<![a-z_])([^\W\d_]|∂|max|min)_({INDEX})(?!\w)": r"\1<sub>\2</sub>",
 }
 
 
