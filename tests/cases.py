@@ -133,7 +133,7 @@ NORMS = {
 PARAMETERS = {"mix": {"tau": TAU}, "ngpt": {"alpha": ALPHA}}
 RULES = NORMS | {"rescaled": tkf.Rescaled()}  # a change of variables rather than a norm: it has no layers
 FREE = ("none", "pre", "peri", "rescaled")  # rules under which tokens may have any length
-PAIRS = [(k, rule) for k in KERNELS for rule in RULES if (k, rule) != ("multi-head", "rescaled")]  # it needs one V
+PAIRS = [(k, rule) for k in KERNELS for rule in RULES]
 
 
 def tokens(n=7, d=D, seed=1, unit=True, weighted=True):

@@ -4,19 +4,18 @@ Small problems spend most of their time in the compiler, so it optimizes little 
 arithmetic but for the last bit. `XLA_FLAGS= make test` compiles as users do.
 """
 
+import ctypes
 import gc
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
-from tokenfield.cli.atlas_command import COMPILE_QUICKLY  # imports no JAX
+from tokenfield._xla import COMPILE_QUICKLY  # imports no JAX
 
 ROOT = Path(__file__).parent.parent
-PROGRAMS_OF_A_TABLE = 100
 os.environ.setdefault("XLA_FLAGS", COMPILE_QUICKLY)
 for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):  # two processes share the cores already
     os.environ.setdefault(threads, "1")
@@ -25,33 +24,26 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")  # no program carries the lines it came from
 sys.path.insert(0, str(Path(__file__).parent))
+
+import shapes  # noqa: E402  (after the settings of JAX, which it imports)
+
+shapes.install()
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job in the background, whose children ignore Ctrl-C too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.set_threshold(50_000, 20, 20)  # tracing makes many objects that live: look for garbage less often
 
 
+def pytest_addoption(parser):
+    """How long the tests with random inputs look: seconds by default, hours with `make fuzz`."""
+    parser.addoption("--fuzz", type=float, default=1.0, help="factor on the number of inputs in tests/fuzz")
+    parser.addoption("--draws", type=int, default=500, help="number of random draws in tests/independent")
+
+
 def pytest_collection_finish():
-    """Share the compiler's table of dialects: JAX fills a new one for each program, longer than it lowers a small one.
+    """Let tests share compiled programs: `forget_programs` bounds them by the memory that they hold."""
+    from tokenfield import _programs
 
-    A table keeps the constants of its programs, so there is a new one every now and then. Where JAX has no such function
-    everything works as before, only slower.
-    """
-    try:
-        from jax._src.interpreters import mlir
-    except ImportError:
-        return
-
-    make, shared = getattr(mlir, "make_ir_context", None), threading.local()  # no two threads write into one table
-    if make is None:
-        return
-
-    def context():
-        shared.programs = getattr(shared, "programs", 0) + 1
-        if shared.programs % PROGRAMS_OF_A_TABLE == 1:
-            shared.table = make()
-        return shared.table
-
-    mlir.make_ir_context = context
+    _programs.MOST_PROGRAMS = 10**6
 
 
 def resident() -> int:
@@ -71,4 +63,7 @@ def forget_programs():
         import jax
 
         jax.clear_caches()
+        gc.collect()
+        if sys.platform == "linux":  # what programs held goes back to the system
+            ctypes.CDLL(None).malloc_trim(0)
         kept["bytes"] = resident()

@@ -24,6 +24,14 @@ def test_readme_example_prints_what_it_says(tmp_path, monkeypatch, capsys):
     assert tkf.load(tmp_path / "run.zarr").times[-1] == 40.0
 
 
+def test_readme_gradient_prints_what_it_says(capsys):
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[1]
+    exec(code, {})
+    time, slope = map(float, capsys.readouterr().out.split())
+    assert f"# {time:.5f}" in code
+    assert f"# {slope:.5f}" in code
+
+
 def public_callables():
     skipped = {"NoClosedEquation", "SolverError", "Event"}
     return [name for name in tkf.__all__ if name not in skipped]
@@ -48,6 +56,7 @@ def theory_callables():
         "SaddleMerge",
         "StationaryState",
         "Branch",
+        "LimitRanks",
     }
     packages = {"theory": tkf.theory, "lipschitz": tkf.lipschitz, "studies": tkf.studies, "clustering": tkf.clustering}
     return [

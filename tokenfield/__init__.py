@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from .attention import Sinkhorn as Sinkhorn
     from .attention import Softmax as Softmax
     from .attention import Unnormalized as Unnormalized
+    from .driver import SolverError as SolverError
+    from .driver import layers as layers
+    from .driver import simulate as simulate
+    from .driver import simulate_many as simulate_many
     from .flows import NoClosedEquation as NoClosedEquation
     from .mlp import MLP as MLP
     from .noise import AnisotropicNoise as AnisotropicNoise
@@ -41,9 +45,11 @@ if TYPE_CHECKING:
     from .observables import effective_rank as effective_rank
     from .observables import energy as energy
     from .observables import energy_settled as energy_settled
+    from .observables import fraction_above as fraction_above
     from .observables import kde_modes as kde_modes
     from .observables import leaders as leaders
     from .observables import mean_cosine as mean_cosine
+    from .observables import mean_length as mean_length
     from .observables import metastable_states as metastable_states
     from .observables import normalized_energy as normalized_energy
     from .observables import one_cluster as one_cluster
@@ -51,15 +57,16 @@ if TYPE_CHECKING:
     from .observables import order_parameter as order_parameter
     from .observables import pairwise_cosines as pairwise_cosines
     from .observables import renyi_centres as renyi_centres
+    from .observables import smallest_cosine as smallest_cosine
+    from .observables import soft_cluster_count as soft_cluster_count
     from .observables import wasserstein as wasserstein
     from .results import Ensemble as Ensemble
     from .results import Event as Event
     from .results import Trajectory as Trajectory
     from .results import load as load
-    from .solve import SolverError as SolverError
-    from .solve import layers as layers
-    from .solve import simulate as simulate
-    from .solve import simulate_many as simulate_many
+    from .solver import Layers as Layers
+    from .solver import Solution as Solution
+    from .solver import solve as solve
     from .states import CircleDensity as CircleDensity
     from .states import Equiangular as Equiangular
     from .states import Gaussian as Gaussian
@@ -86,9 +93,11 @@ _HOMES = {
     "uniform_sphere gaussian_tokens hemisphere equiangular_tokens "
     "nearly_equiangular separated_clusters circle_tokens perturbed",
     "flows": "NoClosedEquation",
-    "solve": "simulate simulate_many layers SolverError",
+    "solver": "solve Solution Layers",
+    "driver": "simulate simulate_many layers SolverError",
     "results": "Trajectory Ensemble Event load",
-    "observables": "energy normalized_energy order_parameter mean_cosine pairwise_cosines clusters effective_rank "
+    "observables": "energy normalized_energy order_parameter mean_cosine mean_length pairwise_cosines "
+    "smallest_cosine fraction_above clusters soft_cluster_count effective_rank "
     "wasserstein attention_matrix renyi_centres metastable_states leaders kde_modes one_cluster at_most_clusters "
     "order_above cosine_above energy_settled",
 }

@@ -11,8 +11,14 @@ SETTINGS = {
 
 
 def keep_compiled_code() -> None:
-    """Keep compiled programs in the user's cache folder, unless JAX has a folder already. Imports no JAX."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tokenfield"
+    """Keep compiled programs in the user's cache folder, unless JAX has a folder already. Imports no JAX.
+
+    A user without a home folder, as in some containers, has no cache.
+    """
+    home = os.path.expanduser("~")  # stays "~" where there is none
+    if home == "~" and not os.environ.get("XDG_CACHE_HOME"):
+        return
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(home, ".cache")) / "tokenfield"
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError:

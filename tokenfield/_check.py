@@ -1,13 +1,37 @@
 """Input checks. Every message names the argument, what came and what is allowed."""
 
 import math
-from collections.abc import Callable
+import numbers
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+
+from ._jax import require_double
+from ._shown import shown
+from ._xla.arrays import from_numpy
+
+LARGEST = 2**63 - 1  # of a whole number
+
+
+def _check_device() -> None:
+    """Raise a ValueError if the platform that JAX was told to use is not here; JAX's own error has no message."""
+    wanted = jax.config.jax_platforms  # type: ignore[attr-defined]
+    if wanted in (None, "", "cpu"):
+        return
+    try:
+        jax.devices()
+    except (RuntimeError, AssertionError):
+        raise ValueError(
+            f"JAX_PLATFORMS={wanted}: JAX finds no such device here: unset it or set JAX_PLATFORMS=cpu, or install JAX for it"
+        ) from None
+
+
+_check_device()
 
 
 def is_concrete(*values: Any) -> bool:
@@ -17,13 +41,16 @@ def is_concrete(*values: Any) -> bool:
 
 def as_float(name: str, value: Any, ndim: int | tuple[int, ...] | None = None) -> Array:
     """`value` as a float64 array (float32 stays) of the allowed number of axes, finite."""
+    require_double()
     try:
         array = _array(value)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a number or an array of numbers, got {value!r}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must be a number or an array of numbers, got {shown(value)}") from error
     if not jnp.issubdtype(array.dtype, jnp.floating):
         if not (jnp.issubdtype(array.dtype, jnp.integer) or array.dtype == bool):
             raise ValueError(f"{name} must be real, got dtype {array.dtype}")
+        array = array.astype(jnp.float64)
+    if array.dtype not in (jnp.float32, jnp.float64):  # half precision, which linear algebra does not know
         array = array.astype(jnp.float64)
     if array.weak_type:  # of Python numbers: it would compile everything anew
         array = array.astype(array.dtype)
@@ -45,17 +72,19 @@ def _array(value: Any) -> Array:
             plain = np.array(value)  # a copy: what is handed over must not change
         except (jax.errors.TracerArrayConversionError, ValueError, TypeError):
             return jnp.asarray(value)
+        if plain.dtype.kind == "O" and all(isinstance(entry, numbers.Real) for entry in plain.flat):
+            plain = plain.astype(np.float64)  # such as a whole number beyond 64 bits
         if plain.dtype.kind in "iub":
-            return handed_over(plain.astype(np.float64))
+            return _constant(plain.astype(np.float64))
         if plain.dtype.kind == "f":
-            return handed_over(plain)
+            return _constant(plain)
     return jnp.asarray(value)
 
 
-def handed_over(array: np.ndarray) -> Array:
-    """A NumPy array as one of JAX, which may keep its memory: it must not change afterwards. `jnp.asarray(array)` without
-    the dtype would compile a program for every shape."""
-    return jnp.asarray(array, array.dtype)
+def _constant(array: np.ndarray) -> Array:
+    """A NumPy array as one of JAX whose values can be looked at inside jit too."""
+    with jax.ensure_compile_time_eval():
+        return from_numpy(array)
 
 
 def parameter(name: str, value: Any, ndim: int | tuple[int, ...]) -> Array | Callable | None:
@@ -77,6 +106,59 @@ def shape_of(name: str, value: Array | Callable) -> tuple[int, ...]:
         raise ValueError(f"{name}(t) must be a number or an array for every time t: {error}") from error
 
 
+def number(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> float:
+    """Return `value` as a finite float in [low, high]."""
+    try:
+        found = math.nan if isinstance(value, (str, bytes)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if math.isnan(found) or not (math.isfinite(low) or math.isfinite(found)):
+        raise ValueError(f"{name} must be a finite number, got {shown(value)}")
+    if not low <= found <= high:
+        raise ValueError(f"{name} must lie in [{low:g}, {high:g}], got {shown(value)}")
+    return found
+
+
+def reals(**values: Any) -> list[np.ndarray]:
+    """Return the values as float64 arrays of one shape, broadcast against each other; they may be infinite or NaN."""
+    arrays = []
+    for name, value in values.items():
+        try:
+            arrays.append(np.asarray(value, float))
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(f"{name} must be a number or an array of numbers, got {shown(value)}") from None
+    try:
+        return list(np.broadcast_arrays(*arrays))
+    except ValueError:
+        shapes = ", ".join(str(array.shape) for array in arrays)
+        raise ValueError(f"{', '.join(values)} must have shapes that fit together, got {shapes}") from None
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return `value` as a bool, or raise if it is not True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {shown(value)}")
+    return bool(value)
+
+
+def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """Return `value`, or raise if it is none of the allowed words."""
+    allowed = tuple(allowed)
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {shown(value)}")
+    return value
+
+
+def as_path(name: str, value: Any) -> Path:
+    """Return `value` as a path."""
+    try:
+        path = Path(value)
+        path.exists()
+    except (TypeError, ValueError, OSError):  # not a path, or one that no file can have
+        raise ValueError(f"{name} must be the path of a file or a folder, got {shown(value)}") from None
+    return path
+
+
 def items(name: str, value: Any, what: str) -> tuple[Any, ...]:
     """The items of a list."""
     try:
@@ -90,21 +172,31 @@ def positive(name: str, value: Any, *, or_zero: bool = False) -> float:
     bound = ">= 0" if or_zero else "> 0"
     try:
         number = float(value)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a number {bound}, got {value!r}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must be a number {bound}, got {shown(value)}") from error
     if not math.isfinite(number) or number < 0 or (number == 0 and not or_zero):
-        raise ValueError(f"{name} must be finite and {bound}, got {value!r}")
+        raise ValueError(f"{name} must be finite and {bound}, got {shown(value)}")
     return number
 
 
-def count(name: str, value: Any, least: int = 1) -> int:
-    """`value` as an integer of at least `least`."""
+def positive_number(name: str, value: Any, *, or_zero: bool = False) -> Array:
+    """`value` as a float64 array without axes that is finite and > 0 (or >= 0), which is not checked inside jit, vmap or grad."""
+    if not is_concrete(value):
+        return as_float(name, value, 0).astype(jnp.float64)
+    return _constant(np.array(positive(name, value, or_zero=or_zero)))
+
+
+def count(name: str, value: Any, least: int = 1, most: int = LARGEST) -> int:
+    """`value` as an integer of at least `least` and at most `most`."""
+    plain = isinstance(value, (numbers.Number, np.ndarray, jax.Array)) and not isinstance(value, (bool, np.bool_))
     try:
-        number = int(value)
+        number = int(value) if plain and getattr(value, "ndim", 0) == 0 else least - 1
     except (TypeError, ValueError, OverflowError):
         number = least - 1
-    if isinstance(value, bool) or number != value or number < least:
-        raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
+    if number > most:
+        raise ValueError(f"{name} must be at most {most}, got {shown(value)}")
+    if number < least or number != value:
+        raise ValueError(f"{name} must be a whole number >= {least}, got {shown(value)}")
     return number
 
 
@@ -113,4 +205,4 @@ def generator(seed: Any) -> np.random.Generator:
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError):
-        raise ValueError(f"seed must be a whole number >= 0, got {seed!r}") from None
+        raise ValueError(f"seed must be a whole number >= 0, got {shown(seed)}") from None

@@ -10,6 +10,8 @@ from typing import Any
 def lazy(package: str, homes: dict[str, str]) -> tuple[list[str], Callable[[str], Any]]:
     """`(__all__, __getattr__)` of a package, given the names that each of its modules holds, set apart by spaces."""
     home = {name: module for module, names in homes.items() for name in names.split()}
+    if clash := sorted(home.keys() & homes.keys()):  # importing such a module would put it in the place of the name
+        raise ImportError(f"{package} exports {clash[0]!r} and has a module of that name: rename the module")
 
     def getter(name: str) -> Any:
         if name not in home:
@@ -19,6 +21,14 @@ def lazy(package: str, homes: dict[str, str]) -> tuple[list[str], Callable[[str]
         return value
 
     return sorted(home), getter
+
+
+def drawing() -> Any:
+    """The package `tokenfield.plotting`, for the methods `plot` and `animate` of results.
+
+    Drawing reads results, so results must not import it: it is looked up by its name when a picture is asked for.
+    """
+    return import_module("tokenfield.plotting")
 
 
 def callable_package(package: str) -> None:

@@ -1,16 +1,22 @@
 """The token-wise multilayer perceptron."""
 
 from collections.abc import Callable
+from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ._check import as_float
+from ._check import as_float, one_of
 from ._types import Matrix, Vector
 
-ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"tanh": jnp.tanh, "relu": jax.nn.relu, "gelu": jax.nn.gelu}
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "tanh": jnp.tanh,
+    "relu": jax.nn.relu,
+    "gelu": partial(jax.nn.gelu, approximate=False),
+    "gelu_tanh": partial(jax.nn.gelu, approximate=True),
+}
 
 
 class MLP(eqx.Module):
@@ -18,7 +24,8 @@ class MLP(eqx.Module):
 
     Args:
         W1, b1: (m, d) and (m,); W2, b2: (d, m) and (d,). Biases default to 0.
-        activation: "tanh", "relu" or "gelu".
+        activation: "tanh", "relu", "gelu" or "gelu_tanh". "gelu" is `z Phi(z) = (z/2)(1 + erf(z/sqrt 2))`, PyTorch's default
+            and BERT's; "gelu_tanh" is its approximation `(z/2)(1 + tanh(sqrt(2/pi)(z + 0.044715 z^3)))`, GPT-2's "gelu_new".
 
     Example:
         >>> import tokenfield as tkf
@@ -34,8 +41,6 @@ class MLP(eqx.Module):
     def __init__(
         self, W1: Matrix, W2: Matrix, b1: Vector | None = None, b2: Vector | None = None, activation: str = "tanh"
     ):
-        if activation not in ACTIVATIONS:
-            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
         self.W1, self.W2 = as_float("W1", W1, 2), as_float("W2", W2, 2)
         if self.W1.shape != self.W2.shape[::-1]:
             raise ValueError(f"W1 and W2 must have shapes (m, d) and (d, m), got {self.W1.shape} and {self.W2.shape}")
@@ -44,7 +49,7 @@ class MLP(eqx.Module):
         self.b2 = jnp.zeros(d) if b2 is None else as_float("b2", b2, 1)
         if self.b1.shape != (m,) or self.b2.shape != (d,):
             raise ValueError(f"b1 and b2 must have lengths {m} and {d}, got {self.b1.shape[0]} and {self.b2.shape[0]}")
-        self.activation = activation
+        self.activation = one_of("activation", activation, ACTIVATIONS)
 
     def __call__(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         return ACTIVATIONS[self.activation](x @ self.W1.T + self.b1) @ self.W2.T + self.b2

@@ -1,14 +1,15 @@
 """A model: what moves the measure."""
 
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, SupportsFloat
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ._check import items, positive
+from ._check import items, number, positive_number
+from ._shown import shown
+from ._types import Number
 from .attention import AbstractAttention
 from .mlp import MLP
 from .noise import AbstractNoise
@@ -48,32 +49,30 @@ class Transformer(eqx.Module):
         mlp: MLP | None = None,
         breakpoints: Sequence[float] = (),
         noise: AbstractNoise | None = None,
-        fisher_rao: float | None = None,
+        fisher_rao: Number | None = None,
     ):
         if not isinstance(attention, AbstractAttention):
-            raise ValueError(f"attention must be an attention such as Softmax(beta=1.0), got {attention!r}")
+            raise ValueError(f"attention must be an attention such as Softmax(beta=1.0), got {shown(attention)}")
         norm = NoNorm() if norm is None else norm
         if not isinstance(norm, AbstractNorm):
-            raise ValueError(f"norm must be a normalization rule such as PostLN(), got {norm!r}")
+            raise ValueError(f"norm must be a normalization rule such as PostLN(), got {shown(norm)}")
         if not (mlp is None or isinstance(mlp, MLP)):
-            raise ValueError(f"mlp must be an MLP or None, got {mlp!r}")
+            raise ValueError(f"mlp must be an MLP or None, got {shown(mlp)}")
         if not (noise is None or isinstance(noise, AbstractNoise)):
-            raise ValueError(f"noise must be a noise such as EuclideanNoise(kappa=4.0) or None, got {noise!r}")
-        breakpoints = items("breakpoints", breakpoints, "times")
-        if not all(isinstance(time, SupportsFloat) and math.isfinite(time) for time in breakpoints):
-            raise ValueError(f"breakpoints must be finite times, got {breakpoints}")
+            raise ValueError(f"noise must be a noise such as EuclideanNoise(kappa=4.0) or None, got {shown(noise)}")
+        breakpoints = [number("each of breakpoints", time) for time in items("breakpoints", breakpoints, "times")]
         self.attention = attention
         self.norm = norm
         self.mlp = mlp
         self.noise = noise
-        self.fisher_rao = None if fisher_rao is None else jnp.asarray(positive("fisher_rao", fisher_rao, or_zero=True))
-        self.breakpoints = tuple(sorted(float(time) for time in breakpoints))
+        self.fisher_rao = None if fisher_rao is None else positive_number("fisher_rao", fisher_rao, or_zero=True)
+        self.breakpoints = tuple(sorted(breakpoints))
 
     @property
     def isotropic(self) -> bool:
         """True when the flow commutes with rotations (and so stays in the span of the tokens)."""
         plain = self.mlp is None and self.noise is None
-        return plain and self.attention.isotropic and getattr(self.norm, "isotropic", True)
+        return plain and self.attention.isotropic and self.norm.isotropic
 
     def sublayers(
         self, t: Float[Array, ""], w: Float[Array, " n"], positions: Float[Array, " n"], unit: bool = False

@@ -95,3 +95,18 @@ def test_tokens_of_weight_zero_or_out_of_sight_may_score_beyond_all_range(causal
         np.arange(2) <= np.arange(3)[:, None] if causal else 1
     )
     np.testing.assert_allclose(found, p @ x[:2] / p.sum(1, keepdims=True), atol=1e-15)
+
+
+def test_scores_beyond_all_range_are_never_taken_for_no_scores():
+    """Free softmax tokens grow like e^t. Where scores overflow, to -inf too, the run ends in an error, not at rest."""
+    for n, d in ((1, 2), (5, 1), (3, 2)):
+        with pytest.raises(tkf.SolverError, match=r"norm=Rescaled\(\)"):
+            tkf.simulate(tkf.Transformer(tkf.Softmax(1.0)), tkf.gaussian_tokens(n, d, seed=0), 1000.0, save_at=2)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_row_of_infinite_scores_is_not_a_row_of_zeros(sign):
+    x = np.array([[1e200], [2e200], [4e200]])
+    with np.errstate(over="ignore", invalid="ignore"):
+        matrix = tkf.attention_matrix(tkf.Tokens(x), tkf.Softmax(beta=sign * 1e200))
+    assert not np.isfinite(matrix).all() or np.allclose(matrix.sum(1), 1)

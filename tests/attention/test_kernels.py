@@ -7,7 +7,7 @@ import pytest
 from cases import BETA, CAUSAL, ISOTROPIC, KERNELS, D, gamma, tokens
 
 import tokenfield as tkf
-from tokenfield.attention.exponential import exp, exp2
+from tokenfield._xla.exponential import exp, exp2
 
 
 @pytest.mark.parametrize("unit", [True, False])

@@ -101,6 +101,12 @@ def test_the_worst_tokens_found(files, monkeypatch, capsys):
     assert numbers["bounds"]["upper"] == pytest.approx(bounds(A, None, 1.5, 4).upper, rel=1e-12)
 
 
+def test_the_worst_tokens_of_sinkhorn_attention(here):
+    code, out, err = here("--attention", "sinkhorn", "--adversarial", "--d", 2, "--n", 3, "--starts", 1, "--steps", 3)
+    assert (code, err) == (0, "")
+    assert "worst tokens found: at least" in out
+
+
 def test_what_has_not_converged_says_so(here):
     """Three products are too few; the interval still holds a singular value. L2 has no bounds."""
     flags = ["--attention", "l2", "--d", 2, "--n", 5, "--max-products", 3, "--rtol", 1e-12]

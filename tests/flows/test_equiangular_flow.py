@@ -205,10 +205,10 @@ def test_bad_input(build, words):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (tkf.Transformer(tkf.Softmax()), "NoNorm does not move directions .* keeps: Gaussian, Tokens"),
-        (tkf.Transformer(tkf.Softmax(A=np.eye(3)), tkf.PostLN()), "only isotropic .* keeps: Tokens"),
+        (tkf.Transformer(tkf.Softmax()), "NoNorm does not keep directions .* have one: Gaussian, Tokens"),
+        (tkf.Transformer(tkf.Softmax(A=np.eye(3)), tkf.PostLN()), "only isotropic .* have one: Tokens"),
         (tkf.Transformer(tkf.Softmax(causal=True), tkf.PostLN()), "causal mask"),
-        (tkf.Transformer(tkf.Hardmax(), tkf.PostLN()), "Hardmax attention jumps"),
+        (tkf.Transformer(tkf.Hardmax(), tkf.PostLN()), "Hardmax attention is not continuous"),
         (tkf.Transformer(tkf.Softmax(), tkf.PreLN(gain=2.0)), "gain"),
     ],
 )

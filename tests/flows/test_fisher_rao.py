@@ -161,7 +161,7 @@ def test_models_that_do_not_fit_are_refused(change, message):
 def test_other_states_and_layers_refuse():
     model = model_of(1.0)
     for state in (tkf.Equiangular(0.1, n=4), tkf.CircleDensity.uniform()):
-        with pytest.raises(tkf.NoClosedEquation, match="fisher_rao moves the weights"):
+        with pytest.raises(tkf.NoClosedEquation, match="fisher_rao changes the weights"):
             tkf.simulate(model, state, t1=1.0)
     with pytest.raises(ValueError, match="fisher_rao"):
         tkf.layers(model, start(4, 3), depth=2)

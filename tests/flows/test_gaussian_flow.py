@@ -325,9 +325,9 @@ def test_bad_input(build, words):
     [
         (
             tkf.Transformer(tkf.Softmax(), tkf.PostLN()),
-            "PostLN bends .* keeps: CircleDensity, Equiangular, SphereDensity, Tokens, ZonalDensity",
+            "under PostLN a Gaussian .* have one: CircleDensity, Equiangular, SphereDensity, Tokens, ZonalDensity",
         ),
-        (tkf.Transformer(tkf.ReLU()), "ReLU attention of a Gaussian is not affine .* keeps: Tokens"),
+        (tkf.Transformer(tkf.ReLU()), "ReLU attention on a Gaussian is not affine .* have one: Tokens"),
         (tkf.Transformer(tkf.Softmax(causal=True)), "causal"),
         (tkf.Transformer(tkf.Softmax(), mlp=tkf.MLP(np.eye(2), np.eye(2))), "MLP"),
         (tkf.Transformer(tkf.Softmax(V=np.ones((3, 2)))), "V must map R.2 to itself"),
@@ -342,9 +342,9 @@ def test_models_that_do_not_keep_gaussians(model, words):
 def test_noise_that_does_not_fit_is_refused_with_what_works():
     space = tkf.Transformer(tkf.Softmax(), noise=tkf.EuclideanNoise(1.0))
     sphere = tkf.Transformer(tkf.Softmax(), tkf.PostLN(), noise=tkf.SphereNoise(1.0))
-    with pytest.raises(tkf.NoClosedEquation, match="keeps: Gaussian, Tokens"):
+    with pytest.raises(tkf.NoClosedEquation, match="have one: Gaussian, Tokens"):
         tkf.simulate(space, tkf.Equiangular(0.0, 3), 1.0)
-    with pytest.raises(tkf.NoClosedEquation, match="keeps: CircleDensity, SphereDensity, Tokens, ZonalDensity"):
+    with pytest.raises(tkf.NoClosedEquation, match="have one: CircleDensity, SphereDensity, Tokens, ZonalDensity"):
         tkf.simulate(sphere, tkf.Gaussian(None, np.eye(2)), 1.0)
     with pytest.raises(ValueError, match="layers has no noise"):
         tkf.layers(space, tkf.gaussian_tokens(3, 2), 1)

@@ -117,8 +117,8 @@ def test_more_dimensions_than_tokens_reduce_to_the_span(norm):
     model = tkf.Transformer(tkf.Softmax(2.0), RULES[norm])
     reduced = tkf.simulate(model, start, t1, **TIGHT, save_at=5)
     general = tkf.Transformer(tkf.Softmax(A=2.0 * np.eye(12)), RULES[norm])  # not known to be isotropic: no reduction
-    assert base.prepare(start, model)[0].d == 5
-    assert base.prepare(start, general)[0].d == 12
+    assert base.reduced(start, model).state.d == 5
+    assert base.reduced(start, general).state.d == 12
     direct = tkf.simulate(general, start, t1, **TIGHT, save_at=5)
     np.testing.assert_allclose(reduced.dataset["x"], direct.dataset["x"], rtol=0, atol=1e-10)
 
@@ -128,7 +128,7 @@ def test_tokens_in_1024_dimensions_cost_what_they_do_in_32(norm):
     """The solver gets arrays of the same shapes, so it runs the same program."""
     model, programs = tkf.Transformer(tkf.Softmax(2.0), RULES[norm]), []
     for d in (1024, 32):
-        small, small_model, _ = base.prepare(tkf.uniform_sphere(32, d, seed=0), model)
+        small, small_model, *_ = base.reduced(tkf.uniform_sphere(32, d, seed=0), model)
         given = [(part.flow, part.flow.pack(small)) for part in base.segments(small, small_model)]
         programs.append((jax.tree.map(jnp.shape, jax.tree.leaves(given)), jax.tree.structure(given)))
         assert small.x.shape == (32, 32)

@@ -1,7 +1,10 @@
 """The worst tokens: the explicit ones, and what the search makes of them."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 import tokenfield as tkf
 from tokenfield.lipschitz import adversarial, local
@@ -58,6 +61,57 @@ def test_linear_attention_has_a_known_maximum():
     """d = 1, `f_i = a x_i mean(x^2)`: D = a mean(x^2) I + (2a/n) x x^T is largest with all tokens at R, 3aR^2."""
     found = adversarial(tkf.Linear(A=[[2.0]]), 3, 1.5, starts=3, steps=200)
     assert found.constant == pytest.approx(3 * 2 * 1.5**2, rel=1e-6)
+
+
+def softmax_constant(x, A, V, causal):
+    """|D_X f|_2 from the formula of the derivative (FORMULAS §6), token by token."""
+    n, d = x.shape
+    D = np.zeros((n, len(V), n, d))
+    for i in range(n):
+        seen = range(i + 1 if causal else n)
+        s = np.array([A @ x[i] @ x[j] for j in seen])
+        p = np.exp(s - s.max())
+        p /= p.sum()
+        m = sum(p[j] * x[j] for j in seen)
+        for j in seen:
+            D[i, :, j] += V @ (p[j] * (np.eye(d) + np.outer(x[j] - m, A @ x[i])))
+            D[i, :, i] += V @ (p[j] * np.outer(x[j] - m, x[j]) @ A)
+    return np.linalg.norm(D.reshape(n * len(V), n * d), 2)
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_a_search_without_gradients_finds_no_more(seed):
+    rng = np.random.default_rng(seed)
+    n, d, causal = 4, 2, seed % 3 == 0
+    A, V, R = rng.standard_normal((d, d)) * 2, rng.standard_normal((d, d)), rng.uniform(0.8, 1.5)
+    found = adversarial(tkf.Softmax(A=A, V=V, causal=causal), n, R)
+    assert found.constant == pytest.approx(softmax_constant(found.x, A, V, causal), rel=1e-9)
+    ball = lambda y: R * (y := y.reshape(n, d)) / np.maximum(1, np.linalg.norm(y, axis=1, keepdims=True))  # noqa: E731
+    loss = lambda y: -softmax_constant(ball(y), A, V, causal)  # noqa: E731
+    for start in (found.x / R, *rng.standard_normal((4, n, d))):
+        best = minimize(loss, start.ravel(), method="Powell", options={"maxiter": 12, "ftol": 1e-7})
+        assert -best.fun <= found.constant * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_the_search_in_sinkhorn_attention(symmetric):
+    """The derivative that the search follows is that of the coupling: against differences, to second order."""
+    rng = np.random.default_rng(4)
+    A = rng.standard_normal((2, 2))
+    attention = tkf.Sinkhorn(A=A + A.T if symmetric else A, tolerance=1e-12)
+    w, x, e, u = jnp.asarray([0.4, 0.3, 0.3, 0.0]), *jnp.asarray(rng.standard_normal((3, 4, 2)))
+    f = lambda x, w=w: attention(jnp.zeros(()), x, w, jnp.arange(4.0))  # noqa: E731
+    central = lambda g, h=1e-4: (8 * (g(h) - g(-h)) - (g(2 * h) - g(-2 * h))) / (12 * h)  # noqa: E731
+    moved = jax.jvp(f, (x,), (e,))[1]
+    np.testing.assert_allclose(moved, central(lambda h: f(x + h * e)), rtol=0, atol=1e-9)
+    pull = jax.grad(lambda x: jnp.vdot(u, f(x)))
+    assert float(jnp.vdot(pull(x), e)) == pytest.approx(float(jnp.vdot(u, moved)), rel=1e-10)
+    np.testing.assert_allclose(jax.jvp(pull, (x,), (e,))[1], central(lambda h: pull(x + h * e)), rtol=0, atol=1e-8)
+    dw = jnp.asarray([0.1, -0.3, 0.2, 0.0])
+    by_weight = jax.jvp(lambda w: f(x, w), (w,), (dw,))[1]
+    np.testing.assert_allclose(by_weight, central(lambda h: f(x, w + h * dw)), rtol=0, atol=1e-9)
+    found = adversarial(attention, 3, 1.0, starts=3, steps=40)
+    assert found.constant >= max(1, found.explicit_constant)
 
 
 @pytest.mark.parametrize(

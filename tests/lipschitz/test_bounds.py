@@ -62,15 +62,15 @@ def test_the_published_example():
 
 
 def test_formulas_with_another_A_V_R_and_n():
-    A, V, R, n = np.array([[0.0, 2.0], [0.0, 0.0]]), np.diag([3.0, 1.0]), 0.7, 9
+    A, V, R, n = np.array([[0.0, 2.0], [0.0, 0.0]]), np.diag([3.0, 1.0]), 1.6, 19
     found = bounds(A, V, R, n)
-    assert found.upper == pytest.approx(math.sqrt(3) * 3 * math.sqrt(4 * 0.7**4 * 37 + 9), rel=1e-14)
-    assert found.mean_field == pytest.approx(3 * (1 + 6 * 0.49) * math.exp(4 * 0.49), rel=1e-14)
+    assert found.upper == pytest.approx(math.sqrt(3) * 3 * math.sqrt(4 * 1.6**4 * 77 + 19), rel=1e-14)
+    assert found.mean_field == pytest.approx(3 * (1 + 6 * 2.56) * math.exp(4 * 2.56), rel=1e-14)
     assert found.log_mean_field == pytest.approx(math.log(found.mean_field), rel=1e-14)
     # u = (-sin, cos): |Au| - <u,Au> = 2 cos + 2 sin cos is largest at 30 degrees, 3 sqrt(3)/2; Au is along e_1, so e = e_2.
     assert found.gap == pytest.approx(1.5 * math.sqrt(3), rel=1e-13)
-    weight = 1 / (1 + 8 * math.exp(-0.49 * 1.5 * math.sqrt(3)))
-    assert found.lower == pytest.approx(math.sqrt(8) * weight * 1.0, rel=1e-13)
+    weight = 1 / (1 + 18 * math.exp(-2.56 * 1.5 * math.sqrt(3)))
+    assert found.lower == pytest.approx(math.sqrt(18) * weight * 1.0, rel=1e-13)
     assert "less than |V| = 3" in found.notes[0]
 
 
@@ -87,7 +87,9 @@ def test_bounds_hold_where_the_lower_one_is_attained(seed, d):
     assert np.linalg.norm(x, axis=1).max() <= R * (1 + 1e-12)
     for causal in (False, True):
         local = local_constant(x, A, V, causal)
-        assert found.lower <= local * (1 + 1e-12) <= found.upper
+        together = local_constant(np.tile(x[0], (n, 1)), A, V, causal)  # n tokens at one place: |V|, or more if masked
+        assert (1.0 if V is None else np.linalg.norm(V, 2)) <= found.lower <= max(local, together) * (1 + 1e-12)
+        assert max(local, together) <= found.upper
     inside = rng.normal(size=(n, d))
     inside *= R / np.linalg.norm(inside, axis=1, keepdims=True)
     assert local_constant(inside, A, V) <= found.upper
@@ -159,12 +161,12 @@ def test_on_the_line():
     for a in (-1.0, 2.0):
         A, V = np.array([[a]]), np.array([[-2.0]])
         found = bounds(A, V, 1.2, 6)
-        assert 0 < found.lower <= local_constant(attaining(A, 1.2, 6), A, V) <= found.upper
+        assert 2 <= found.lower <= local_constant(attaining(A, 1.2, 6), A, V) <= found.upper
 
 
 def test_edges():
     alone = bounds(1.0, 2.0, 1.0, 1)
-    assert alone.lower == 0
+    assert alone.lower == 2
     assert local_constant(np.ones((1, 2)) / 2, np.eye(2), 2 * np.eye(2)) == pytest.approx(2.0, rel=1e-12)
     assert "|V| = 2" in alone.notes[0]
     huge = bounds(1e4, None, 1.0, 50)
@@ -172,7 +174,7 @@ def test_edges():
     assert huge.log_mean_field == pytest.approx(2e4 + math.log(30_001), rel=1e-14)
     assert any("mean_field" in note for note in huge.notes)
     still = bounds(3.0, None, 0.0, 4)
-    assert (still.upper, still.lower, still.mean_field) == pytest.approx((math.sqrt(12), math.sqrt(3) / 4, 1.0))
+    assert (still.upper, still.lower, still.mean_field) == pytest.approx((math.sqrt(12), 1.0, 1.0))
     assert bounds(1.0, 0.0, 1.0, 3)[:3] == (0.0, 0.0, 0.0)
 
 

@@ -1,5 +1,6 @@
 """Growth of the local constant with the number of tokens: data models, fit and known exponents."""
 
+import importlib
 import math
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 import tokenfield as tkf
 from tokenfield.lipschitz import bounds, data_model, fit_power_law, growth, local
+
+growth_module = importlib.import_module("tokenfield.lipschitz.growth")  # the attribute of this name is the function
 
 D = 4
 KINDS = ["sphere", "gaussian", "low_rank", "clustered", "correlated", "heavy_tailed"]
@@ -129,24 +132,33 @@ def test_errors_say_what_is_allowed(call, message):
         call()
 
 
-def test_a_growth_that_was_cut_goes_on_to_the_same_numbers(tmp_path):
+def test_a_growth_that_was_cut_goes_on_to_the_same_numbers(tmp_path, monkeypatch):
     attention, data, path = tkf.Softmax(beta=1.0), data_model("gaussian", D), tmp_path / "growth.npz"
     options = {"lengths": (4, 8), "repeats": 3, "seed": 5}
     whole = growth(attention, data, **options)
-    calls = []
+    calls, real = [], growth_module.local
 
-    def stopping(n, seed):
-        calls.append(seed)
-        if len(calls) == 6:  # the first call is for the identity of the data
+    def stopping(attention, x, **settings):
+        calls.append(x.n)
+        if len(calls) == 5:
             raise KeyboardInterrupt
-        return data(n, seed)
+        return real(attention, x, **settings)
 
+    monkeypatch.setattr(growth_module, "local", stopping)
     with pytest.raises(KeyboardInterrupt):
-        growth(attention, stopping, **options, checkpoint=path)
+        growth(attention, data, **options, checkpoint=path)
     del calls[:]
-    again = growth(attention, stopping, **options, checkpoint=path)
+    again = growth(attention, data, **options, checkpoint=path)
     np.testing.assert_array_equal(again.constants, whole.constants)
-    assert calls == [5, 9, 10]  # the identity, and the two that were missing
+    assert calls == [8, 8]  # the two that were missing
+
+    def other(n, seed):  # one sample differs, and not the first
+        x = np.array(data(n, seed).x)
+        x[-1, -1] += 1e-9 * (seed == 9)
+        return x
+
+    with pytest.raises(ValueError, match="belongs to another run"):
+        growth(attention, other, **options, checkpoint=path)
     with pytest.raises(ValueError, match="belongs to another run"):
         growth(tkf.Softmax(beta=2.0), data, **options, checkpoint=path)
 

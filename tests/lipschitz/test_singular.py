@@ -36,6 +36,17 @@ def test_repeated_values(k):
     assert found.converged
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_values_that_squares_hide(seed):
+    """Values far below the largest, whose squares are rounding of its square, are found to the same absolute accuracy."""
+    rng = np.random.default_rng(seed)
+    size, k = int(rng.integers(8, 60)), int(rng.integers(2, 6))
+    values = np.sort(np.append(rng.uniform(0.5, 2.0), 10.0 ** -rng.uniform(4, 9, 5)))[::-1]
+    found = solve(matrix(values, size + 3, size, seed), k, rtol=1e-11)
+    np.testing.assert_allclose(found.values, values[:k], rtol=0, atol=1e-14 * values[0])
+    assert found.converged
+
+
 @pytest.mark.parametrize("longest", [12, 24, 96])
 def test_restarts(longest, monkeypatch):
     """A slowly decreasing spectrum needs many more steps than a short basis holds."""

@@ -40,7 +40,12 @@ def test_velocity_agrees_with_naive_loops(kernel, norm):
     x, w = np.asarray(state.x), np.asarray(state.weights)
     t, options = 0.6, PARAMETERS.get(norm, {})
     if norm == "rescaled":
-        expected = naive.rescaled_general(t, x, w, KERNELS[kernel].naive, V)
+        head = KERNELS[kernel].fast()
+        several = [
+            np.asarray(W.V) @ np.asarray(part.value.V)
+            for part, W in zip(head.heads, getattr(head, "outputs", ()), strict=False)
+        ]
+        expected = naive.rescaled_general(t, x, w, KERNELS[kernel].naive, sum(several) if several else V)
     else:
         read = naive.reads(norm, t, x, **options)
         expected = naive.velocity(norm, t, x, [KERNELS[kernel].naive(read, w)], **options)
@@ -109,6 +114,24 @@ def test_layers_agree_with_naive_loops(kernel, norm):
     for index in range(depth):
         expected = naive.layer(norm, index * h, x[index], sublayers, h, **PARAMETERS.get(norm, {}))
         np.testing.assert_allclose(x[index + 1], expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("norm", [name for name in NORMS if name not in FREE])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_layers_take_tokens_of_any_length(norm, seed):
+    """The first layer reads them as they are, `N(x + h A(x))`; the start is the first state."""
+    state, h = tokens(unit=False, seed=seed), 0.4
+    w, options = np.asarray(state.weights), PARAMETERS.get(norm, {})
+    sublayers = [lambda read: KERNELS["softmax"].naive(read, w), naive_mlp]
+    model = tkf.Transformer(KERNELS["softmax"].fast(), norm=NORMS[norm], mlp=MLP)
+    x = tkf.layers(model, state, depth=5, step=h).dataset["x"].values
+    np.testing.assert_array_equal(x[0], state.x)
+    assert np.abs(np.linalg.norm(x[0], axis=1) - 1).max() > 0.1
+    for index in range(5):
+        expected = naive.layer(norm, index * h, x[index], sublayers, h, **options)
+        np.testing.assert_allclose(x[index + 1], expected, rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="needs tokens of positive length, but token 2 is zero"):
+        tkf.layers(model, tkf.Tokens(state.x.at[2].set(0.0)), depth=1)
 
 
 @pytest.mark.parametrize("norm", NORMS)

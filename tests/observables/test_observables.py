@@ -3,10 +3,13 @@
 import itertools
 import time
 
+import jax.numpy as jnp
 import naive
 import numpy as np
 import pytest
 from cases import KERNELS, gamma, tokens
+from scipy.integrate import solve_ivp
+from scipy.linalg import expm
 
 import tokenfield as tkf
 from tokenfield.observables.clustering import _by_cells, _flood
@@ -25,6 +28,30 @@ def test_energy_and_order_agree_with_naive_loops():
     assert tkf.mean_cosine(state) == pytest.approx(mean, rel=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_energies_under_a_norm_are_those_of_directions(seed):
+    """However long the tokens are; with a gain, of what attention reads."""
+    rng = np.random.default_rng(seed)
+    n, d, beta = int(rng.integers(3, 9)), int(rng.integers(2, 6)), float(rng.uniform(0.2, 4))
+    theta, w = rng.standard_normal((n, d)), rng.dirichlet(np.ones(n))
+    theta /= np.linalg.norm(theta, axis=1, keepdims=True)
+    state, gain = tkf.Tokens(theta * 10 ** rng.uniform(-2, 4, (n, 1)), w), float(rng.uniform(0.3, 1.5))
+    for norm, read in ((tkf.PreLN(), 1.0), (tkf.PeriLN(), 1.0), (tkf.PostLN(), 1.0), (tkf.PreLN(gain), gain**2 * d)):
+        model = tkf.Transformer(tkf.Softmax(beta), norm)
+        assert tkf.normalized_energy(state, model) == pytest.approx(
+            naive.normalized_energy(theta, w, beta * read), rel=1e-12
+        )
+        assert tkf.energy(state, model) == pytest.approx(naive.energy(theta, w, beta * read), rel=1e-12)
+    with pytest.raises(ValueError, match="gain differs between coordinates"):
+        tkf.normalized_energy(state, tkf.Transformer(tkf.Softmax(beta), tkf.PreLN(np.linspace(1, 2, d))))
+
+
+def test_an_energy_that_overflows_is_refused():
+    far = tkf.Tokens(100 * np.eye(3))
+    with pytest.raises(ValueError, match="normalized_energy overflows for tokens of length 100"):
+        tkf.normalized_energy(far, 1.0)
+
+
 def test_energy_of_a_general_symmetric_form():
     """A = c V symmetric: E = (1/2c) ∬ e^{<Ax,y>}, whose gradient is the unnormalized drift."""
     A = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, -0.7]])
@@ -37,6 +64,35 @@ def test_energy_of_a_general_symmetric_form():
     step[2, 1] = h
     slope = (tkf.energy(tkf.Tokens(x + step, w), attention) - tkf.energy(tkf.Tokens(x - step, w), attention)) / (2 * h)
     assert slope / w[2] == pytest.approx(gamma(attention, state)[2, 1], rel=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_multiples_of_the_identity_have_both_energies_however_they_are_written(seed):
+    """A = a I, V = v I: the gradient of the energy is the unnormalized drift, and the normalized energy is that of beta = a."""
+    rng = np.random.default_rng(seed)
+    a, v = rng.uniform(0.2, 4) * rng.choice([-1, 1]), rng.uniform(0.2, 4) * rng.choice([-1, 1])
+    state, rho = tokens(n=7, seed=seed), rng.uniform(-0.1, 0.9)
+    x, w = np.asarray(state.x), np.asarray(state.weights)
+    step = 1e-6 * rng.standard_normal(x.shape)
+    together = tkf.Equiangular(rho, 5)
+    cloud = tkf.equiangular_tokens(rho, 5, 5)
+    for A in ({"beta": a}, {"A": a * np.eye(3)}, {"Q": np.eye(3), "K": a * np.eye(3)}):
+        for V in (v, v * np.eye(3)):
+            model = tkf.Unnormalized(**A, V=V)
+            slope = (tkf.energy(tkf.Tokens(x + step, w), model) - tkf.energy(tkf.Tokens(x - step, w), model)) / 2
+            assert slope == pytest.approx(w @ (step * gamma(model, state)).sum(1), rel=1e-7)
+            for attention in (model, tkf.Softmax(**A, V=V)):
+                assert tkf.normalized_energy(state, attention) == pytest.approx(
+                    naive.normalized_energy(x, w, a), rel=1e-12
+                )
+                assert tkf.normalized_energy(together, attention) == pytest.approx(
+                    tkf.normalized_energy(cloud, a), rel=1e-12
+                )
+                assert tkf.energy(together, attention) == pytest.approx(v * tkf.energy(cloud, a), rel=1e-12)
+    still = tkf.Softmax(beta=0.0, V=v)
+    assert tkf.energy(state, still) == pytest.approx(v * tkf.energy(state, 0.0), rel=1e-13)
+    with pytest.raises(ValueError, match="normalized_energy needs isotropic attention"):
+        tkf.normalized_energy(state, tkf.Softmax(A=np.diag([1.0, 2, 3]), V=np.diag([2.0, 4, 6])))
 
 
 @pytest.mark.parametrize(
@@ -123,6 +179,64 @@ def test_attention_matrix_reads_what_the_norm_shows():
     np.testing.assert_allclose(pre, tkf.attention_matrix(state.normalized(), tkf.Softmax(2.0)), rtol=1e-13)
     free = tkf.attention_matrix(state, tkf.Transformer(tkf.Softmax(2.0)))
     assert np.abs(free - pre).max() > 1e-2
+
+
+V3 = np.random.default_rng(8).standard_normal((3, 3))
+MOVING = lambda t: jnp.cos(t) * V3 - 0.5 * jnp.eye(3)  # noqa: E731
+
+
+@pytest.mark.parametrize("kernel", [tkf.Softmax, tkf.Linear, tkf.Sigmoid])
+@pytest.mark.parametrize("V", [None, -0.8, V3, MOVING], ids=["none", "number", "matrix", "moving"])
+def test_attention_matrix_of_rescaled_tokens_is_that_at_x(kernel, V):
+    rng, t, state = np.random.default_rng(3), 1.7, tokens(unit=False)
+    head = kernel(A=rng.standard_normal((3, 3)), V=V)
+    phi = expm(t * (np.eye(3) * (1.0 if V is None else V) if np.ndim(V) < 2 else V)) if V is not MOVING else None
+    if phi is None:
+        right = lambda t, y: (np.asarray(MOVING(t)) @ y.reshape(3, 3)).ravel()  # noqa: E731
+        phi = solve_ivp(right, (0, t), np.eye(3).ravel(), rtol=1e-12, atol=1e-13).y[:, -1].reshape(3, 3)
+    at_x = tkf.attention_matrix(tkf.Tokens(state.x @ phi.T, state.weights), head, t)
+    found = tkf.attention_matrix(state, tkf.Transformer(head, tkf.Rescaled()), t)
+    np.testing.assert_allclose(found, at_x, rtol=0, atol=1e-9 * np.abs(at_x).max())
+    assert np.abs(found - tkf.attention_matrix(state, head, t)).max() > 1e-2
+    two = tkf.MultiHead([head, kernel(beta=0.5, V=V)])
+    pair = tkf.attention_matrix(state, tkf.Transformer(tkf.MultiHead([head, head], [0.5, 0.5]), tkf.Rescaled()), t)
+    np.testing.assert_allclose(pair, [at_x, at_x], rtol=0, atol=1e-9 * np.abs(at_x).max())
+    assert tkf.attention_matrix(state, tkf.Transformer(two, tkf.Rescaled()), t).shape == (2, 7, 7)
+
+
+def test_attention_matrix_of_rescaled_tokens_needs_the_time_and_enough_digits():
+    model = tkf.Transformer(tkf.Softmax(A=np.eye(2), V=[[1.0, 1.0], [0.0, -2.0]]), tkf.Rescaled())
+    run = tkf.simulate(model, tkf.Tokens(np.random.default_rng(1).uniform(-1, 1, (5, 2))), 20.0, save_at=[3.0, 20.0])
+    with pytest.raises(ValueError, match=r"t must be given under Rescaled"):
+        tkf.attention_matrix(run.final, model)
+    with pytest.raises(ValueError, match=r"z at t = 20 is rounded too much .* scaled of the run's dataset"):
+        tkf.attention_matrix(run.final, model, 20.0)
+    x = [np.exp(float(run.dataset["log_scale"][k])) * run.dataset["scaled"].values[k] for k in (0, 1)]
+    early = tkf.attention_matrix(tkf.Tokens(x[0]), model.attention)
+    np.testing.assert_allclose(tkf.attention_matrix(run.state(0), model, 3.0), early, rtol=0, atol=1e-9)
+    assert tkf.attention_matrix(tkf.Tokens(x[1]), model.attention).max(axis=1).min() > 0.99
+    with pytest.raises(ValueError, match="energy is one of x"):
+        tkf.energy(run.final, tkf.Transformer(tkf.Softmax(2.0), tkf.Rescaled()))
+
+
+def test_attention_matrix_under_a_gain_and_of_tokens_off_the_sphere_is_that_of_the_layer():
+    """A layer of Post-LN reads its tokens as they are: after a gain with unequal entries, or before the first layer."""
+    state, h = tokens(unit=False), 0.3
+    for norm in (
+        tkf.PostLN(gain=[1.0, 0.5, 2.0]),
+        tkf.PostLN(),
+        tkf.MixLN(1.0),
+        tkf.NGPT(),
+        tkf.PreLN(gain=[1.0, 0.5, 2.0]),
+    ):
+        model = tkf.Transformer(tkf.Softmax(0.4), norm)
+        run = tkf.layers(model, state, 2, h)
+        for k in range(2):
+            P, x = tkf.attention_matrix(run.state(k), model, k * h), np.asarray(run.state(k).x)
+            read = np.array([1.0, 0.5, 2.0]) * naive.units(x) * 3**0.5 if isinstance(norm, tkf.PreLN) else x
+            np.testing.assert_allclose(
+                P, naive.softmax_matrix(read, np.asarray(state.weights), 0.4 * np.eye(3)), atol=1e-13
+            )
 
 
 @pytest.mark.parametrize("p", [1, 2, 3.5])

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.optimize import minimize_scalar
 
 import tokenfield as tkf
 from tokenfield.observables.transport import _distances, _linear_program
@@ -95,8 +96,8 @@ def test_many_tokens_approach_their_density():
         (tkf.CircleDensity.uniform(8), tkf.uniform_sphere(4, 3, seed=0), {}, "same space"),
         (tkf.SphereDensity.uniform(8), tkf.SphereDensity.uniform(8), {}, "sample both to tokens"),
         (tkf.Gaussian(None, np.eye(2)), tkf.uniform_sphere(4, 2, seed=0), {}, "Gaussian and Tokens"),
-        (tkf.Gaussian(None, np.eye(2)), tkf.Gaussian(None, np.eye(2)), {"p": 1}, "p = 1 and euclidean"),
-        (tkf.CircleDensity.uniform(8), tkf.CircleDensity.uniform(8), {"metric": "euclidean"}, "not known"),
+        (tkf.Gaussian(None, np.eye(2)), tkf.Gaussian(None, np.eye(2)), {"p": 1}, "p = 1 and metric euclidean"),
+        (tkf.CircleDensity.uniform(8), tkf.CircleDensity.uniform(8), {"metric": "euclidean"}, "not supported"),
     ],
 )
 def test_what_is_not_known_says_so(mu, nu, options, message):
@@ -107,3 +108,39 @@ def test_what_is_not_known_says_so(mu, nu, options, message):
 def test_what_is_no_measure_is_named():
     with pytest.raises(TypeError, match="nu must be a state such as Tokens"):
         tkf.wasserstein(tkf.CircleDensity.uniform(4), None)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_odd_powers_of_densities_have_kinks(seed):
+    """`|gap|^p` has kinks for p = 1, 1.5, 3: against sums over many more angles than the kinks can disturb."""
+    rng = np.random.default_rng(seed)
+    p = (1.0, 1.5, 3.0)[seed % 3]
+    a, b = rng.uniform(-0.3, 0.3, (2, 2, 2))
+    k = np.arange(1, 3)[:, None]
+    f = lambda i: lambda t: 1 + a[i] @ np.cos(k * t) + b[i] @ np.sin(k * t)  # noqa: E731
+    knots = np.linspace(0, 2 * np.pi, 60_001)
+    mass = [
+        (knots + (a[i] @ (np.sin(k * knots) / k)) + (b[i] @ ((1 - np.cos(k * knots)) / k))) / (2 * np.pi)
+        for i in (0, 1)
+    ]
+
+    def cost(shift):
+        v = mass[0] - shift
+        gap = knots - np.interp(v - np.floor(v), mass[1], knots) - 2 * np.pi * np.floor(v)
+        return (f(0)(knots) * np.abs(gap) ** p)[:-1].mean()
+
+    around = min(np.linspace(-0.5, 0.5, 51), key=cost)
+    least = minimize_scalar(cost, bounds=(around - 0.03, around + 0.03), method="bounded", options={"xatol": 1e-12}).fun
+    states = [tkf.CircleDensity.from_function(f(i), 6) for i in (0, 1)]
+    assert tkf.wasserstein(*states, p=p) == pytest.approx(least ** (1 / p), rel=1e-7)
+
+    a, b = a / 2, b / 2
+    g = lambda i: lambda t: 1 + a[i, 0] * t + b[i, 0] * (3 * t * t - 1) + a[i, 1] * (5 * t**3 - 3 * t)  # noqa: E731
+    s = np.linspace(-1, 1, 400_001)
+    integral = lambda i: (  # noqa: E731
+        (s + 1) + a[i, 0] * (s * s - 1) / 2 + b[i, 0] * (s**3 - s) + a[i, 1] * (5 * s**4 / 4 - 3 * s * s / 2 + 0.25)
+    )
+    u = (np.arange(400_000) + 0.5) / 400_000
+    gap = np.arccos(np.interp(u, integral(0) / 2, s)) - np.arccos(np.interp(u, integral(1) / 2, s))
+    states = [tkf.ZonalDensity.from_function(g(i), 6, 3) for i in (0, 1)]
+    assert tkf.wasserstein(*states, p=p) == pytest.approx((np.abs(gap) ** p).mean() ** (1 / p), rel=1e-6)

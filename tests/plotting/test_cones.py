@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
-from tokenfield.plotting import ranks
-from tokenfield.plotting.cone_cases import CASES, KERNELS, cone_attention, cone_starts
 from tokenfield.plotting.cones import COLOURS, covariance_paths
+from tokenfield.studies import gaussian_ranks as ranks
+from tokenfield.studies.gaussian_cones import CASES, KERNELS, cone_attention, cone_starts
 from tokenfield.theory.gaussian import gaussian_stationarity
 
 rng = np.random.default_rng(0)
@@ -141,19 +141,19 @@ def test_ranks_of_two_lines_and_of_a_rotation(monkeypatch):
 def test_rank_arguments_are_checked():
     for wrong, name in (({"kernel": "relu"}, "kernel"), ({"values": "I"}, "values"), ({"tol": 2.0}, "tol")):
         with pytest.raises(ValueError, match=f"{name} must"):
-            tkf.plotting.limit_ranks(2, 3, **wrong)
+            tkf.studies.limit_ranks(2, 3, **wrong)
 
 
 def test_every_draw_is_in_the_histogram():
-    found = tkf.plotting.limit_ranks(2, draws=20, seed=0, values="random", tol=0.1)
-    sheet = tkf.plotting.rank_histogram((2,), values=("random",), found=[[found]])
+    found = tkf.studies.limit_ranks(2, draws=20, seed=0, values="random", tol=0.1)
+    sheet = tkf.plotting.rank_histogram([[found]], values=("random",))
     (ax,) = sheet.axes
     assert sum(bar.get_height() for bar in ax.patches) == 20
     assert sum(found.counts(kind).sum() for kind in ("settled", "diverged", "unsettled")) == 20
-    assert tkf.plotting.limit_ranks(2, draws=20, seed=0, values="random", tol=0.1).rank.tolist() == found.rank.tolist()
+    assert tkf.studies.limit_ranks(2, draws=20, seed=0, values="random", tol=0.1).rank.tolist() == found.rank.tolist()
 
 
-@pytest.mark.parametrize("name", ["cone_coordinates", "cone_plot", "limit_ranks", "rank_histogram"])
+@pytest.mark.parametrize("name", ["cone_coordinates", "cone_plot", "rank_histogram"])
 def test_examples_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     scope = {}

@@ -15,9 +15,8 @@ from tokenfield.plotting.circle import unbroken, widest_gap
 from tokenfield.plotting.cosines import pair_histogram, time_edges
 from tokenfield.plotting.frames import final_clusters, read_frames, relative
 from tokenfield.plotting.projection import principal_axes, view_of
-from tokenfield.plotting.record import sharpness, time_label
 from tokenfield.plotting.style import PALETTE
-from tokenfield.plotting.time_axis import is_logarithmic
+from tokenfield.plotting.time_axis import is_logarithmic, time_label
 from tokenfield.plotting.token_paths import arcs
 from tokenfield.results.datasets import to_dataset
 from tokenfield.results.describe import describe
@@ -111,12 +110,12 @@ def test_spread_on_the_line_is_the_standard_deviation(runs):
     ],
 )
 def test_beta_of_the_energy_is_read_from_the_record(attention, norm, beta):
-    assert sharpness(made(np.ones((1, 2, 3)), model=tkf.Transformer(attention, norm))) == pytest.approx(beta)
+    assert made(np.ones((1, 2, 3)), model=tkf.Transformer(attention, norm)).energy_beta == pytest.approx(beta)
 
 
 def test_mlp_has_no_energy():
     mlp = tkf.MLP(W1=np.eye(3), W2=np.eye(3))
-    assert sharpness(made(np.ones((1, 2, 3)), model=tkf.Transformer(tkf.Softmax(1.0), tkf.PostLN(), mlp))) is None
+    assert made(np.ones((1, 2, 3)), model=tkf.Transformer(tkf.Softmax(1.0), tkf.PostLN(), mlp)).energy_beta is None
 
 
 def test_lengths_do_not_matter_under_a_radial_norm(runs):

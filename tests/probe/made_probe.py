@@ -43,6 +43,8 @@ def dataset(depth=4, texts=3, heads=2, n=24, d=64, rho=(0.1, 0.3, 0.5, 0.7, 0.8)
         "bin_edges": ("edge", edges),
         "clusters": (lt, np.full(shape, 5)),
         "largest_cluster": (lt, np.full(shape, 9)),
+        "single_tokens": (lt, np.full(shape, 7)),
+        "cluster_cosine": (lt, np.full(shape, 0.83)),
         "norm_mean": (lt, np.full(shape, 8.0)),
         "norm_std": (lt, np.full(shape, 0.5)),
         "null_mean_cosine": (lt, made["mean_cosine"] * 0.5),

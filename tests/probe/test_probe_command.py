@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -86,6 +87,25 @@ def test_overwrite_starts_afresh_after_another_run_was_killed(folders, text, tmp
     assert tokenfield_here(capsys, *other, "--overwrite").returncode == 0
 
 
+def test_a_probe_killed_while_drawing_is_drawn_from_its_data(folders, text, tmp_path, capsys, monkeypatch):
+    command = "probe", folders("bert"), "--text", text, "--out", tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr("tokenfield.probe.page.figures", lambda *_: 1 / 0)  # dies with its dataset on disk
+        assert tokenfield_here(capsys, *command).returncode == 1
+    assert (tmp_path / "out" / "probe.zarr").exists()
+    assert not (tmp_path / "out" / "report.html").exists()
+    assert_one_line_error(tokenfield_here(capsys, *command, "--lines"), "belongs to another run")
+    for part in ("measure.stream", "smoothness.layer_constant"):
+        monkeypatch.setattr(f"tokenfield.probe.{part}", lambda *_, **__: 1 / 0)  # nothing is measured again
+    ended = tokenfield_here(capsys, *command)
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "out" / "report.html").exists()
+    assert not (tmp_path / "out" / "probe.part").exists()
+    assert_one_line_error(
+        tokenfield_here(capsys, *command), "holds a finished probe: give another folder, or --overwrite"
+    )
+
+
 def test_a_pickle_is_warned_of(folders, text, tmp_path, capsys):
     folder = as_pickle(folders("bert"), tmp_path / "old")
     refused = tokenfield_here(capsys, "probe", folder, "--text", text, "--json")
@@ -111,7 +131,7 @@ def test_a_pickle_is_warned_of(folders, text, tmp_path, capsys):
         (["MODEL", "--text", "TEXT", "--lengths", "8"], "--lengths must hold at least two different numbers"),
         (["MODEL", "--text", "TEXT", "--lengths", "a,b"], "--lengths must be whole numbers such as 8,16,32"),
         (["MODEL", "--text", "TEXT", "--windows", "0"], "--windows must be a whole number >= 1, got 0"),
-        (["MODEL", "--text", "TEXT", "--out", "/proc/self"], "--out: cannot write to /proc/self"),
+        (["MODEL", "--text", "TEXT", "--out", f"{__file__}/out"], f"--out: cannot write to {Path(__file__) / 'out'}"),
         (["MODEL", "--text", "TEXT", "--batch", "0"], "batch must be a whole number >= 1"),
     ],
 )

@@ -64,13 +64,15 @@ def test_the_dataset_has_everything(result):
     assert "mean cosine" in repr(result)
 
 
-def test_mean_cosines_are_those_of_the_models_own_hidden_states(small, result):
-    """By hand: hidden states of the model, cosines of all pairs of tokens of each text."""
-    loaded = small("bert")
+def test_mean_cosines_are_those_of_the_models_own_hidden_states(folders):
+    """By hand, in double precision: hidden states of the model, cosines of all pairs of tokens of each text."""
+    loaded = load(folders("bert"))
+    loaded.model.double()
+    result = tkf.probe(loaded, REACTIONS, lipschitz=False, null=False)
     for text, words in enumerate(REACTIONS):
         batch = padded(windows(loaded.tokenizer, [words], 64)[0], 0)
         for layer, hidden in enumerate(reference(loaded, batch).hidden_states):
-            x = hidden[0].double().numpy()
+            x = hidden[0].numpy()
             u = x / np.linalg.norm(x, axis=1, keepdims=True)
             c = (u @ u.T)[~np.eye(len(u), dtype=bool)]
             plain = (u[1:-1] @ u[1:-1].T)[~np.eye(len(u) - 2, dtype=bool)]
@@ -167,7 +169,7 @@ def test_results_are_saved_and_checked(result, tmp_path):
     with pytest.raises(FileNotFoundError, match="no saved probe at"):
         ProbeResult.load(tmp_path / "none")
     result.dataset.assign(mean_cosine=result.dataset["mean_cosine"] + 1).assign_attrs(
-        format="tokenfield-probe-1", checksum="0"
+        format="tokenfield-probe-2", checksum="0" * 64
     ).to_zarr(path, mode="w", consolidated=False, zarr_format=3)
     with pytest.raises(ValueError, match="is damaged: its checksum"):
         ProbeResult.load(path)

@@ -95,22 +95,76 @@ def test_an_energy_without_a_scale_is_not_given():
     assert np.isnan(layer_statistics(x, special, None)["normalized_energy"])
 
 
+def components(x, threshold=0.9):
+    """Sizes of the connected components of "cosine >= threshold", largest first, each with its least cosine: by a search."""
+    cosines, left, found = x @ x.T, set(range(len(x))), []
+    while left:
+        reached = frontier = {left.pop()}
+        while frontier:
+            frontier = {j for i in frontier for j in left if cosines[i, j] >= threshold} - reached
+            reached, left = reached | frontier, left - frontier
+        members = sorted(reached)
+        found.append((len(members), cosines[np.ix_(members, members)].min()))
+    return sorted(found, reverse=True)
+
+
+def unit(x):
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def about(direction, n, cosine, rng):
+    """n unit vectors at exactly this cosine to a direction, or at one cosine each."""
+    cosine = np.full(n, cosine) if np.ndim(cosine) == 0 else cosine
+    across = rng.standard_normal((n, len(direction)))
+    across = unit(across - (across @ direction)[:, None] * direction)
+    return cosine[:, None] * direction + np.sqrt(1 - cosine**2)[:, None] * across
+
+
+def cases():
+    """Names, tokens, and what is known of them: clusters, the largest, single tokens."""
+    rng, axes = np.random.default_rng(0), np.eye(40)
+    cone = about(np.eye(4)[0], 150, rng.uniform(0.953, 1, 150), rng)
+    yield "cone", cone, (1, 150, 0)  # mean cosine 0.957, some pairs below 0.9
+    angles = np.linspace(0, np.pi, 12)  # neighbours at a cosine of 0.96, ends at -1
+    yield "chain", np.cos(angles)[:, None] * axes[0] + np.sin(angles)[:, None] * axes[1], (1, 12, 0)
+    two = [about(axes[0], 20, 0.99, rng), about(axes[1], 9, 0.99, rng), axes[2:7]]
+    yield "two groups and single tokens", np.concatenate(two), (2, 20, 5)
+    sizes = (17, 11, 5, 2)
+    planted = [about(axes[k], m, 0.985, rng) for k, m in enumerate(sizes)] + [axes[10:16]]
+    yield "planted", np.concatenate(planted)[rng.permutation(41)], (4, 17, 6)
+    yield "apart", axes[:8], (0, 1, 8)
+    yield "one", np.ones((5, 3)) / np.sqrt(3), (1, 5, 0)
+
+
 @pytest.mark.parametrize("entries", [1 << 20, 60])
-@pytest.mark.parametrize("seed", range(4))
-def test_clusters_are_those_of_the_library_in_any_blocks(monkeypatch, entries, seed):
-    """Three tight groups, a chain that is connected but wide, and single tokens."""
-    rng = np.random.default_rng(seed)
-    tight = [a + 0.02 * rng.standard_normal((m, 5)) for a, m in zip(np.eye(5), (6, 4, 2), strict=False)]
-    angles = np.linspace(0, 1.8, 9)
-    chain = np.stack([0 * angles, 0 * angles, 0 * angles, np.cos(angles), np.sin(angles)], 1)
-    x = np.concatenate([*tight, chain, -np.eye(5)[:2]])
-    x = x[rng.permutation(len(x))]
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
+@pytest.mark.parametrize(("x", "known"), [(x, known) for _, x, known in cases()], ids=[name for name, *_ in cases()])
+def test_clusters_are_components_with_their_width(monkeypatch, entries, x, known):
     monkeypatch.setattr(module, "BLOCK_ENTRIES", entries)
-    found = pairs(x, np.zeros(len(x), bool), 0.0)
-    expected = tkf.clusters(tkf.Tokens(x), tol=0.1, metric="cosine")
-    assert (found.clusters, found.largest) == (expected.count, expected.sizes[0])
-    assert expected.loose == 9  # the chain
+    found, searched = pairs(x, np.zeros(len(x), bool), 0.0), components(x)
+    assert (found.clusters, found.largest, found.single) == known
+    assert found.largest == searched[0][0]
+    least = searched[0][1] if known[0] else np.nan
+    assert found.least_cosine == pytest.approx(least, abs=1e-12, nan_ok=True)
+
+
+def test_a_wide_cluster_is_not_counted_token_by_token():
+    """150 tokens at a mean cosine of 0.957: nearly all pairs touch, and so they are one cluster."""
+    _, x, _ = next(cases())
+    found = layer_statistics(x, np.zeros(len(x), bool), None)
+    assert found["mean_cosine"] == pytest.approx(0.957, abs=2e-3)
+    assert (found["clusters"], found["largest_cluster"], found["single_tokens"]) == (1, 150, 0)
+    assert 0.8 < found["cluster_cosine"] < 0.9
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_clusters_of_random_tokens(seed):
+    rng = np.random.default_rng(seed)
+    x = unit(rng.standard_normal((60, 4)) + rng.uniform(0, 3) * np.eye(4)[rng.integers(4, size=60)])
+    found, searched = pairs(x, np.zeros(60, bool), 0.0), components(x)
+    sizes = [size for size, _ in searched]
+    assert (found.clusters, found.single) == (sum(s > 1 for s in sizes), sizes.count(1))
+    assert found.largest == sizes[0]
+    assert any(size == sizes[0] and abs(least - found.least_cosine) < 1e-12 for size, least in searched)
 
 
 def test_blocks_change_nothing(monkeypatch):
@@ -127,4 +181,4 @@ def test_blocks_change_nothing(monkeypatch):
 def test_a_cosine_of_one_is_in_the_last_bin():
     found = pairs(np.ones((3, 1)), np.zeros(3, bool), 1.0)
     assert found.histogram[-1] == 3
-    assert (found.clusters, found.largest, found.squares) == (1, 3, 0.0)
+    assert (found.clusters, found.largest, found.single, found.squares) == (1, 3, 0, 0.0)

@@ -54,3 +54,11 @@ def test_a_zonal_function_in_three_dimensions_is_one_on_the_sphere():
     f = function(zonal)
     whole = jnp.zeros(sphere.shape).at[0, 0].set(f)
     assert np.allclose(sphere.values(whole), zonal.at(f, sphere.nodes), atol=1e-12)
+
+
+def test_the_sphere_is_orthonormal_to_rounding():
+    basis = SphereHarmonics(64)
+    table, weights = np.asarray(basis.table), np.asarray(basis.weights)
+    for m in (0, 1, 20):
+        gram = (table[m, m:] * weights) @ table[m, m:].T
+        assert np.abs(gram - (2 if m else 1) * np.eye(len(gram))).max() < 1e-14

@@ -1,6 +1,5 @@
 """What a dry run says: exact sizes, times without compiling, and refusals with the estimate."""
 
-import os
 import shutil
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 from sweeps import PLAN, changed
 
 import tokenfield as tkf
+from tokenfield._cpus import available_cpus
 from tokenfield.sweep import estimates, sizes, store
 from tokenfield.sweep.cells import Cells
 from tokenfield.sweep.outcome import Outcome
@@ -71,7 +71,7 @@ def test_the_largest_batch_of_an_axis_of_sizes_counts():
 def test_memory_is_for_as_many_batches_as_run_at_once():
     plan = read()
     held = sizes.largest(plan).bytes
-    for at_once, count in [(1, 1), (3, 3), (100, 4), (None, min(4, len(os.sched_getaffinity(0))))]:
+    for at_once, count in [(1, 1), (3, 3), (100, 4), (None, min(4, available_cpus()))]:
         found = tkf.sweep.estimate(plan, timed=False, at_once=at_once)
         assert found.runs == count * held
         assert found.memory == sizes.memory_of(plan) + count * held
@@ -79,7 +79,7 @@ def test_memory_is_for_as_many_batches_as_run_at_once():
 
 
 def test_runs_that_do_not_fit_are_refused_with_the_estimate(monkeypatch):
-    monkeypatch.setattr(sizes, "_free_memory", lambda: 2e10)
+    monkeypatch.setattr(sizes, "free_memory", lambda: 2e10)
     one = {"run__tokens": {"n": 10**8, "d": 1024}, "run__stop_when": None, "record": {"r": "order_parameter"}}
     words = r"plan: a run with n = 100000000, d = 1024 needs about 20.5 TB of memory, 20 GB are free: use fewer tokens"
     for refused in (tkf.sweep, lambda plan: tkf.sweep.estimate(tkf.sweep.read_plan(plan))):
@@ -90,7 +90,7 @@ def test_runs_that_do_not_fit_are_refused_with_the_estimate(monkeypatch):
 
 
 def test_a_dry_run_refuses_a_dataset_before_any_cell_is_made(monkeypatch):
-    monkeypatch.setattr(sizes, "_free_memory", lambda: 2e10)
+    monkeypatch.setattr(sizes, "free_memory", lambda: 2e10)
     monkeypatch.setattr(estimates, "Cells", None)
     times = {"observable": "order_parameter", "times": {"linspace": [0, 2, 2000]}}
     plan = read(axes={"beta": {"linspace": [0, 1, 1_000_000]}}, repeats=1, record={"r": times})

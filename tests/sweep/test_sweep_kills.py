@@ -1,6 +1,7 @@
 """A sweep that is killed 25 times in a row, at random moments, ends with the bits of one that never was."""
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -11,9 +12,11 @@ import pytest
 from sweeps import same_bits
 
 import tokenfield as tkf
-from tokenfield.sweep.store import DONE, holds_sweep
+from tokenfield.sweep.store import DONE
+from tokenfield.sweep.stored import holds_sweep
 
 KILLS = 25
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 PLAN = {
     "run": {"depth": 2, "tokens": {"n": 6, "d": 3}},
     "axes": {"beta": {"linspace": [0.5, 8.0, 40]}},
@@ -25,12 +28,13 @@ PLAN = {
 DRIVER = """
 import json, os, signal, sys, time
 import xarray, zarr
-import tokenfield.observables, tokenfield.solve.discrete, tokenfield.states
+import tokenfield.observables, tokenfield.driver.discrete, tokenfield.states
 from tokenfield.sweep.run import sweep
 
 plan, folder = json.loads(sys.argv[1]), sys.argv[2]
-status = os.path.join(folder, "sweep.zarr", "status", "c", "0", "0")
-changed = lambda: os.stat(status).st_mtime_ns if os.path.exists(status) else 0
+seal, status = (os.path.join(folder, "sweep.zarr", *path) for path in (["zarr.json"], ["status", "c", "0", "0"]))
+times = lambda: [os.stat(path).st_mtime_ns if os.path.exists(path) else 0 for path in (seal, status)]
+changed = lambda: (lambda laid_out, written: written if 0 < laid_out < written else 0)(*times())
 for line in sys.stdin:
     begun, wait = json.loads(line)
     before, pid = changed(), os.fork()

@@ -271,3 +271,19 @@ def test_fixed_steps_are_taken_as_asked():
         x = x + 0.1 * (drift - (drift * x).sum(1, keepdims=True) * x)
         x /= np.linalg.norm(x, axis=1, keepdims=True)
     assert float(found.dataset["r"][0, 0]) == pytest.approx(order_parameter(x), abs=1e-12)
+
+
+@pytest.mark.parametrize("norm", ["pre", "peri"])
+def test_the_energy_under_a_norm_with_lengths_is_that_of_simulate(tmp_path, norm):
+    """Lengths grow without bound: at t = 400 the energy of the tokens themselves would overflow."""
+    run = {"t1": 400.0, "norm": {"kind": norm}, "tokens": {"n": 6, "d": 3}}
+    record = {"energy": "normalized_energy", "length": "mean_length"}
+    found = tkf.sweep({"run": run, "axes": {"beta": [1.0, 3.0]}, "record": record, "repeats": 2}).dataset
+    for k, beta in enumerate(found["beta"].values):
+        for r in range(2):
+            start = tkf.uniform_sphere(6, 3, int(found["seed_used"][k, r]))
+            model = tkf.Transformer(tkf.Softmax(beta), tkf.PreLN() if norm == "pre" else tkf.PeriLN())
+            expected = tkf.report.summary(tkf.simulate(model, start, 400.0))["energy"]
+            assert float(found["energy"][k, r]) == pytest.approx(expected, rel=1e-5)
+            assert 0 < expected <= 1
+    assert float(found["length"].min()) > 50

@@ -297,6 +297,8 @@ def test_nearly_equiangular_tokens(rho, d):
         (lambda: choose_gamma(0.5, 10, 0.4), r"target must lie between rho and 1, \(0.5, 1\), got 0.4"),
         (lambda: choose_gamma(0.0, 10), "target must be given for rho <= 0"),
         (lambda: nearly_equiangular_threshold(0.5, 0.0), "c must be finite and > 0, got 0"),
+        (lambda: nearly_equiangular_threshold(0.5, np.inf), "c must be finite and > 0, got inf"),
+        (lambda: nearly_equiangular_limit(0.5, "a", 1.0), "gamma must be a number or an array of numbers, got 'a'"),
         (lambda: nearly_equiangular_contraction(0.5, 10, 2, 1.0), "d must be finite and at least 3, got 2"),
         (lambda: nearly_equiangular(1.5, 10, 4), r"rho must lie in \[0, 1\], got 1.5"),
     ],
@@ -304,6 +306,14 @@ def test_nearly_equiangular_tokens(rho, d):
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_thresholds_beyond_all_numbers():
+    """g grows like c e^(2/c) as c falls to 0: infinite from about c = 0.003 on, down to the least number."""
+    found = nearly_equiangular_threshold(0.5, [2e-3, 1e-200, 1e-305, 5e-324])
+    assert np.isinf(found).all()
+    assert np.isfinite(nearly_equiangular_threshold(0.5, 4e-3))
+    np.testing.assert_array_equal(nearly_equiangular_limit(0.5, 2.0, [1e-305, 5e-324]), 0.5)
 
 
 def test_phase_picture_shows_the_formula():

@@ -107,7 +107,7 @@ def test_no_time_for_no_way():
         (lambda: pair_merge_time_asymptotic(0.3, 1e4), "use log=True"),
         (lambda: pair_merge_time(-1.0, 0.99, 1.0), "rho0 must lie strictly between -1 and 1, got -1.0"),
         (lambda: pair_merge_time(0.3, 1.0, 1.0), "rho1 must lie strictly"),
-        (lambda: pair_merge_time(0.3, math.nan, 1.0), "rho1 must lie strictly"),
+        (lambda: pair_merge_time(0.3, math.nan, 1.0), "rho1 must be a finite number, got nan"),
         (lambda: pair_merge_time(0.5, 0.3, 1.0), "rho1 must be at least rho0 = 0.5"),
         (lambda: pair_merge_time(0.3, 0.5, -1.0), "beta must be finite and >= 0"),
         (lambda: pair_merge_time(0.3, 0.5, 1.0, masses=(0.5, 0.0)), "masses must be finite and > 0, got 0.0"),

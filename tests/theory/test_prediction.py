@@ -9,6 +9,7 @@ from cases import PREDICTED
 import tokenfield as tkf
 from tokenfield.lipschitz import bounds
 from tokenfield.theory.equiangular import initial_velocity, time_to_cosine
+from tokenfield.theory.names import kernel_name
 from tokenfield.theory.noise import beta_star, critical_kappa
 from tokenfield.theory.pairs import pair_merge_time
 from tokenfield.theory.prediction import Prediction, predict
@@ -35,8 +36,10 @@ def test_numbers_of_an_isotropic_model():
     assert rows["transition"].value == "continuous"
     assert rows["beta_star"].value == pytest.approx(beta_star(64))
     assert rows["gamma"].value == pytest.approx(4 / math.log(32))
-    assert rows["lipschitz_upper"].value == pytest.approx(math.sqrt(3 * (16 * 129 + 32)), rel=1e-12)
-    assert rows["lipschitz_lower"].value == pytest.approx(math.sqrt(31) / (1 + 31 * math.exp(-1)), rel=1e-12)
+    assert rows["lipschitz_upper"].value == pytest.approx(math.sqrt(32) * 5 + 4, rel=1e-12)
+    assert rows["lipschitz_lower"].value == 1  # |V|, as sqrt(31)/(1 + 31/e) is less
+    sharper = table(32, 64, 20.0)["lipschitz_lower"].value
+    assert sharper == pytest.approx(math.sqrt(31) / (1 + 31 * math.exp(-5)), rel=1e-12)
     assert rows["lipschitz_mean_field"].value == pytest.approx(13 * math.exp(8), rel=1e-12)
     assert valid(rows) == {*PREDICTED} - {"first_clusters", "critical_gamma", "beta_star"}
 
@@ -91,7 +94,7 @@ def test_norms(name, options, rule):
     r0 = 3.0 if name in ("PRE", "peri") else 1.0
     assert rows["initial_velocity"].value == pytest.approx(initial_velocity(6, 2.0, rule, rho0=0.1, radius=r0))
     assert rows["time_to_collapse"].value == pytest.approx(time_to_cosine(0.999, 6, 2.0, rule, rho0=0.1, radius=r0))
-    assert rows["lipschitz_upper"].value == pytest.approx(bounds(2.0, None, 3.0, 6).upper)
+    assert rows["lipschitz_upper"].value == pytest.approx(bounds(2.0, None, 3.0, 6).sharp_upper)
     assert rows["kappa_c"].valid == (name == "post")
     assert rows["pair_lifetime"].valid is False  # beta (1 - rho) = 2 is below log 10
     assert rows["terminal_law"].valid
@@ -104,8 +107,8 @@ def test_general_matrices_go_to_the_lipschitz_bounds_and_mark_the_rest():
     A, V = np.array([[0.0, 2.0], [-1.0, 0.3]]), np.array([[1.0, 0.5], [0.0, 2.0]])
     rows = table(20, 2, 3.0, A=A, V=V, R=1.3)
     found = bounds(A, V, 1.3, 20)
-    for field in ("upper", "lower", "mean_field"):
-        assert rows[f"lipschitz_{field}"].value == pytest.approx(getattr(found, field), rel=1e-12)
+    for key, field in (("upper", "sharp_upper"), ("lower", "lower"), ("mean_field", "mean_field")):
+        assert rows[f"lipschitz_{key}"].value == pytest.approx(getattr(found, field), rel=1e-12)
     assert valid(rows) == {"lipschitz_upper", "lipschitz_lower", "lipschitz_mean_field"}
     assert rows["first_clusters"].value is not None  # that of beta I, marked
     without = table(20, 2, None, A=A)
@@ -198,3 +201,16 @@ def test_edges():
 def test_bad_input_is_refused(arguments, options, message):
     with pytest.raises(ValueError, match=message):
         predict(*arguments, **options)
+
+
+def test_kernels_are_known_by_name_class_and_object():
+    for kernel, name in ((tkf.Softmax, "softmax"), (tkf.Unnormalized, "unnormalized")):
+        assert kernel_name(kernel) == kernel_name(kernel(1.0)) == kernel_name(name.upper()) == name
+    with pytest.raises(ValueError, match=r'attention must be "softmax" or "unnormalized", got .*L2'):
+        kernel_name(tkf.L2(1.0))
+
+    class Softmax:
+        """Another thing of that name."""
+
+    with pytest.raises(ValueError, match="attention must be"):
+        kernel_name(Softmax)

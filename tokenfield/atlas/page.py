@@ -5,6 +5,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .._files import write_text
 from ..report.page import code, formula, heading, image, page, paragraph
 from ..results.provenance import provenance
 from .claim import OPEN, Check
@@ -60,9 +61,7 @@ def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path)
     facts = provenance()
     made = ", ".join(f"{name.removesuffix('_version')} {value}" for name, value in facts.items())
     body.append(f"<footer>{escape('quick' if quick else 'full')} experiments · {escape(made)}</footer>")
-    part = path.with_name(path.name + ".part")
-    part.write_text(page("tokenfield atlas", "\n".join(body)), encoding="utf-8")
-    part.replace(path)
+    write_text(path, page("tokenfield atlas", "\n".join(body)))
 
 
 def _badge(verdict: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .._check import count
+from .._files import write_text
 from .._workers import begin_worker, terminate
 from . import claims
 from .claim import OPEN, Claim, Evidence
@@ -141,7 +142,7 @@ def run(*, quick: bool, only: Sequence[str] | None, folder: Path, as_json: bool,
             )
             print(done, file=sys.stderr, flush=True)
         write_page(results, len(chosen), quick, folder / "index.html")
-        (folder / "atlas.json").write_text(json.dumps(as_data(results), indent=1), encoding="utf-8")
+        write_text(folder / "atlas.json", json.dumps(as_data(results), indent=1))
     if as_json:
         print(json.dumps(as_data(results)))
     else:

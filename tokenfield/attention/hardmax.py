@@ -5,7 +5,7 @@ from typing import ClassVar
 import equinox as eqx
 import jax.numpy as jnp
 
-from .._check import positive
+from .._check import flag, one_of, positive
 from .._types import Map, Values
 from .base import AbstractHead
 from .parameters import Bilinear, ValueMap
@@ -32,6 +32,7 @@ class Hardmax(AbstractHead):
     rule: str = eqx.field(static=True)
     tie: float = eqx.field(static=True)
     stochastic: ClassVar[bool] = True
+    by_scores: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -44,12 +45,10 @@ class Hardmax(AbstractHead):
         rule: str = "self",
         tie: float = 1e-9,
     ):
-        if rule not in ("self", "others"):
-            raise ValueError(f'rule must be "self" or "others", got {rule!r}')
         self.score = Bilinear(None, A, Q, K)
         self.value = ValueMap(V)
-        self.causal = bool(causal)
-        self.rule = rule
+        self.causal = flag("causal", causal)
+        self.rule = one_of("rule", rule, ("self", "others"))
         self.tie = positive("tie", tie, or_zero=True)
 
     def average(self, t, x, w, positions, values, unit=False):

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
+from .._check import flag
 from .._types import Beta, Map, Values
 from .base import AbstractPairwise
 from .parameters import SquaredDistance, ValueMap
@@ -20,6 +21,7 @@ class L2(AbstractPairwise):
     """
 
     stochastic: ClassVar[bool] = True
+    softmax: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -32,7 +34,7 @@ class L2(AbstractPairwise):
     ):
         self.score = SquaredDistance(beta, Q, K)
         self.value = ValueMap(V)
-        self.causal = bool(causal)
+        self.causal = flag("causal", causal)
 
     def phi(self, s):
         return jnp.exp(s)

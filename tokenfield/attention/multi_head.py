@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
 from .._check import items
+from .._shown import shown
 from .base import AbstractAttention, AbstractHead
 from .parameters import ValueMap
 
@@ -31,7 +32,7 @@ class MultiHead(AbstractAttention):
     def __init__(self, heads: Sequence[AbstractHead], outputs: Sequence[ArrayLike | None] | None = None):
         heads = items("heads", heads, "attention heads")
         if not heads or not all(isinstance(head, AbstractHead) for head in heads):
-            raise ValueError(f"heads must be a non-empty list of attention heads, got {heads!r}")
+            raise ValueError(f"heads must be a non-empty list of attention heads, got {shown(heads)}")
         outputs = (
             (None,) * len(heads) if outputs is None else items("outputs", outputs, "output maps, one for each head")
         )

@@ -15,9 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import dynamic_slice_in_dim as cut
 from jax.lax import dynamic_update_slice as put
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-from .exponential import exp2
+from .._xla.exponential import exp2
+from .sums import divide
 
 Kernel = Callable[[Float[Array, "a d"], Float[Array, "b d"]], Float[Array, "a b"]]
 
@@ -29,23 +30,54 @@ STRIP_ENTRIES = 1 << 23
 
 def pair_sums(
     phi: Callable[[Array], Array],
-    normalised: bool,
+    normalized: bool,
     b: Float[Array, ""],
     x: Float[Array, "n d"],
     w: Float[Array, " n"],
     values: Float[Array, "n m"],
 ) -> Float[Array, "n m"]:
-    """`sum_j w_j phi(b <x_i,x_j>) values_j` for unit x, divided by `sum_j w_j phi(…)` if `normalised`.
+    """`sum_j w_j phi(b <x_i,x_j>) values_j` for unit x, divided by `sum_j w_j phi(…)` if `normalized`."""
+    sums = _symmetric_product(lambda u, v: phi(b * cosines(u, v)), Weighted(normalized), x, w, values)
+    return divide(sums[:, :-1], sums[:, -1:]) if normalized else sums
 
-    Normalised kernels are exponentials: `b <x,y> <= |b|` bounds every score, so no maximum is searched for.
+
+def softmax_sums(
+    b: Float[Array, ""],
+    x: Float[Array, "n d"],
+    w: Float[Array, " n"],
+    values: Float[Array, "n m"],
+    by_rows: Callable[[], Float[Array, "n m"]],
+) -> Float[Array, "n m"]:
+    """The same with phi = exp, normalized.
+
+    `b <x,y> <= |b|` bounds every score, so no maximum is searched for. Where all that a row sees lies far below |b| its
+    sum underflows: a token of weight 0 far from the others at large b, or any at large -b. Such rows are taken from
+    `by_rows`, which subtracts the maximum of each. `exp2` is at least `tiny`, so rows that sum to `tiny/eps` are right to
+    rounding, and its root leaves room for the square by which derivatives divide.
     """
-    cosines = lambda u, v: jnp.einsum("ik,jk->ij", u, v)  # noqa: E731
-    if not normalised:
-        return _symmetric_product(lambda u, v: phi(b * cosines(u, v)), Weighted(False), x, w, values)
     c = b * b.dtype.type(math.log2(math.e))
     kernel = lambda u, v: exp2(c * cosines(u, v) - jnp.abs(c))  # noqa: E731
     sums = _symmetric_product(kernel, Weighted(True), x, w, values)
-    return sums[:, :-1] / sums[:, -1:]
+    limits = jnp.finfo(x.dtype)
+    right = sums[:, -1:] >= math.sqrt(limits.tiny / limits.eps)
+    quick = sums[:, :-1] / jnp.where(right, sums[:, -1:], 1)
+    exact = jax.checkpoint(lambda: jnp.where(right, quick, by_rows()))
+    return jax.lax.cond(everywhere(right.all()), lambda: quick, exact)
+
+
+@jax.custom_batching.custom_vmap
+def everywhere(true: Bool[Array, ""]) -> Bool[Array, ""]:
+    """True if it is for every member of a batch: one decision for all, so that vmap keeps a `cond` and runs one branch."""
+    return true
+
+
+@everywhere.def_vmap
+def _(size, batched, true):
+    return everywhere(true.all()), False
+
+
+def cosines(u: Float[Array, "a d"], v: Float[Array, "b d"]) -> Float[Array, "a b"]:
+    return jnp.einsum("ik,jk->ij", u, v)
 
 
 class Weighted(NamedTuple):
@@ -81,6 +113,7 @@ def _by_blocks(kernel: Kernel, weighted: Weighted, x: Array, w: Array, values: A
     rows = jax.lax.map(lambda own: kernel(own[0], own[0]) @ weighted.columns(own[2], own[1]), (x, w, values))
     left, right = map(jnp.asarray, np.triu_indices(blocks, 1))
 
+    @jax.checkpoint  # derivatives keep no block either
     def visit(k, sums):
         rows, columns = sums
         i, j = left[k], right[k]
@@ -102,6 +135,7 @@ def _by_strips(kernel: Kernel, weighted: Weighted, x: Array, w: Array, values: A
     x, w, values = around(x), around(w), around(values)
     width = values.shape[1] + weighted.normaliser
 
+    @jax.checkpoint
     def visit(k, sums):
         rows, columns = sums
         at = k * block

@@ -2,14 +2,15 @@
 
 import abc
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._check import is_concrete, parameter, shape_of
+from .._check import as_float, is_concrete, parameter, shape_of
 
 Parameter: TypeAlias = Array | Callable | None
 
@@ -19,17 +20,27 @@ def at(value: Parameter, t: Float[Array, ""], like: Array) -> Array:
     return jnp.asarray(value(t) if callable(value) else value, like.dtype)
 
 
+def mean(x: Float[Array, "n d"], w: Float[Array, " n"]) -> Float[Array, " d"]:
+    """`w @ x` as a constant: what it is used for does not depend on it."""
+    return jax.lax.stop_gradient(w @ x)
+
+
 class AbstractScore(eqx.Module):
-    """A score that factors: `s(x_i, x_j) = <q_i, k_j> + bias_j` up to a constant in each row."""
+    """A score that factors: `s(x_i, x_j) = <q_i, k_j> + bias_j`, up to a constant in each row if it is not `exact`."""
 
     beta: eqx.AbstractVar[Parameter]
     factor: eqx.AbstractVar[Array]
+    exact: ClassVar[bool] = True
 
     @abc.abstractmethod
     def factors(
-        self, t: Float[Array, ""], x: Float[Array, "n d"]
+        self, t: Float[Array, ""], x: Float[Array, "n d"], about: Float[Array, " n"] | None = None
     ) -> tuple[Float[Array, "n k"], Float[Array, "n k"], Float[Array, " n"] | None]:
-        """Queries q, keys k and the bias (None where it is zero)."""
+        """Queries q, keys k and the bias (None where it is zero).
+
+        With weights `about`, keys are those of tokens about their mean by these weights: scores change by a constant in each
+        row only, and lose no digits where all tokens are far from 0.
+        """
 
     @property
     @abc.abstractmethod
@@ -80,7 +91,7 @@ class Bilinear(AbstractScore):
         self.A = parameter("A", A, 2)
         self.Q = parameter("Q", Q, 2)
         self.K = parameter("K", K, 2)
-        self.factor = jnp.ones(())
+        self.factor = as_float("factor", 1.0)
 
     @property
     def isotropic(self) -> bool:
@@ -90,13 +101,14 @@ class Bilinear(AbstractScore):
     def autonomous(self) -> bool:
         return not any(callable(p) for p in (self.beta, self.A, self.Q, self.K))
 
-    def factors(self, t, x):
+    def factors(self, t, x, about=None):
+        y = x if about is None else x - mean(x, about)
         if self.A is not None:
-            return self.factor.astype(x.dtype) * (x @ at(self.A, t, x).T), x, None
+            return self.factor.astype(x.dtype) * (x @ at(self.A, t, x).T), y, None
         beta = self.sharpness(t, x)
         if self.Q is None:
-            return beta * x, x, None
-        return beta * (x @ at(self.Q, t, x).T), x @ at(self.K, t, x).T, None
+            return beta * x, y, None
+        return beta * (x @ at(self.Q, t, x).T), y @ at(self.K, t, x).T, None
 
     def sharpness(self, t, like):
         return self.factor.astype(like.dtype) * at(self.beta, t, like)
@@ -112,8 +124,12 @@ class Bilinear(AbstractScore):
             return True
         if not self.autonomous or not is_concrete(self.A, self.Q, self.K):
             return False
-        A = self.matrix(jnp.zeros(()), jnp.shape(self.A if self.Q is None else self.Q)[1])  # type: ignore[arg-type]
-        return bool(jnp.abs(A - A.T).max() <= 1e-14 * jnp.abs(A).max())
+        rows, columns = shape = jnp.shape(self.A if self.Q is None else self.Q)  # type: ignore[arg-type]
+        if 0 in shape or (rows != columns if self.Q is None else shape != jnp.shape(self.K)):  # type: ignore[arg-type]
+            return False  # refused for tokens of any dimension
+        with jax.ensure_compile_time_eval():  # inside jit too
+            A = np.asarray(self.matrix(jnp.zeros(()), columns))
+        return bool(np.abs(A - A.T).max() <= 1e-14 * np.abs(A).max())
 
 
 class SquaredDistance(AbstractScore):
@@ -123,13 +139,14 @@ class SquaredDistance(AbstractScore):
     Q: Parameter
     K: Parameter
     factor: Array
+    exact: ClassVar[bool] = False
 
     def __init__(self, beta=None, Q=None, K=None):
         check_pair(Q, K)
         self.beta = parameter("beta", 1.0 if beta is None else beta, 0)
         self.Q = parameter("Q", Q, 2)
         self.K = parameter("K", K, 2)
-        self.factor = jnp.ones(())
+        self.factor = as_float("factor", 1.0)
 
     @property
     def isotropic(self) -> bool:
@@ -139,12 +156,17 @@ class SquaredDistance(AbstractScore):
     def autonomous(self) -> bool:
         return not any(callable(p) for p in (self.beta, self.Q, self.K))
 
-    def factors(self, t, x):
-        # -|q|^2 is the same along a row, so the normalised kernel does not see it.
+    def factors(self, t, x, about=None):
+        # -|q|^2 is the same along a row, so the normalized kernel does not see it.
         beta = self.sharpness(t, x) / 2
-        q = x if self.Q is None else x @ at(self.Q, t, x).T
-        k = x if self.K is None else x @ at(self.K, t, x).T
-        return 2 * beta * q, k, -beta * (k * k).sum(-1)
+        m = jnp.zeros_like(x[0]) if about is None else mean(x, about)
+        y = x - m
+        if self.Q is None or self.K is None:
+            return 2 * beta * y, y, -beta * (y * y).sum(-1)
+        # |Qx - Ky|^2 = |Q(x-m) - K(y-m) - (K-Q)m|^2: squares of numbers far from 0 would cancel
+        Q, K = at(self.Q, t, x), at(self.K, t, x)
+        q, k = y @ Q.T, y @ K.T
+        return 2 * beta * q, k, -beta * (k * (k + 2 * ((K - Q) @ m))).sum(-1)
 
     def sharpness(self, t, like):
         return 2 * self.factor.astype(like.dtype) * at(self.beta, t, like)
@@ -156,8 +178,9 @@ def check_pair(Q: Parameter, K: Parameter) -> None:
         raise ValueError(f"Q and K go together, got only {'K' if Q is None else 'Q'}")
     if Q is None or K is None or callable(Q) or callable(K):
         return
-    if np.shape(Q)[:1] != np.shape(K)[:1]:
-        raise ValueError(f"Q and K must have the same number of rows, got shapes {np.shape(Q)} and {np.shape(K)}")
+    rows = as_float("Q", Q, 2).shape, as_float("K", K, 2).shape
+    if rows[0][0] != rows[1][0]:
+        raise ValueError(f"Q and K must have the same number of rows, got shapes {rows[0]} and {rows[1]}")
 
 
 class ValueMap(eqx.Module):

@@ -67,18 +67,21 @@ class SeriesSum(AbstractAttention):
 def by_series(attention: AbstractAttention, x: Any, w: Any, tolerance: float) -> AbstractAttention:
     """The attention as a `SeriesSum`, where that is faster and its error stays well below a tolerance of the velocity.
 
-    Softmax divides by `Z_i >= w_i e^beta`, so the error there is at most that of a sum over the least weight.
+    Softmax divides by `Z_i`, in units of `e^{|beta|}` at least w_i (for beta >= 0) and at least `e^{-2|beta|}`: its error is
+    at most that of a sum over the least of these.
     """
     n, d = x.shape
     if not isinstance(attention, (Softmax, Unnormalized)) or d not in MOST_MODES or attention.causal:
         return attention
     if not (attention.isotropic and attention.score.autonomous):
         return attention
-    modes = modes_needed(float(attention.score.sharpness(jnp.zeros(()), jnp.zeros(()))), d)
+    beta = float(attention.score.sharpness(jnp.zeros(()), jnp.zeros(())))
+    modes = modes_needed(beta, d)
     if modes is None or n < FEWEST[d] * (2 * modes + 1) ** (d - 1):
         return attention
-    least = float(np.min(np.where(np.asarray(w) > 0, w, np.inf))) if isinstance(attention, Softmax) else 1.0
-    return SeriesSum(attention, d, modes) if rounding(modes) / least < 0.2 * tolerance else attention
+    own = float(np.min(w)) if beta >= 0 else 0.0
+    least = max(own, math.exp(-2 * abs(beta))) if isinstance(attention, Softmax) else 1.0
+    return SeriesSum(attention, d, modes) if rounding(modes) < 0.2 * tolerance * least else attention
 
 
 def modes_needed(beta: float, d: int) -> int | None:

@@ -1,15 +1,17 @@
 """Sinkhorn attention: doubly stochastic."""
 
+from functools import partial
 from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
-from .._check import count, positive
+from .._check import count, flag, positive
 from .._types import Beta, Map, Values
 from .base import AbstractHead
-from .parameters import Bilinear, ValueMap
+from .parameters import Bilinear, ValueMap, mean
 
 MOST_TOKENS = 4096  # the coupling is an n x n matrix
 
@@ -34,6 +36,7 @@ class Sinkhorn(AbstractHead):
     tolerance: float = eqx.field(static=True)
     max_iterations: int = eqx.field(static=True)
     stochastic: ClassVar[bool] = True
+    by_scores: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -47,7 +50,7 @@ class Sinkhorn(AbstractHead):
         tolerance: float = 1e-10,
         max_iterations: int = 20_000,
     ):
-        if causal:
+        if flag("causal", causal):
             raise ValueError("Sinkhorn cannot be causal: a triangular doubly stochastic matrix is the identity")
         self.score = Bilinear(beta, A, Q, K)
         self.value = ValueMap(V)
@@ -57,23 +60,52 @@ class Sinkhorn(AbstractHead):
         self.max_iterations = count("max_iterations", max_iterations)
 
     def average(self, t, x, w, positions, values, unit=False):
-        from ott.geometry.geometry import Geometry
-        from ott.problems.linear.linear_problem import LinearProblem
-        from ott.solvers.linear.acceleration import Momentum
-        from ott.solvers.linear.sinkhorn import Sinkhorn as Solver
-
         if x.shape[0] > MOST_TOKENS:
             raise ValueError(f"Sinkhorn holds an n x n matrix and takes at most {MOST_TOKENS} tokens, got {x.shape[0]}")
-        q, k, _ = self.score.factors(t, x)
+        # Constants in rows and columns of the scores change no coupling: about the mean they keep their digits far from 0.
+        q, k, _ = self.score.factors(t, x - mean(x, w))
         s = q @ k.T
-        # Symmetric scores have equal row and column potentials: update both at once, averaged.
-        solver = Solver(
-            threshold=self.tolerance,
-            max_iterations=self.max_iterations,
-            lse_mode=True,
-            parallel_dual_updates=self.symmetric,
-            momentum=Momentum(value=0.5 if self.symmetric else 1.0),  # type: ignore[call-arg]
-        )
-        out = solver(LinearProblem(Geometry(cost_matrix=-s, epsilon=1.0), a=w, b=w))
-        p = jax.nn.softmax(s + out.g[None, :], axis=-1)
-        return jnp.where(jnp.asarray(out.converged), p @ values, jnp.nan)
+        p = jax.nn.softmax(s + potential(s, w, self.symmetric, self.tolerance, self.max_iterations), axis=-1)
+        return p @ values
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4))
+def potential(
+    s: Float[Array, "n n"], w: Float[Array, " n"], symmetric: bool, tolerance: float, max_iterations: int
+) -> Float[Array, " n"]:
+    """g, up to a constant, with `sum_i w_i p_ij = w_j` for `p_ij = e^{s_ij + g_j} / sum_k e^{s_ik + g_k}`; NaN if not found."""
+    from ott.geometry.geometry import Geometry
+    from ott.problems.linear.linear_problem import LinearProblem
+    from ott.solvers.linear.acceleration import Momentum
+    from ott.solvers.linear.sinkhorn import Sinkhorn as Solver
+
+    # Symmetric scores have equal row and column potentials: update both at once, averaged.
+    solver = Solver(
+        threshold=tolerance,
+        max_iterations=max_iterations,
+        lse_mode=True,
+        parallel_dual_updates=symmetric,
+        momentum=Momentum(value=0.5 if symmetric else 1.0),  # type: ignore[call-arg]
+    )
+    out = solver(LinearProblem(Geometry(cost_matrix=-s, epsilon=1.0), a=w, b=w))
+    return jnp.where(jnp.asarray(out.converged), out.g, jnp.nan)
+
+
+@potential.defjvp
+def _(symmetric, tolerance, max_iterations, primals, tangents):
+    """The implicit function theorem: `(diag w - p^T diag(w) p) dg = dw - p^T dw - sum_i w_i p_ij (ds_ij - sum_k p_ik ds_ik)`.
+
+    Scaled by `w^{-1/2}` on both sides the matrix is `I - r^T r`, `r_ij = w_i^{1/2} p_ij w_j^{-1/2}`, whose null vector is
+    `w^{1/2}`: dg is free up to a constant. Tokens of weight 0 have `g = -inf` and no share in it.
+    """
+    s, w = primals
+    ds, dw = tangents
+    g = potential(s, w, symmetric, tolerance, max_iterations)
+    p = jax.nn.softmax(s + g, axis=-1)
+    there = w > 0
+    root = jnp.sqrt(jnp.where(there, w, 1))
+    unit = jnp.where(there, root, 0)
+    r = unit[:, None] * jnp.where(there, p / root, 0)
+    pull = dw - dw @ p - w @ (p * (ds - (p * ds).sum(-1, keepdims=True)))
+    solved = jnp.linalg.solve(jnp.eye(len(w)) - r.T @ r + jnp.outer(unit, unit), jnp.where(there, pull / root, 0))
+    return g, jnp.where(there, solved / root, 0)

@@ -24,6 +24,7 @@ class Softmax(AbstractPairwise):
     """
 
     stochastic: ClassVar[bool] = True
+    softmax: ClassVar[bool] = True
 
     def __init__(
         self, beta: Beta = None, *, A: Map = None, Q: Map = None, K: Map = None, V: Values = None, causal: bool = False

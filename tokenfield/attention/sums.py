@@ -24,7 +24,7 @@ def map_rows(body: Callable, n: int, width: int, *arrays: Array) -> Array:
     block = -(-n // blocks)
     padded = [jnp.pad(a, [(0, blocks * block - n)] + [(0, 0)] * (a.ndim - 1), mode="edge") for a in arrays]
     cut = [a.reshape(blocks, block, *a.shape[1:]) for a in padded]
-    out = jax.lax.map(lambda rows: body(*rows), tuple(cut))
+    out = jax.lax.map(jax.checkpoint(lambda rows: body(*rows)), tuple(cut))  # derivatives keep no block either
     return out.reshape(blocks * block, *out.shape[2:])[:n]
 
 
@@ -37,10 +37,23 @@ def visible_weights(
     return jnp.where(positions[None, :] <= rows[:, None], w[None, :], 0)
 
 
-def row_max(s: Float[Array, "b n"], seen: Bool[Array, "b n"]) -> Float[Array, "b 1"]:
-    """The largest visible entry of each row: 0 for a row that sees nothing, NaN where there is one."""
+@jax.custom_jvp
+def row_max(s: Float[Array, "b n"], seen: Bool[Array, "b n"] | Bool[Array, " n"]) -> Float[Array, "b 1"]:
+    """Return the largest visible entry of each row, 0 for a row that sees nothing. NaNs propagate."""
     top = jnp.max(jnp.where(seen, s, -jnp.inf), -1, keepdims=True)
-    return jnp.where(top == -jnp.inf, 0, top)
+    return jnp.where(seen.any(-1, keepdims=True), top, 0)
+
+
+@row_max.defjvp
+def _(primals, tangents):
+    """The derivative of one largest entry: those of large scores then cancel exactly where one token is far ahead.
+
+    JAX compares the entries with their maximum instead, which finds none where the compiler computes them twice.
+    """
+    s, seen = primals
+    first = jnp.argmax(jnp.where(seen, s, -jnp.inf), -1, keepdims=True)
+    change = jnp.take_along_axis(tangents[0], first, -1)
+    return row_max(s, seen), jnp.where(seen.any(-1, keepdims=True), change, 0)
 
 
 def divide(numerator: Array, denominator: Array) -> Array:

@@ -1,12 +1,13 @@
 """The command line. Errors are one line on standard error and a non-zero exit code, never a traceback."""
 
+import contextlib
 import itertools
 import os
-import signal
 import sys
-import threading
 from collections.abc import Sequence
-from types import FrameType
+
+from .._shown import LONGEST_MESSAGE, cut
+from .interrupts import leave, listen
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -18,40 +19,50 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from .errors import Interrupted
 
     keep_compiled_code()
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
+    with contextlib.suppress(AttributeError, OSError):  # a name of a file need not be text
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    if arguments is None:
+        listen()
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     _refuse_empty(given)
     try:
         code = app(given, standalone_mode=False)
         if code == 130:  # Ctrl-C outside a run
-            _fail("interrupted", 130)
+            _interrupted("interrupted", arguments is None)
         sys.exit(code if isinstance(code, int) else 0)
     except TyperException as error:
-        message = error.format_message() if hasattr(error, "format_message") else str(error)
-        _fail(f"{message} (see tokenfield --help)", 2)
-    except Interrupted as interrupt:
-        _fail(str(interrupt), 130)
+        _fail(f"{error.format_message()} (see tokenfield --help)", 2)
+    except (Interrupted, KeyboardInterrupt) as interrupt:
+        _interrupted(str(interrupt) or "interrupted", arguments is None)
     except BrokenPipeError:
         sys.exit(0)
     except (ValueError, OSError) as error:
-        _fail(str(error), 2)
+        _fail(str(error) or type(error).__name__, 2)
     except Exception as error:
         if os.environ.get("TOKENFIELD_TRACEBACK"):
             raise
-        _fail(f"{error} ({type(error).__name__}; TOKENFIELD_TRACEBACK=1 shows where)", 1)
+        if _out_of_memory(error):
+            _fail("out of memory: give fewer tokens, dimensions, layers or times", 2)
+        said = cut(str(error), LONGEST_MESSAGE) or "an error without a message"
+        _fail(f"{said} ({type(error).__name__}; TOKENFIELD_TRACEBACK=1 shows where)", 1)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Ctrl-C. Python drops what is raised while it collects garbage, where JAX has work of its own: a moment later, then."""
-    if frame is not None and frame.f_code.co_name in ("_xla_gc_callback", "__del__"):
-        threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
-        return
-    raise KeyboardInterrupt
+def _out_of_memory(error: Exception) -> bool:
+    """True for the errors by which Python and JAX say that memory is exhausted."""
+    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
+
+
+def _interrupted(message: str, at_once: bool) -> None:
+    """Say so and exit; a process of its own does not wait for threads that compute."""
+    try:
+        _fail(message, 130)
+    finally:
+        if at_once:
+            leave(130)
 
 
 def _fail(message: str, code: int) -> None:
-    print("tokenfield: " + " ".join(message.split()), file=sys.stderr)
+    print("tokenfield: " + cut(message, LONGEST_MESSAGE + 100), file=sys.stderr)
     sys.exit(code)
 
 

@@ -5,10 +5,7 @@ from typing import Annotated
 
 import typer
 
-# Little optimization, and every program in one piece: pieces that threads compile cost more than they save.
-COMPILE_QUICKLY = (
-    "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
-)
+from .._xla import compile_quickly
 
 
 def atlas(
@@ -30,8 +27,9 @@ def atlas(
     for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):  # the jobs share the cores
         os.environ.setdefault(threads, "1")
     if quick:  # most of the time is the compiler's: small experiments need little of its skill
-        os.environ.setdefault("XLA_FLAGS", COMPILE_QUICKLY)
+        compile_quickly()
+    from .._cpus import available_cpus
     from ..atlas.runner import run
 
-    jobs = min(len(os.sched_getaffinity(0)), 4) if jobs is None else jobs
+    jobs = min(available_cpus(), 4) if jobs is None else jobs
     return run(quick=quick, only=only, folder=out, as_json=as_json, jobs=jobs)

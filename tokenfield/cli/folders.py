@@ -1,33 +1,50 @@
 """Folders that hold one dataset and one figure."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
+
+from .._files import present, recover, replacing
+from .._lock import alone_in
 
 if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
 
-def open_folder(folder: Path, dataset: str, what: str, overwrite: bool) -> None:
-    """Make the folder, or say why not: it is a file, it holds `what` already, it cannot be written to."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--out: {folder} is a file, not a folder")
-    if (folder / dataset).exists() and not overwrite:
-        raise ValueError(f"--out: {folder} holds {what}: give another folder, or --overwrite")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=folder):  # before hours of work, not after
-            pass
-    except OSError as error:
-        raise ValueError(f"--out: cannot write to {folder}: {error.strerror}") from None
+@contextmanager
+def open_folder(
+    folder: Path | None, dataset: str, what: str, overwrite: bool, unfinished: str | None = None
+) -> Iterator[None]:
+    """Make a folder and have it to oneself, or say why not: it is a file, it holds `what` already, it cannot be written to.
+
+    While `unfinished` is in the folder, what it holds is not finished, and the command goes on with it.
+    """
+    if folder is None:
+        yield
+        return
+    with alone_in(folder, "command"):
+        recover(folder / dataset)
+        finished = present(folder / dataset) and not (unfinished and present(folder / unfinished))
+        if finished and not overwrite:
+            raise ValueError(f"--out: {folder} holds {what}: give another folder, or --overwrite")
+        try:
+            with TemporaryFile(dir=folder):  # before hours of work, not after
+                pass
+        except OSError as error:
+            raise ValueError(f"--out: cannot write to {folder}: {error.strerror}") from None
+        yield
 
 
 def write_dataset(dataset: "xarray.Dataset", path: Path) -> None:
-    """As Zarr, in place of what was there."""
-    dataset.to_zarr(path, mode="w", consolidated=False, zarr_format=3)
+    """As Zarr, in place of what was there. It is written last: a folder that holds it is finished."""
+    with replacing(path) as part:
+        dataset.to_zarr(part, mode="w", consolidated=False, zarr_format=3)
 
 
 def write_figure(figure: "Figure", path: Path) -> None:
     """As an image for print."""
-    figure.savefig(path, dpi=160)
+    with replacing(path) as part:
+        figure.savefig(part, dpi=160)

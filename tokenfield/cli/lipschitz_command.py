@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from .._cost import SHORTEST_BASIS, refuse_derivative
+from .._shown import shown
 from .folders import open_folder, write_dataset, write_figure
 
 DATASET, FIGURE, CHECKPOINT = "growth.zarr", "growth.png", "growth.npz"
@@ -28,6 +30,7 @@ def _flag(help: str, *names: str) -> Any:
 
 
 def lipschitz(
+    context: typer.Context,
     attention: Annotated[
         str, _flag("Kernel: softmax, l2, sinkhorn, unnormalized, linear, relu, sigmoid or hardmax [softmax].")
     ] = "softmax",
@@ -48,8 +51,8 @@ def lipschitz(
     adversarial: Annotated[
         bool, typer.Option("--adversarial", help="Search for the worst tokens within R instead.")
     ] = False,
-    starts: Annotated[int, _flag("Searches for the worst tokens [8].")] = 8,
-    steps: Annotated[int, _flag("Steps of each search [200].")] = 200,
+    starts: Annotated[int, _flag("Searches for the worst tokens [24].")] = 24,
+    steps: Annotated[int, _flag("Most iterations of each search [200].")] = 200,
     top_k: Annotated[int, _flag("How many singular values [1].")] = 1,
     rtol: Annotated[float, _flag("Relative accuracy of the constants [1e-6].")] = 1e-6,
     max_products: Annotated[int, _flag("Give up after so many products with the derivative [1000].")] = 1000,
@@ -70,6 +73,8 @@ def lipschitz(
     if lengths is None and out is not None:
         raise ValueError("--out needs --lengths: only growth has a figure")
     sizes = None if lengths is None else _lengths(lengths)
+    if A is None and V is None:  # otherwise they say d
+        refuse_derivative(n if sizes is None else max(sizes), 8 if d is None else d, max(SHORTEST_BASIS, 4 * top_k))
     from .._check import count, positive
     from . import lipschitz_numbers as answer
     from .predict_command import _matrix
@@ -90,8 +95,7 @@ def lipschitz(
     else:
         draw = answer.sampler(data, d, R)
         folder = out if out is not None or as_json else Path("lipschitz")
-        if folder is not None:
-            open_folder(folder, DATASET, "a study", overwrite)
+        context.with_resource(open_folder(folder, DATASET, "a study", overwrite))
         from ..lipschitz import growth
 
         checkpoint = None if folder is None else folder / CHECKPOINT
@@ -104,8 +108,8 @@ def lipschitz(
             from ..plotting.growth import growth_figure
 
             numbers["out"] = str(folder)
-            write_dataset(answer.dataset(found, inputs), folder / DATASET)
             write_figure(growth_figure({data: found}), folder / FIGURE)
+            write_dataset(answer.dataset(found, inputs), folder / DATASET)
             (folder / CHECKPOINT).unlink(missing_ok=True)
     if as_json:
         print(json.dumps({**numbers, "inputs": inputs}, allow_nan=False))
@@ -118,9 +122,9 @@ def _lengths(text: str) -> list[int]:
     try:
         sizes = [int(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"--lengths must be whole numbers such as 64,128,256, got {text!r}") from None
+        raise ValueError(f"--lengths must be whole numbers such as 64,128,256, got {shown(text)}") from None
     if min(sizes) < 2 or len(set(sizes)) < 2:
-        raise ValueError(f"--lengths must hold at least two different numbers, all >= 2, got {text!r}")
+        raise ValueError(f"--lengths must hold at least two different numbers, all >= 2, got {shown(text)}")
     return sizes
 
 
@@ -141,7 +145,7 @@ def _print(numbers: dict[str, Any], title: str) -> None:
         within = f"{interval[0]:.4f} … {interval[1]:.4f} (95 %)" if interval else "unknown: two points"
         table.add_row("power p of C n^p", f"{numbers['power']:.4f}", within)
     if "found" in numbers:
-        table.add_row("worst tokens found", f"{numbers['constant']:.9g}", "")
+        table.add_row("worst tokens found: at least", f"{numbers['constant']:.9g}", "")
         if numbers["explicit_constant"] is not None:
             table.add_row("explicit tokens", f"{numbers['explicit_constant']:.9g}", "")
     if numbers.get("log_unit"):

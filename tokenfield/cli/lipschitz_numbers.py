@@ -12,11 +12,11 @@ import xarray
 import tokenfield as tkf
 
 from .._check import as_float, count
+from .._shown import nearest, shown
 from ..config.build import KERNELS, _call
 from ..lipschitz import Growth, adversarial, data_bounds, data_model, local
 from ..lipschitz.bounds import attention_bounds
 from ..results.provenance import provenance
-from ..theory.names import nearest
 
 
 def kernel(
@@ -24,7 +24,7 @@ def kernel(
 ) -> tuple[int, tkf.attention.AbstractAttention]:
     """The dimension (that of A or V, d, or 8) and the attention."""
     if name not in KERNELS:
-        raise ValueError(f"--attention must be one of {', '.join(KERNELS)}, got {name!r}{nearest(name, KERNELS)}")
+        raise ValueError(f"--attention must be one of {', '.join(KERNELS)}, got {shown(name)}{nearest(name, KERNELS)}")
     for key, matrix in (("A", A), ("V", V)):
         if matrix is None:
             continue

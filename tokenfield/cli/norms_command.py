@@ -17,6 +17,7 @@ QUICK = {"d": 128, "n": 32, "depth": 24, "seeds": 6}
 
 
 def norms(
+    context: typer.Context,
     d: Annotated[int | None, typer.Option(help="Dimension [512].", show_default=False)] = None,
     n: Annotated[int | None, typer.Option(help="Number of tokens [128].", show_default=False)] = None,
     depth: Annotated[int | None, typer.Option(help="Number of layers [64].", show_default=False)] = None,
@@ -49,8 +50,7 @@ def norms(
         **(QUICK if quick else FULL),
         **{key: value for key, value in given.items() if value is not None},
     }
-    if folder is not None:
-        open_folder(folder, DATASET, "a study", overwrite)
+    context.with_resource(open_folder(folder, DATASET, "a study", overwrite))
     from ..studies.normalization import RULES, normalization_study
 
     study = normalization_study(**sizes, beta=beta, rules=rule or RULES, rho0=rho, tau=tau, alpha=alpha)
@@ -59,8 +59,8 @@ def norms(
         numbers["out"] = str(folder)
         from ..plotting.norms import norms_figure
 
-        write_dataset(study, folder / DATASET)
         write_figure(norms_figure(study), folder / FIGURE)
+        write_dataset(study, folder / DATASET)
     if as_json:
         print(json.dumps(numbers))
     else:
@@ -97,6 +97,6 @@ def _print(numbers: dict[str, Any]) -> None:
         low, high = row["band"]
         values = f"{row['cosine']:.5f}", f"{low:.5f} … {high:.5f}", f"{row['recursion']:.5f}", f"{row['identity']:.3g}"
         table.add_row(name, *values)
-    Console().print(table)
+    Console(markup=False).print(table)
     if "out" in numbers:
         print(f"written to {numbers['out']}")

@@ -15,6 +15,7 @@ DATASET, FIGURE, RUNS = "phase_diagram.zarr", "phase_diagram.png", "runs.zarr"
 
 
 def phase_diagram(
+    context: typer.Context,
     d: Annotated[int, typer.Option(help="Dimension of the tokens.")] = 2,
     beta_max: Annotated[float, typer.Option(help="Largest inverse temperature.")] = 6.0,
     kappa_min: Annotated[
@@ -45,20 +46,19 @@ def phase_diagram(
     """
     folder = out if out is not None or as_json else Path("phase-diagram")
     from .._check import count, positive
-    from ..theory.names import kernel_name
+    from ..theory.names import MOST_DIMENSION, kernel_name
 
     beta_max, points = positive("beta_max", beta_max), count("points", points, 2)
     runs, seed = count("runs", runs, 0), count("seed", seed, 0)
-    d, attention = count("d", d, 2), kernel_name(attention)
+    d, attention = count("d", d, 2, MOST_DIMENSION), kernel_name(attention)
     least = None if kappa_min is None else positive("kappa_min", kappa_min)
     most = None if kappa_max is None else positive("kappa_max", kappa_max)
-    if folder is not None:
-        open_folder(folder, DATASET, "a diagram", overwrite)
+    context.with_resource(open_folder(folder, DATASET, "a diagram", overwrite))
     import numpy as np
 
     from ..theory.branches import fold
     from ..theory.noise import critical_kappa
-    from ..theory.phase_diagram import phase_diagram as compute
+    from ..theory.phases import phase_diagram as compute
 
     ends = fold(0.0, d, attention), fold(beta_max, d, attention), critical_kappa(beta_max, d, attention)
     least = 0.6 * min(ends) if least is None else least
@@ -80,10 +80,10 @@ def phase_diagram(
         numbers["out"] = str(folder)
         from ..plotting.phase_diagram import phase_diagram_figure
 
-        write_dataset(diagram, folder / DATASET)
         if tokens is not None:
             write_dataset(tokens, folder / RUNS)
         write_figure(phase_diagram_figure(diagram, tokens), folder / FIGURE)
+        write_dataset(diagram, folder / DATASET)
     if as_json:
         print(json.dumps(numbers, allow_nan=False))
     else:
@@ -121,7 +121,7 @@ def _print(numbers: dict[str, Any]) -> None:
     for i in sorted({round(k * (count - 1) / 10) for k in range(11)}):
         row = (numbers[name][i] for name in ("fold", "equal", "critical_kappa"))
         table.add_row(f"{numbers['beta'][i]:.4g}", *(f"{value:.7g}" for value in row))
-    Console().print(table)
+    Console(markup=False).print(table)
     print(f"order sets in at kappa_c: {kind}")
     if numbers["cells_not_computed"]:
         print(f"{numbers['cells_not_computed']} cells are too concentrated to be computed (grey)")

@@ -1,7 +1,6 @@
 """`tokenfield probe`."""
 
 import json
-import shutil
 import sys
 import warnings
 from pathlib import Path
@@ -9,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from .._files import remove
+from .._shown import shown
 from .errors import Interrupted
 from .folders import open_folder
 
@@ -18,6 +19,7 @@ def _flag(help: str, *names: str) -> Any:
 
 
 def probe(
+    context: typer.Context,
     model: Annotated[str, typer.Argument(help="Model folder, .gguf file, or hub name in the local cache.")],
     files: Annotated[list[Path] | None, typer.Argument(help="More text files.", show_default=False)] = None,
     text: Annotated[
@@ -63,10 +65,9 @@ def probe(
 
     count("--windows", windows)
     texts = read_texts(paths, lines)
-    if folder is not None:
-        open_folder(folder, "probe.zarr", "a finished probe", overwrite)
-        if overwrite:
-            shutil.rmtree(folder / "probe.part", ignore_errors=True)
+    context.with_resource(open_folder(folder, "probe.zarr", "a finished probe", overwrite, unfinished="probe.part"))
+    if folder is not None and overwrite:
+        remove(folder / "probe.part")
     from ..probe.run import probe as run
 
     with warnings.catch_warnings(record=True) as caught:
@@ -85,6 +86,7 @@ def probe(
                 lipschitz=lipschitz,
                 allow_pickle=allow_pickle,
                 seed=seed,
+                draw=None if folder is None else lambda result: result.report(folder, _command()),
             )
         except KeyboardInterrupt:
             hint = (
@@ -96,7 +98,6 @@ def probe(
     numbers = result.summary()
     if folder is not None:
         numbers["out"] = str(folder)
-        result.report(folder, _command())
     for warning in caught:
         if "is a pickle" in str(warning.message):
             print(f"warning: {warning.message}", file=sys.stderr)
@@ -110,9 +111,9 @@ def _lengths(text: str) -> list[int]:
     try:
         sizes = [int(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"--lengths must be whole numbers such as 8,16,32, got {text!r}") from None
+        raise ValueError(f"--lengths must be whole numbers such as 8,16,32, got {shown(text)}") from None
     if min(sizes) < 2 or len(set(sizes)) < 2:
-        raise ValueError(f"--lengths must hold at least two different numbers, all >= 2, got {text!r}")
+        raise ValueError(f"--lengths must hold at least two different numbers, all >= 2, got {shown(text)}")
     return sizes
 
 
@@ -131,7 +132,9 @@ def _print(numbers: dict[str, Any]) -> None:
         "mean_cosine_no_special": "plain",
         "std_cosine": "std",
         "effective_rank": "rank",
-        "clusters": "groups",
+        "clusters": "clusters",
+        "largest_cluster": "largest",
+        "single_tokens": "single",
         "norm_mean": "length",
         "null_mean_cosine": "random",
         "predicted_cosine": "theory",
@@ -142,7 +145,8 @@ def _print(numbers: dict[str, Any]) -> None:
         "layer", *(shown[name] for name in names), title=f"{kind['family']}, {numbers['norm']}: {numbers['model']}"
     )
     for row in numbers["layers"]:
-        table.add_row(str(row["layer"]), *("" if row[name] is None else f"{row[name]:.3g}" for name in names))
+        label = f"{row['layer']} (final norm)" if row["after_final_norm"] else str(row["layer"])
+        table.add_row(label, *("" if row[name] is None else f"{row[name]:.3g}" for name in names))
     Console(markup=False).print(table)
     for sentence in numbers["verdict"]:
         print(sentence)

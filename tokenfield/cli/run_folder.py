@@ -2,27 +2,42 @@
 
 import hashlib
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+from .._files import present, recover, remove, rename, write_text
+from .._lock import alone_in
 from ..config import build
 from ..config.run import RunConfig, to_toml
 from .errors import Interrupted
+from .folders import write_figure
+from .interrupts import going_on_from, interrupted
 
 CHECKPOINT, DATASET, CONFIG = "checkpoint.npz", "trajectory.zarr", "config.toml"
 FIGURE, ANIMATION, REPORT = "overview.png", "animation.gif", "report.html"
 FILES = CHECKPOINT, DATASET, CONFIG, FIGURE, ANIMATION, REPORT
-ASIDE = ".replaced"
+ASIDE = ".replaced"  # a run that is to be replaced
+MOVING = ".moving"  # the same while its files are moved, either way: a kill leaves some here and some in the folder
 
 
 def execute(config: RunConfig, out: Path | None, *, overwrite: bool, animation: bool, as_json: bool) -> None:
     """Run, write the folder, print the numbers."""
-    from ..report.summary import summary
-
     model, state, rule = build.model(config), build.tokens(config.tokens), build.stop_rule(config.stop_when)
     folder = out if out is not None or as_json else Path("runs") / _name(config)
+    with alone_in(folder):
+        numbers = _execute(config, model, state, rule, folder, overwrite, animation)
+    if as_json:
+        print(json.dumps(numbers))
+    else:
+        _print(numbers)
+
+
+def _execute(
+    config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | None, overwrite: bool, animation: bool
+) -> dict[str, Any]:
+    from ..report.summary import summary
+
     if folder is not None:
         _open(folder, config, overwrite)
     try:
@@ -35,10 +50,7 @@ def execute(config: RunConfig, out: Path | None, *, overwrite: bool, animation: 
     if folder is not None:
         numbers["out"] = str(folder)
         _write(traj, folder, animation)
-    if as_json:
-        print(json.dumps(numbers))
-    else:
-        _print(numbers)
+    return numbers
 
 
 def _name(config: RunConfig) -> str:
@@ -47,87 +59,81 @@ def _name(config: RunConfig) -> str:
 
 
 def _open(folder: Path, config: RunConfig, overwrite: bool) -> None:
-    """Make the folder, or continue in one that holds the same run unfinished."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--out: {folder} is a file, not a folder")
+    """Prepare the folder, or continue in one that holds the same run unfinished."""
+    _recover(folder)
     text = to_toml(config)
     written = folder / CONFIG
-    finished = (folder / DATASET).exists() and not (folder / CHECKPOINT).exists()
-    other = written.exists() and written.read_text(encoding="utf-8", errors="replace") != text
+    finished = present(folder / DATASET) and not present(folder / CHECKPOINT)
+    other = present(written) and written.read_text(encoding="utf-8", errors="replace") != text
     if (finished or other) and not overwrite:
         what = "a finished run" if finished else "another run"
         raise ValueError(f"--out: {folder} holds {what}: give another folder, or --overwrite")
     try:
         if finished or other:
             _set_aside(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        written.write_text(text, encoding="utf-8")
+        write_text(written, text)
     except OSError as error:
         raise ValueError(f"--out: cannot write to {folder}: {error.strerror}") from None
 
 
+def _recover(folder: Path) -> None:
+    """Clear up what a killed command has left: temporary files, and a run that it was moving."""
+    for name in (*FILES, ASIDE):
+        recover(folder / name)
+    if present(folder / ASIDE) and not present(folder / CONFIG):  # of a command that had not begun, or was refused
+        rename(folder / ASIDE, folder / MOVING)
+    _move_back(folder)
+
+
 def _set_aside(folder: Path) -> None:
-    """A run that is to be replaced is kept until the new one has ended, in case that is refused."""
-    aside = folder / ASIDE
-    if aside.exists():  # what is here was not finished
+    """Keep a run that is to be replaced until the new one has ended, in case that is refused."""
+    if present(folder / ASIDE):  # what is here was not finished
         _clear(folder)
         return
-    aside.mkdir()
+    (folder / MOVING).mkdir()
     for name in FILES:
-        if (folder / name).exists():
-            (folder / name).rename(aside / name)
+        if present(folder / name):
+            rename(folder / name, folder / MOVING / name)
+    rename(folder / MOVING, folder / ASIDE)
 
 
 def _bring_back(folder: Path) -> None:
-    if (folder / ASIDE).exists():
+    if present(folder / ASIDE):
         _clear(folder)
-        for path in (folder / ASIDE).iterdir():
-            path.rename(folder / path.name)
-        (folder / ASIDE).rmdir()
+        rename(folder / ASIDE, folder / MOVING)
+        _move_back(folder)
+
+
+def _move_back(folder: Path) -> None:
+    if present(folder / MOVING):
+        for path in (folder / MOVING).iterdir():
+            rename(path, folder / path.name)
+        (folder / MOVING).rmdir()
 
 
 def _clear(folder: Path) -> None:
     """Remove what a run has written, and nothing else."""
     for name in FILES:
-        if name == DATASET:
-            shutil.rmtree(folder / name, ignore_errors=True)
-        else:
-            (folder / name).unlink(missing_ok=True)
+        remove(folder / name)
 
 
 def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | None, overwrite: bool) -> Any:
     import tokenfield as tkf
 
-    from ..solve.checkpoint import CheckpointError
+    from ..driver.checkpoint import CheckpointError
 
     checkpoint = None if folder is None else folder / CHECKPOINT
     try:
-        if config.t1 is None:
-            traj = tkf.layers(model, state, config.depth, config.step, checkpoint=checkpoint)
-        else:
-            traj = tkf.simulate(
-                model,
-                state,
-                config.t1,
-                save_at=config.save_at,
-                rtol=config.rtol,
-                atol=config.atol,
-                method=config.method,
-                merge_tolerance=config.merge_tolerance,
-                dt=config.dt,
-                seed=None if config.noise is None else config.noise.seed,
-                stop_when=rule,
-                checkpoint=checkpoint,
-            )
+        with going_on_from(checkpoint):
+            traj = _trajectory(config, model, state, rule, checkpoint)
     except CheckpointError:
         if checkpoint is None or not overwrite:
             raise
         checkpoint.unlink()
         return _run(config, model, state, rule, folder, overwrite)
     except KeyboardInterrupt:
-        kept = checkpoint is not None and checkpoint.exists()
-        hint = f"; kept in {checkpoint}: give the same command again to go on" if kept else ""
-        raise Interrupted("interrupted" + hint) from None
+        with going_on_from(checkpoint):
+            raise Interrupted(interrupted()) from None
     start = config.tokens.used()
     attributes: dict[str, Any] = {
         "start": json.dumps(start),
@@ -136,18 +142,39 @@ def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | No
     return tkf.Trajectory(traj.dataset.assign_attrs(attributes))
 
 
+def _trajectory(config: RunConfig, model: Any, state: Any, rule: Any, checkpoint: Path | None) -> Any:
+    import tokenfield as tkf
+
+    if config.t1 is None:
+        return tkf.layers(model, state, config.depth, config.step, checkpoint=checkpoint)
+    return tkf.simulate(
+        model,
+        state,
+        config.t1,
+        save_at=config.save_at,
+        rtol=config.rtol,
+        atol=config.atol,
+        method=config.method,
+        merge_tolerance=config.merge_tolerance,
+        dt=config.dt,
+        seed=None if config.noise is None else config.noise.seed,
+        stop_when=rule,
+        checkpoint=checkpoint,
+    )
+
+
 def _write(traj: Any, folder: Path, animation: bool) -> None:
     from ..report import write_report
 
     try:
         traj.save(folder / DATASET, overwrite=True)
         _say("drawing")
-        traj.plot().savefig(folder / FIGURE, dpi=160)
+        write_figure(traj.plot(), folder / FIGURE)
         gif = traj.animate(folder / ANIMATION) if animation else None
         write_report(traj, folder, animation=gif)
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted while drawing; the run is in {folder}: the same command draws it") from None
-    shutil.rmtree(folder / ASIDE, ignore_errors=True)
+    remove(folder / ASIDE)
     (folder / CHECKPOINT).unlink(missing_ok=True)  # while it is there the folder is not finished
 
 
@@ -169,4 +196,4 @@ def _print(numbers: dict[str, Any]) -> None:
         elif isinstance(value, float):
             value = f"{value:.8g}"
         table.add_row(key, str(value))
-    Console().print(table)
+    Console(markup=False).print(table)

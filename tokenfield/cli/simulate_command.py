@@ -60,7 +60,6 @@ def simulate(
     A run that was interrupted or killed goes on from its checkpoint when the same command is given again.
     """
     from ..config.run import read
-    from .run_folder import execute
 
     given = {
         "attention.kind": attention and attention.value,
@@ -94,4 +93,7 @@ def simulate(
         raise ValueError("give t1 (the flow) or depth (discrete layers), not both")
     if resolved.t1 is None and resolved.depth is None:
         resolved.t1 = 10.0
+    resolved.refuse_large()  # before JAX is imported and tokens are made
+    from .run_folder import execute
+
     execute(resolved, out, overwrite=overwrite, animation=animation, as_json=as_json)

@@ -1,12 +1,12 @@
 """`tokenfield sweep`."""
 
 import json
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from .._shown import shown
 from .errors import Interrupted
 
 ABOUT = "PLAN.toml, the name of a ready plan; or `status DIR`, `figures DIR`, `export DIR FILE.nc`, `plans`."
@@ -80,13 +80,19 @@ def _sweep(
 
     plan = read_plan(source, dict(_assignment(text) for text in sets or []))
     folder = Path(plan.name) if out is None else out
+    if scheduler is not None:
+        from ..sweep.engines.scheduler_address import split_address
+
+        split_address(scheduler)
     if dry_run:
         at_once = 1 if scheduler is not None else dask_local or workers or None
         _estimate(plan, folder, at_once, as_json)
         return
     engine: dict[str, Any] = {"scheduler": scheduler, "dask_workers": dask_local}
     if scheduler is None and dask_local is None and workers != 0:
-        engine["workers"] = workers or len(os.sched_getaffinity(0))
+        from .._cpus import available_cpus
+
+        engine["workers"] = workers or available_cpus()
     elif workers:
         raise ValueError("--workers: give one of --workers, --scheduler and --dask-local")
     from ..sweep.run import sweep as run
@@ -94,7 +100,7 @@ def _sweep(
     try:
         found = run(plan, folder, resume=resume, retry=retry, overwrite=overwrite, **engine)
     except KeyboardInterrupt:
-        from ..sweep.store import holds_sweep
+        from ..sweep.stored import holds_sweep
 
         kept = f": {_counts(_opened(str(folder)).counts)}; --resume goes on" if holds_sweep(folder) else ""
         raise Interrupted(f"interrupted{kept}") from None
@@ -110,7 +116,7 @@ def _assignment(text: str) -> tuple[str, Any]:
 
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise ValueError(f"--set: must be key=value, got {text!r}")
+        raise ValueError(f"--set: must be key=value, got {shown(text)}")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
@@ -167,9 +173,10 @@ def _plans(as_json: bool) -> None:
 
 def _estimate(plan: Any, folder: Path, at_once: int | None, as_json: bool) -> None:
     """What a run would take, or the error with which it would be refused."""
+    from .._memory import bytes_text
     from ..sweep.estimates import estimate
-    from ..sweep.sizes import refuse_too_large, show
-    from ..sweep.store import holds_sweep
+    from ..sweep.sizes import refuse_too_large
+    from ..sweep.stored import holds_sweep
 
     refuse_too_large(plan, None if holds_sweep(folder) else folder)
     found = estimate(plan, at_once=at_once)
@@ -179,8 +186,8 @@ def _estimate(plan: Any, folder: Path, at_once: int | None, as_json: bool) -> No
     axes = ", ".join(f"{name} ({len(axis.expanded())})" for name, axis in plan.axes.items())
     print(f"{plan.name}: {found.cells} cells: {axes}, repeats ({plan.repeats})")
     print(
-        f"{found.batches} batches of {found.shapes} shapes; {show(found.memory)} in memory ({show(found.runs)} for runs, "
-        f"beside what each process takes), up to {show(found.bytes)} on disk"
+        f"{found.batches} batches of {found.shapes} shapes; {bytes_text(found.memory)} in memory "
+        f"({bytes_text(found.runs)} for runs, beside what each process takes), up to {bytes_text(found.bytes)} on disk"
     )
     for failure in found.failures:
         print(failure)

@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from .._check import as_float, count, positive
+from .._check import as_float, count, one_of, positive
+from .._jax import in_double
+from .._shown import shown
 from .grouping import group, means
 from .shift import Kernel, blur, climb, step_of
 
@@ -67,6 +69,7 @@ class MeanShift:
         self.max_iter = max_iter
         self.merge_tolerance = merge_tolerance
 
+    @in_double
     def fit(self, X, y: None = None, sample_weight=None) -> "MeanShift":
         """Find the clusters of the points X (n, d), with weights (n,) >= 0 if given; y is ignored."""
         points = self._points("X", X)
@@ -118,7 +121,7 @@ class MeanShift:
         """Change arguments of the constructor."""
         for name, value in params.items():
             if name not in PARAMETERS:
-                raise ValueError(f"set_params: {name!r} is not a parameter, use one of {', '.join(PARAMETERS)}")
+                raise ValueError(f"set_params: {shown(name)} is not a parameter, use one of {', '.join(PARAMETERS)}")
             setattr(self, name, value)
         return self
 
@@ -126,8 +129,7 @@ class MeanShift:
         return f"MeanShift({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
 
     def _points(self, name: str, X) -> np.ndarray:
-        if self.geometry not in ("euclidean", "sphere"):
-            raise ValueError(f'geometry must be "euclidean" or "sphere", got {self.geometry!r}')
+        one_of("geometry", self.geometry, ("euclidean", "sphere"))
         points = np.asarray(as_float(name, X, 2), float)
         if 0 in points.shape:
             raise ValueError(
@@ -147,7 +149,7 @@ class MeanShift:
     def _precision(self, points: np.ndarray, weights: np.ndarray) -> float:
         if self.beta is not None and self.bandwidth is not None:
             raise ValueError(
-                f"give beta or bandwidth (beta = 1/bandwidth^2), not both: got {self.beta!r} and {self.bandwidth!r}"
+                f"give beta or bandwidth (beta = 1/bandwidth^2), not both: got {shown(self.beta)} and {shown(self.bandwidth)}"
             )
         if self.beta is not None:
             return positive("beta", self.beta)
@@ -161,7 +163,7 @@ class MeanShift:
     def _settings(self) -> tuple[Kernel, float, int, float]:
         step = positive("step", self.step)
         if step > 1:
-            raise ValueError(f"step must lie in (0, 1], got {self.step!r}")
+            raise ValueError(f"step must lie in (0, 1], got {shown(self.step)}")
         tol = positive("tol", self.tol if self.tol is not None else 1e-2 if self.blurring else 1e-7)
         merge = positive("merge_tolerance", self.merge_tolerance)
         return Kernel(self.beta_, self.geometry == "sphere", step), tol, count("max_iter", self.max_iter), merge
@@ -180,7 +182,7 @@ def _weights(weights, n: int) -> np.ndarray:
     if weights.shape != (n,):
         raise ValueError(f"sample_weight must have one entry for each of the {n} points, got {weights.shape}")
     if weights.min() < 0 or weights.sum() == 0:
-        raise ValueError(f"sample_weight must be >= 0 and not all 0, got a least entry of {weights.min()!r}")
+        raise ValueError(f"sample_weight must be >= 0 and not all 0, got a least entry of {shown(weights.min())}")
     return weights / weights.sum()
 
 

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._check import handed_over
-from ..attention.exponential import exp2
+from .._xla.arrays import from_numpy
+from .._xla.exponential import exp2
 from ..attention.sums import map_rows
 from .grouping import group, means
 
@@ -98,7 +98,7 @@ def climb(x, keys, w, kernel: Kernel, tol: float, max_iter: int) -> tuple[np.nda
     Points that have met go on as one, and those that have arrived rest. Returns the ends (m, d), the number of
     shifts and how many points had not arrived by then.
     """
-    keys, w = handed_over(np.array(keys)), handed_over(np.array(w))
+    keys, w = from_numpy(np.array(keys)), from_numpy(np.array(w))
     ends, place = np.array(x), np.arange(len(x))  # place: the row of `ends` where a point is followed
     active, shifts, h = np.arange(len(x)), 0, kernel.bandwidth
     while len(active) and shifts < max_iter:

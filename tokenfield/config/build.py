@@ -4,10 +4,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-import tokenfield as tkf
-
+from .. import attention as kernels
+from .. import noise as noises
+from .. import normalization, states
+from .._shown import shown
+from ..mlp import MLP
 from ..states.samplers import sphere_points
 from ..states.tokens import moved_to
+from ..transformer import Transformer
 from .matrix_file import read_matrix
 from .run import AttentionConfig, MLPConfig, NoiseConfig, NormConfig, RunConfig, TokensConfig
 
@@ -55,20 +59,22 @@ def attention(config: AttentionConfig) -> Any:
         unused = [name for name in options if name != "causal" or config.causal]
         if unused:
             raise ValueError(f"multihead takes no {unused[0]}: give it to its heads")
-        return tkf.MultiHead([attention(head) for head in config.heads], config.outputs)
+        return kernels.MultiHead([attention(head) for head in config.heads], config.outputs)
     if config.heads or config.outputs:
         raise ValueError(f"attention.heads and attention.outputs need kind = multihead, got {config.kind}")
     if not config.causal:
         options.pop("causal")
-    return _call(config.kind, getattr(tkf, KERNELS[config.kind]), options)
+    return _call(config.kind, getattr(kernels, KERNELS[config.kind]), options)
 
 
 def norm(config: NormConfig) -> Any:
-    return _call(config.kind, getattr(tkf, NORMS[config.kind]), config.model_dump(exclude_none=True, exclude={"kind"}))
+    return _call(
+        config.kind, getattr(normalization, NORMS[config.kind]), config.model_dump(exclude_none=True, exclude={"kind"})
+    )
 
 
 def mlp(config: MLPConfig | None) -> Any:
-    return None if config is None else tkf.MLP(**config.model_dump())
+    return None if config is None else MLP(**config.model_dump())
 
 
 NOISES = {"sphere": "SphereNoise", "common": "CommonNoise", "euclidean": "EuclideanNoise"}
@@ -79,11 +85,11 @@ def noise(config: NoiseConfig | None, norm: NormConfig) -> Any:
     if config is None:
         return None
     kind = config.kind or ("euclidean" if norm.kind == "none" else "sphere")
-    return getattr(tkf, NOISES[kind])(config.kappa)
+    return getattr(noises, NOISES[kind])(config.kappa)
 
 
 def model(config: RunConfig) -> Any:
-    return tkf.Transformer(
+    return Transformer(
         attention(config.attention),
         norm(config.norm),
         mlp(config.mlp),
@@ -100,23 +106,23 @@ def tokens(config: TokensConfig, seed: int | None = None, like: Any = None) -> A
         case "sphere" if like is not None:
             return moved_to(like, sphere_points(config.n, config.d, seed))
         case "sphere":
-            return tkf.uniform_sphere(config.n, config.d, seed)
+            return states.uniform_sphere(config.n, config.d, seed)
         case "gaussian":
-            return tkf.gaussian_tokens(config.n, config.d, seed, cov=config.cov)
+            return states.gaussian_tokens(config.n, config.d, seed, cov=config.cov)
         case "hemisphere":
-            return tkf.hemisphere(config.n, config.d, seed)
+            return states.hemisphere(config.n, config.d, seed)
         case "equiangular":
-            return tkf.equiangular_tokens(config.rho, config.n, config.dimension)
+            return states.equiangular_tokens(config.rho, config.n, config.dimension)
         case "clusters":
-            return tkf.separated_clusters(config.n, config.d, config.k, config.spread, seed)
+            return states.separated_clusters(config.n, config.d, config.k, config.spread, seed)
         case "circle":
             if config.angles is None:
                 raise ValueError("tokens.angles must list the angles for kind = circle")
-            return tkf.circle_tokens(config.angles)
+            return states.circle_tokens(config.angles)
         case _:
             if config.file is None:
                 raise ValueError("tokens.file must name a .npy or text file for kind = file")
-            return tkf.Tokens(read_matrix("tokens.file", Path(config.file)))
+            return states.Tokens(read_matrix("tokens.file", Path(config.file)))
 
 
 RULES = "one-cluster, clusters<=K, order>=R, energy-settled, energy-settled<=RATE"
@@ -127,17 +133,19 @@ def stop_rule(text: str | None) -> Any:
     """A stop rule from its name."""
     if text is None:
         return None
+    from .. import observables
+
     rule = text.replace(" ", "").lower()
     if rule == "one-cluster":
-        return tkf.one_cluster()
+        return observables.one_cluster()
     if rule == "energy-settled":
-        return tkf.energy_settled()
+        return observables.energy_settled()
     if found := re.fullmatch(rf"energy-settled<=({NUMBER})", rule):
-        return tkf.energy_settled(float(found[1]))
+        return observables.energy_settled(float(found[1]))
     if found := re.fullmatch(r"clusters<=(\d+)", rule):
-        return tkf.at_most_clusters(int(found[1]))
+        return observables.at_most_clusters(int(found[1]))
     if found := re.fullmatch(rf"order>=({NUMBER})", rule):
         if not 0 < float(found[1]) <= 1:
-            raise ValueError(f"stop_when: R of order>=R must lie in (0, 1], got {text!r}")
-        return tkf.order_above(float(found[1]))
-    raise ValueError(f"stop_when must be one of {RULES}, got {text!r}")
+            raise ValueError(f"stop_when: R of order>=R must lie in (0, 1], got {shown(text)}")
+        return observables.order_above(float(found[1]))
+    raise ValueError(f"stop_when must be one of {RULES}, got {shown(text)}")

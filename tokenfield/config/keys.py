@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from .._shown import shown
+
 
 def put_key(data: dict[str, Any], key: str, value: Any, complaint: str) -> None:
     """Set a value in nested tables, which are made where they are missing.
@@ -12,5 +14,5 @@ def put_key(data: dict[str, Any], key: str, value: Any, complaint: str) -> None:
     for table in tables:
         data = data.setdefault(table, {})
         if not isinstance(data, dict):
-            raise ValueError(complaint.replace("{table}", table).replace("{found}", repr(data)))
+            raise ValueError(complaint.replace("{table}", table).replace("{found}", shown(data)))
     data[last] = value

@@ -9,6 +9,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from .._cost import UNCUT, refuse_layers, refuse_run
+from .._shown import cut, shown
 from .keys import put_key
 
 Matrix = list[list[float]]
@@ -65,7 +67,7 @@ class MLPConfig(Section):
     W2: Matrix
     b1: list[float] | None = None
     b2: list[float] | None = None
-    activation: Literal["tanh", "relu", "gelu"] = "tanh"
+    activation: Literal["tanh", "relu", "gelu", "gelu_tanh"] = "tanh"
 
 
 class NoiseConfig(Section):
@@ -92,6 +94,11 @@ class TokensConfig(Section):
         given = "d" in self.model_fields_set
         return max(self.n, self.d) if self.kind == "equiangular" and not given else self.d
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """n and d, before any token is made; those of a file are not known."""
+        return (len(self.angles or []), 2) if self.kind == "circle" else (self.n, self.dimension)
+
     def used(self) -> dict[str, Any]:
         """The kind and the keys that it uses."""
         data = self.model_dump(exclude_none=True, include={"kind", *STARTS[self.kind]})
@@ -115,6 +122,25 @@ class RunConfig(Section):
     noise: NoiseConfig | None = None
     fisher_rao: float | None = None
     tokens: TokensConfig = TokensConfig()
+
+    @property
+    def in_span(self) -> bool:
+        """True where no matrix and no layer takes tokens out of their span."""
+        a = self.attention
+        plain = not any(isinstance(matrix, list) for matrix in (a.A, a.Q, a.K, a.V, self.norm.gain))
+        return plain and self.mlp is None and self.noise is None and self.depth is None and a.heads is None
+
+    def refuse_large(self) -> None:
+        """Raise a ValueError with the estimate if the run cannot fit in memory. Nothing is made for that."""
+        n, d = self.tokens.size
+        if self.depth is not None:
+            refuse_layers(n, d, self.depth)
+        else:
+            saved = (
+                101 if self.save_at is None else self.save_at if isinstance(self.save_at, int) else len(self.save_at)
+            )
+            uncut = self.attention.kind in UNCUT
+            refuse_run(n, min(n, d) if self.in_span else d, saved, uncut=uncut)
 
     @model_validator(mode="after")
     def _used(self) -> Self:
@@ -164,7 +190,7 @@ def read(path: Path | None, flags: dict[str, Any]) -> RunConfig:
 def explain(error: ValidationError) -> str:
     """The first problem in one line, with the nearest key when one is unknown."""
     first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"] if not str(part).startswith(("float", "list[", "int")))
+    key = cut(".".join(str(part) for part in first["loc"] if not str(part).startswith(("float", "list[", "int"))))
     if first["type"] == "extra_forbidden":
         section: Any = RunConfig
         for part in first["loc"][:-1]:
@@ -175,7 +201,7 @@ def explain(error: ValidationError) -> str:
         return f"unknown key {key}: {hint}"
     if first["type"] == "value_error":
         return ": ".join(filter(None, [key, first["msg"].removeprefix("Value error, ")]))
-    return f"{key}: {first['msg']}, got {first['input']!r}"
+    return f"{key}: {first['msg']}, got {shown(first['input'])}"
 
 
 def to_toml(config: RunConfig) -> str:

@@ -1,4 +1,4 @@
-"""How a Transformer moves each kind of state. Importing this registers them all."""
+"""The flow of each kind of state under a Transformer. Importing this package registers all of them."""
 
 from . import density as density
 from . import equiangular as equiangular
@@ -6,12 +6,15 @@ from . import gaussian as gaussian
 from . import tokens as tokens
 from .base import AbstractFlow as AbstractFlow
 from .base import AbstractNoisyFlow as AbstractNoisyFlow
+from .base import AbstractRescaledFlow as AbstractRescaledFlow
+from .base import AbstractSpectralFlow as AbstractSpectralFlow
 from .base import NoClosedEquation as NoClosedEquation
+from .base import Reduction as Reduction
 from .base import Segment as Segment
 from .base import admit as admit
 from .base import admit_all as admit_all
 from .base import is_random as is_random
-from .base import prepare as prepare
-from .base import prepare_all as prepare_all
+from .base import reduced as reduced
+from .base import reduced_all as reduced_all
 from .base import segments as segments
 from .base import states_that_close as states_that_close

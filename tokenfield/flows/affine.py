@@ -1,7 +1,7 @@
-"""Attention of a Gaussian measure is an affine map, `Gamma(x) = V(c + B x)`: what B does, kernel by kernel.
+"""Attention on a Gaussian measure is an affine map, `Gamma(x) = V(c + B x)`. This file has c and B for each kernel.
 
-With `Sigma = L L^T` all that a flow needs is `c + B alpha` (the map at the mean alpha) and `B L`. Written with L they
-need no inverse and no root of Sigma, so singular Sigma and singular A are no exception (FORMULAS §5).
+With `Sigma = L L^T`, a flow needs only `c + B alpha` (the map at the mean alpha) and `B L`. In terms of L they need no
+inverse and no root of Sigma, so Sigma and A may be singular (FORMULAS §5).
 """
 
 from functools import singledispatch
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..attention import L2, AbstractAttention, Linear, Sinkhorn, Softmax, heads_and_outputs
+from .matrices import damped, riccati
 
 
 class Affine(NamedTuple):
@@ -22,7 +23,7 @@ class Affine(NamedTuple):
 
 @singledispatch
 def affine(head: Any, t: Float[Array, ""], mean: Float[Array, " d"], L: Float[Array, "d d"]) -> Affine:
-    """The affine map before V of one head on `N(mean, L L^T)`. Registered for each kernel that has one."""
+    """Return the affine map of one head on `N(mean, L L^T)`, before V. Registered for each kernel that has one."""
     raise NotImplementedError(type(head).__name__)
 
 
@@ -37,14 +38,13 @@ def _(head, t, mean, L):
 def _(head, t, mean, L):
     """`B = (I + Sigma P)^{-1} Sigma A`, `c = (I + Sigma P)^{-1} alpha`, `A = 2 beta K^T Q`, `P = 2 beta K^T K`.
 
-    With `K L = U s W^T` and `b = 2 beta`, `(I + Sigma P)^{-1} L L^T K^T = L W s/(1 + b s^2) U^T`. Forming `L^T P L` instead
-    would square the condition of L and lose all digits when Sigma is large and nearly singular.
+    With `M = K L` and `b = 2 beta`, `(I + Sigma P)^{-1} L L^T K^T = L M^T (I + b M M^T)^{-1}`. Forming `L^T P L` instead
+    would square the condition number of L and lose all digits when Sigma is large and nearly singular.
     """
     identity = jnp.eye(mean.size)
     q, k, _ = head.score.factors(t, identity)  # q^T = 2 beta Q, k^T = K
     b = head.score.sharpness(t, identity)
-    U, s, W = jnp.linalg.svd(k.T @ L, full_matrices=False)
-    spread = L @ (W.T * (s / (1 + b * s * s))) @ U.T
+    spread = L @ damped(k.T @ L, b).G
     return Affine(mean + spread @ ((q.T - b * k.T) @ mean), spread @ (q.T @ L))
 
 
@@ -52,10 +52,9 @@ def _(head, t, mean, L):
 def _(head, t, mean, L):
     """`c + B alpha = alpha`, `B L = 2 L M (I + (I + 4 M^T M)^{1/2})^{-1}` with `M = L^T A L = U s W^T`.
 
-    Any factor L of Sigma will do: a rotation of L rotates M, and the function of `M^T M` with it.
+    Any factor L of Sigma will do: a rotation of L rotates M and the function of `M^T M` in the same way.
     """
-    U, s, W = jnp.linalg.svd(L.T @ head.score.matrix(t, mean.size) @ L)
-    return Affine(mean, L @ (U * (2 * s / (1 + jnp.sqrt(1 + 4 * s * s)))) @ W)
+    return Affine(mean, L @ riccati(L.T @ head.score.matrix(t, mean.size) @ L))
 
 
 @affine.register(Linear)
@@ -67,12 +66,12 @@ def _(head, t, mean, L):
 
 
 def is_affine(head: Any) -> bool:
-    """True when a kernel's map of a Gaussian is registered here."""
+    """Return True if the affine map of a kernel on a Gaussian is registered here."""
     return affine.dispatch(type(head)) is not affine.dispatch(object)
 
 
 def attend(attention: AbstractAttention, t: Float[Array, ""], mean: Float[Array, " d"], L: Float[Array, "d d"]):
-    """`V(c + B alpha)` and `V B L`, summed over heads with their output maps."""
+    """Return `V(c + B alpha)` and `V B L`, summed over heads with their output maps."""
     at_mean, on_root = jnp.zeros_like(mean), jnp.zeros_like(L)
     for head, output in heads_and_outputs(attention):
         part = affine(head, t, mean, L)

@@ -1,13 +1,15 @@
-"""What a solver sees of a model and a state: a flow. And the table of which states close under which models."""
+"""Flows: the interface between a model with a state and a solver. Also the table of which states close under which models."""
 
 import abc
 from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+
+from .._check import is_concrete
 
 Y = PyTree[Array]
 
@@ -17,30 +19,56 @@ class NoClosedEquation(ValueError):
 
 
 class AbstractFlow(eqx.Module):
-    """`y' = velocity(t, y)` on a space with its own retraction and its own measure of error."""
+    """The equation `y' = velocity(t, y)` on a space with its own retraction and its own measure of error."""
 
     @abc.abstractmethod
     def pack(self, state: Any) -> Y:
-        """The unknowns that stand for a state."""
+        """Return the unknowns that represent a state."""
 
     @abc.abstractmethod
     def unpack(self, y: Y) -> Any:
-        """The state that the unknowns stand for."""
+        """Return the state that the unknowns represent."""
 
     @abc.abstractmethod
     def velocity(self, t: Float[Array, ""], y: Y) -> Y:
-        """The right side."""
+        """Return the right-hand side dy/dt."""
 
     @abc.abstractmethod
     def retract(self, y: Y) -> Y:
-        """The nearest point of the space, taken at the end of each step (the identity in R^d)."""
+        """Return the nearest point of the space; called at the end of each step (the identity in R^d)."""
 
     @abc.abstractmethod
     def error_size(self, error: Y, y0: Y, y1: Y, rtol: float | Array, atol: float | Array) -> Float[Array, ""]:
-        """The size of a step's error, 1 being what the tolerances allow."""
+        """Return the size of a step's error, relative to the tolerances: at most 1 is accepted."""
+
+    def change_size(self, change: Y, y0: Y, y1: Y) -> Float[Array, ""]:
+        """Return the size of a change of y, relative to y."""
+        return self.error_size(change, y0, y1, 1.0, 1e-300)
+
+    def contains(self, y: Y) -> Bool[Array, ""]:
+        """Return True if the right-hand side is defined at y; a step that ends elsewhere is rejected."""
+        return jnp.array(True)
+
+    def vanishing(self, y: Y, velocity: Y) -> tuple[Array, Array]:
+        """Return the time until a token reaches length 0 at its current velocity, and the angle by which it turns until then."""
+        return jnp.array(jnp.inf), jnp.zeros(())
+
+    def hidden(self, y: Y) -> Bool[Array, ""]:
+        """Return True if rounding errors no longer allow the solution to continue from y."""
+        return jnp.array(False)
+
+    @property
+    def hidden_reason(self) -> str:
+        """What is lost to rounding errors where `hidden` is true, for messages."""
+        return ""
+
+    @property
+    def overflow_advice(self) -> str:
+        """What to do on overflow, for error messages."""
+        return "stop earlier"
 
     def longest_step(self, t: Float[Array, ""], y: Y) -> Array | None:
-        """The longest step that is stable, where errors would show too late that one is not; None for no limit."""
+        """Return the longest stable step, for flows where error control would notice an instability too late; None for no limit."""
         return None
 
     @property
@@ -49,73 +77,154 @@ class AbstractFlow(eqx.Module):
         """Time runs in units of `exp(log_time_unit)`; 0 means plain time."""
 
 
+class AbstractSpectralFlow(AbstractFlow):
+    """A flow of coefficients, `y' = drift(t, y) - decay y`, whose number can be increased during a run."""
+
+    decay: eqx.AbstractVar[Array]
+    """The stiff linear part, one rate for each coefficient."""
+
+    @abc.abstractmethod
+    def drift(self, t: Float[Array, ""], y: Y) -> Y:
+        """Return the rest of the right-hand side."""
+
+    @property
+    @abc.abstractmethod
+    def edge(self) -> float:
+        """How large the last coefficients of a state may be, relative to all of them, before more are needed."""
+
+    @abc.abstractmethod
+    def finer(self, state: Any) -> Any | None:
+        """Return the state with more coefficients, or None at the maximum number."""
+
+
+class AbstractRescaledFlow(AbstractFlow):
+    """A flow in the variables `z = Phi^{-1} x`, whose tokens x may be too large for a double."""
+
+    @abc.abstractmethod
+    def scaled(self, t: Float[Array, ""], y: Y) -> tuple[Float[Array, "n d"], Float[Array, ""]]:
+        """Return `e^{-c} x` and c."""
+
+
 class AbstractNoisyFlow(AbstractFlow):
-    """A flow that is kicked at random, `dy = velocity(t, y) dt + noise`."""
+    """A flow with noise, `dy = velocity(t, y) dt + noise`."""
 
     @abc.abstractmethod
     def kick(self, key: PRNGKeyArray, t: Float[Array, ""], y: Y, h: Float[Array, ""]) -> Y:
-        """A random displacement: what noise alone does in time h, to be added to y before the retraction."""
+        """Return a random displacement: the effect of the noise alone in time h, to be added to y before the retraction."""
 
     @abc.abstractmethod
-    def rate(self, state: Any) -> float:
-        """About the fastest rate of the drift and of the noise: steps should be a small part of its inverse."""
+    def rate(self, state: Any) -> Any:
+        """Return an estimate of the fastest rate of the drift and the noise. Steps should be a small fraction of its inverse.
+
+        It is a float, or an array inside jit, vmap or grad.
+        """
 
 
 class Segment(eqx.Module):
     """A flow that is smooth up to the time `until`."""
 
-    until: float = eqx.field(static=True)
+    end: float | None = eqx.field(static=True)
+    """The time as a float; None if it is traced, as it may be inside jit, vmap or grad."""
+    traced_end: Array | None
     flow: AbstractFlow
+
+    def __init__(self, until: float | Array, flow: AbstractFlow):
+        known = is_concrete(until)
+        self.end, self.traced_end = (float(until), None) if known else (None, jnp.asarray(until))
+        self.flow = flow
+
+    @property
+    def until(self) -> Any:
+        """The time up to which the flow is smooth: a float, or an array inside jit, vmap or grad."""
+        return self.traced_end if self.end is None else self.end
 
 
 def largest_ratio(
-    error: Float[Array, "n d"], y0: Array, y1: Array, rtol: float | Array, atol: float | Array
+    error: Float[Array, "*n d"], y0: Array, y1: Array, rtol: float | Array, atol: float | Array
 ) -> Float[Array, ""]:
-    """`max_i |error_i| / (atol + rtol |y_i|)` with Euclidean lengths of rows: unlike a componentwise rule, it does
-    not change under rotations."""
-    length = lambda a: jnp.linalg.norm(a, axis=-1)  # noqa: E731
-    return jnp.max(length(error) / (atol + rtol * jnp.maximum(length(y0), length(y1))))
+    """Return `max_i |error_i| / (atol + rtol |y_i|)` with Euclidean lengths of rows.
+
+    Unlike a componentwise rule, it is invariant under rotations.
+    """
+    return jnp.max(_length(error) / (atol + rtol * jnp.maximum(_length(y0), _length(y1))))
+
+
+def _length(a: Float[Array, "*n d"]) -> Float[Array, "*n"]:
+    """Return the lengths of rows, even where their squares would overflow."""
+    scale = jnp.where(jnp.abs(a).max() > 1e150, 1e-200, 1.0)
+    return jnp.linalg.norm(scale * a, axis=-1) / scale
+
+
+def length_ratio(error: Array, r0: Array, r1: Array, rtol: float | Array, atol: float | Array) -> Float[Array, ""]:
+    """Return the size of an error of lengths r > 0. It is relative to r where r is small, so that no step jumps over 0.
+
+    At length r, directions turn at a rate 1/r. Steps are a fraction of r, whether a token passes near 0 or ends there.
+    """
+    near = (rtol + atol) * jnp.minimum(r0, r1)
+    return jnp.max(jnp.abs(error) / jnp.minimum(near, atol + rtol * jnp.maximum(r0, r1)))
+
+
+def time_to_zero(r: Array, growth: Array, turning: Array) -> tuple[Array, Array]:
+    """Return `r / -r'` of the first token to reach 0 (infinite if none shrinks), and the angle by which it turns until then."""
+    time = jnp.atleast_1d(jnp.where(growth < 0, r / -jnp.where(growth < 0, growth, -1), jnp.inf))
+    first = jnp.argmin(time)
+    return time[first], time[first] * jnp.atleast_1d(turning)[first]
 
 
 @singledispatch
 def segments(state: Any, model: Any) -> tuple[Segment, ...]:
-    """The smooth flows, one after another in time, by which `model` moves a state like `state`.
+    """Return the smooth flows, one after another in time, of a state like `state` under `model`.
 
-    Registered once for each kind of state, in the file of that state's flow. Raises where the model does not keep
-    such states, or the state cannot start there (`admit`).
+    Registered once for each kind of state, in the file of that state's flow. Raises if the state has no closed equation
+    under the model, or if the model does not allow this initial state (`admit`).
     """
-    raise NoClosedEquation(f"no flow is known for a state of type {type(state).__name__}; known: {_names(_OBSTACLES)}")
+    raise NoClosedEquation(f"state must be one of {_names(_OBSTACLES)}, got {type(state).__name__}, which has no flow")
 
 
 @singledispatch
 def admit(state: Any, model: Any) -> None:
-    """Raise a ValueError unless the values of a state are a start that the model allows."""
+    """Raise ValueError unless the model allows this initial state."""
 
 
 @singledispatch
 def is_random(state: Any, model: Any) -> bool:
-    """True when the model moves such a state at random, by an `AbstractNoisyFlow`; runs then need a seed."""
+    """Return True if the flow of such a state is an `AbstractNoisyFlow`; runs then need a seed."""
     return False
 
 
-@singledispatch
-def prepare(state: Any, model: Any, tolerance: float = 0.0) -> tuple[Any, Any, Callable[[Any], Any]]:
-    """An equivalent, smaller problem, where there is one: `(state, model, lift)`; `lift` brings saved states back.
+class Reduction(NamedTuple):
+    """An equivalent problem that is cheaper to run.
 
-    Velocities may differ by much less than `tolerance`, and by rounding if it is 0.
+    Args:
+        state, model: the reduced problem.
+        names: names of the reductions, e.g. "span" or "series", as recorded in results.
+        lift: maps states of the reduced problem (stacked along time) back to the original one.
     """
-    return state, model, lambda states: states
+
+    state: Any
+    model: Any
+    names: tuple[str, ...] = ()
+    lift: Callable[[Any], Any] = lambda states: states
 
 
 @singledispatch
-def prepare_all(first: Any, states: Sequence[Any], model: Any) -> list[tuple[Any, Any, Callable[[Any], Any]]]:
-    """`prepare` for many states like `first` under one model, quicker where they can share the work."""
-    return [prepare(state, model) for state in states]
+def reduced(state: Any, model: Any, tolerance: float = 0.0) -> Reduction:
+    """Return an equivalent, cheaper problem if there is one, otherwise the problem itself.
+
+    Its velocities differ by much less than `tolerance`, or by rounding errors only if `tolerance` is 0.
+    """
+    return Reduction(state, model)
+
+
+@singledispatch
+def reduced_all(first: Any, states: Sequence[Any], model: Any) -> list[Reduction]:
+    """Apply `reduced` to many states like `first` under one model; faster where they can share the work."""
+    return [reduced(state, model) for state in states]
 
 
 @singledispatch
 def admit_all(first: Any, states: Sequence[Any], model: Any) -> None:
-    """`admit` for many states like `first` under one model."""
+    """Apply `admit` to many states like `first` under one model."""
     for state in states:
         admit(state, model)
 
@@ -125,7 +234,7 @@ _OBSTACLES: dict[type, Obstacle] = {}
 
 
 def obstacle(kind: type) -> Callable[[Obstacle], Obstacle]:
-    """Registers, for a kind of state, the function that says why a model does not keep it (None: it does)."""
+    """Register, for a kind of state, the function that says why it has no closed equation under a model (None: it has one)."""
 
     def register(function: Obstacle) -> Obstacle:
         _OBSTACLES[kind] = function
@@ -135,17 +244,17 @@ def obstacle(kind: type) -> Callable[[Obstacle], Obstacle]:
 
 
 def states_that_close(model: Any) -> tuple[type, ...]:
-    """The kinds of state that have a closed equation under a model."""
+    """Return the kinds of state that have a closed equation under a model."""
     return tuple(kind for kind, function in _OBSTACLES.items() if function(model) is None)
 
 
 def require_closed(state: Any, model: Any) -> None:
-    """Raise `NoClosedEquation` if the model does not keep this kind of state, saying which kinds it does keep."""
+    """Raise `NoClosedEquation` if the state has no closed equation under the model; the error lists the states that do."""
     reason = _OBSTACLES[type(state)](model)
     if reason is not None:
         others = _names(states_that_close(model)) or "none"
         raise NoClosedEquation(
-            f"{type(state).__name__} has no closed equation under this model: {reason}. States that this model keeps: "
+            f"{type(state).__name__} has no closed equation under this model: {reason}. States that do have one: "
             f"{others}"
         )
 
@@ -154,8 +263,15 @@ def _names(kinds: Iterable[type]) -> str:
     return ", ".join(sorted(kind.__name__ for kind in kinds))
 
 
-def rules_in_time(model: Any) -> list[tuple[float, Any]]:
-    """`(until, rule)`: the norm's smooth rules one after another, cut also at the model's breakpoints."""
-    rules = model.norm.segments() if hasattr(model.norm, "segments") else ((float("inf"), model.norm),)
+def rules_in_time(model: Any) -> list[tuple[float | Array, Any]]:
+    """Return pairs `(until, rule)`: the smooth rules of the norm, one after another, also split at the model's breakpoints."""
+    rules = model.norm.segments()
+    if not is_concrete(*(until for until, _ in rules)):
+        if any(time > 0 for time in model.breakpoints):
+            raise ValueError(
+                f"breakpoints = {model.breakpoints} cannot be combined with a traced tau of {type(model.norm).__name__}: inside "
+                "jit, vmap or grad their order is not known; use a plain number for tau"
+            )
+        return list(rules)
     ends = sorted({until for until, _ in rules} | {time for time in model.breakpoints if time > 0})
     return [(end, next(rule for until, rule in rules if end <= until)) for end in ends]

@@ -1,9 +1,13 @@
-"""Clusters that wait: tokens on the sphere in rescaled time, with forces of full relative accuracy.
+"""Metastable clusters: tokens on the sphere in rescaled time, with forces that have full relative accuracy.
 
-The force of token j on token i is `w_j e^{-beta(1-c_ij)} P_i x_j`, divided by `Z_i` for SA: between clusters it is
-exponentially small, and the self term, which is not, has no part in it. With `e^{-m} = sum_{i<j} e^{-beta(1-c_ij)}` and
-`dt = e^m ds` the fastest pair moves at speed 1 in s, so steps grow to the length of a wait (FORMULAS §9). Time itself is
-carried as `q = ∫ e^{m - ref} ds`, ref the value of m at the start of a stretch.
+The force of token j on token i is `w_j e^{-beta(1-c_ij)} P_i x_j`, divided by `Z_i` for SA. Between clusters it is
+exponentially small. The self term, which is not small, does not contribute. With
+`e^{-m} = sum_{i<j} e^{-beta(1-c_ij)}` and `dt = e^m ds`, the fastest pair moves at speed 1 in s, so steps grow to the
+length of a wait (FORMULAS §9). Time itself is computed as `q = ∫ e^{m - ref} ds`, where ref is m at the start of a stretch.
+
+A token of weight 0 exerts no force. Under USA it feels the same forces as the others. Under SA its `Z_i` has no self term
+and is as small as the forces, so it moves at speed 1, however far away the others are, until it joins a cluster. While
+there is such a token, time is not rescaled (`passive`).
 """
 
 from typing import NamedTuple
@@ -13,7 +17,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ..attention import Softmax, Unnormalized
+from .._shown import shown
+from ..attention import AbstractHead, Softmax, Unnormalized
 from ..normalization import PostLN
 from ..normalization.base import unit
 from ..transformer import Transformer
@@ -21,23 +26,26 @@ from .base import AbstractFlow, NoClosedEquation
 
 
 class Waiting(NamedTuple):
-    """Tokens x and the time q spent in this stretch, in units of `e^{ref + log_scale}`."""
+    """Tokens x, and the time q spent in this stretch in units of `e^{ref + log_scale}`."""
 
     x: Float[Array, "n d"]
     q: Float[Array, ""]
 
 
 class CoarseFlow(AbstractFlow):
-    """`dx/ds = e^m dx/dt`, `dq/ds = e^{m - ref}`. Tokens of weight 0 are padding: they neither move nor pull."""
+    """`dx/ds = e^m dx/dt`, `dq/ds = e^{m - ref}`. Tokens that are not `there` are padding: they do not move or exert forces."""
 
     weights: Float[Array, " n"]
+    there: Bool[Array, " n"]
     beta: Float[Array, ""]
     log_scale: Float[Array, ""]
-    """`log(dt/ds) - m`: the speed of the attention that is not in the forces."""
+    """`log(dt/ds) - m`: the factor of the attention's speed that the forces leave out."""
     ref: Float[Array, ""]
     elapsed: Float[Array, ""]
     """The time before this stretch, in the units of q."""
     normalised: bool = eqx.field(static=True)
+    passive: bool = eqx.field(static=True)
+    """True if there are tokens of weight 0 under SA; then m = 0."""
 
     def pack(self, state):
         return Waiting(state, jnp.zeros(()))
@@ -50,10 +58,14 @@ class CoarseFlow(AbstractFlow):
         return Waiting(forces, jnp.exp(m - self.ref))
 
     def forces(self, x: Float[Array, "n d"]) -> tuple[Float[Array, ""], Float[Array, "n d"]]:
-        """m and `e^m dx/dt`."""
+        """Return m and `e^m dx/dt`."""
         distances = squared_distances(x)
-        scores = jnp.where(self.pairs, -0.5 * self.beta * distances, -jnp.inf)
-        m = -jax.scipy.special.logsumexp(scores) + jnp.log(2.0)
+        scores = jnp.where(self.pulls, -0.5 * self.beta * distances, -jnp.inf)
+        if self.passive:
+            m, free = jnp.zeros(()), self.there & (self.weights == 0)
+            scores = scores - jnp.where(free, scores.max(1), 0.0)[:, None]  # a common factor of the forces and Z
+        else:
+            m = -jax.scipy.special.logsumexp(jnp.maximum(scores, scores.T)) + jnp.log(2.0)
         pull = self.weights * jnp.exp(scores + m)
         tangent = pull @ x - (pull.sum(1) - 0.5 * (pull * distances).sum(1))[:, None] * x
         if self.normalised:
@@ -63,15 +75,19 @@ class CoarseFlow(AbstractFlow):
 
     @property
     def pairs(self) -> Bool[Array, "n n"]:
-        """Which pairs of different tokens exist."""
-        there = self.weights > 0
-        return there[:, None] & there[None, :] & ~jnp.eye(len(there), dtype=bool)
+        """Mask of the pairs of different tokens that are not padding."""
+        return self.there[:, None] & self.there[None, :] & ~jnp.eye(len(self.there), dtype=bool)
+
+    @property
+    def pulls(self) -> Bool[Array, "n n"]:
+        """Mask of the forces: which tokens (rows) feel which others (columns)."""
+        return self.pairs & (self.weights > 0)[None, :]
 
     def retract(self, y):
         return Waiting(unit(y.x), y.q)
 
     def error_size(self, error, y0, y1, rtol, atol):
-        """Positions to `(rtol + atol)/(1 + beta)`, because a wait changes by a factor `e^{beta x}`; time to `rtol`."""
+        """Measure positions relative to `(rtol + atol)/(1 + beta)`, since waits change like `e^{beta x}`, and time to `rtol`."""
         place = (1 + self.beta) * jnp.linalg.norm(error.x, axis=1).max() / (rtol + atol)
         return jnp.maximum(place, jnp.abs(error.q) / ((rtol + atol) * (self.elapsed + jnp.abs(y1.q))))
 
@@ -80,46 +96,60 @@ class CoarseFlow(AbstractFlow):
         return jnp.zeros(())
 
     def balance(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
-        """The largest force over the largest sum of the sizes of its parts: 0 in a stationary state."""
-        scores = jnp.where(self.pairs, -0.5 * self.beta * squared_distances(x), -jnp.inf)
-        pull = self.weights * jnp.exp(scores - scores.max())
+        """Return the largest force, relative to the largest sum of the sizes of its terms: 0 in a stationary state.
+
+        Under SA, tokens of weight 0 count by their speed instead.
+        """
+        rows = self.there & (self.weights > 0) if self.passive else self.there
+        scores = jnp.where(self.pulls & rows[:, None], -0.5 * self.beta * squared_distances(x), -jnp.inf)
+        pull = self.weights * jnp.exp(scores - jnp.maximum(scores.max(), -1e300))
         tangent = pull @ x
         tangent = tangent - (tangent * x).sum(1, keepdims=True) * x
-        return jnp.linalg.norm(tangent, axis=1).max() / pull.sum(1).max()
+        parts = pull.sum(1).max()
+        found = jnp.linalg.norm(tangent, axis=1).max() / jnp.where(parts > 0, parts, 1)
+        if not self.passive:
+            return found
+        speed = jnp.linalg.norm(self.forces(x)[1], axis=1)
+        return jnp.maximum(found, jnp.where(rows, 0.0, speed).max())
 
 
 def squared_distances(x: Float[Array, "n d"]) -> Float[Array, "n n"]:
-    """`|x_i - x_j|^2` from the differences, so that small ones are right to relative accuracy."""
+    """Return `|x_i - x_j|^2` from the differences, so that small ones keep full relative accuracy."""
     return jax.lax.map(lambda row: ((x - row) ** 2).sum(-1), x)
 
 
 def coarse_parameters(model: Transformer) -> tuple[Float[Array, ""], Float[Array, ""], bool]:
-    """`(beta, log_scale, normalised)` of a model whose clusters can be followed in rescaled time."""
+    """Return `(beta, log_scale, normalized)` of a model whose clusters can be followed in rescaled time."""
     reason = coarse_obstacle(model)
     if reason is not None:
         raise NoClosedEquation(f"method 'coarsen' cannot follow this model: {reason}")
     head = model.attention.heads[0]
-    beta = head.score.sharpness(jnp.zeros(()), jnp.zeros(()))
-    log_speed = jnp.log(head.value(jnp.zeros(()), jnp.ones((1, 1)))[0, 0])
+    beta, V = coarse_numbers(head)
     normalised = isinstance(head, Softmax)
-    return beta, -log_speed - (0.0 if normalised else beta - head.log_unit), normalised
+    return beta, -jnp.log(V) - (0.0 if normalised else beta - head.log_unit), normalised
+
+
+def coarse_numbers(head: AbstractHead) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Return beta and V of an isotropic head."""
+    return head.score.sharpness(jnp.zeros(()), jnp.zeros(())), head.value(jnp.zeros(()), jnp.ones((1, 1)))[0, 0]
 
 
 def coarse_obstacle(model: Transformer) -> str | None:
-    """Why a model cannot be followed in rescaled time; None if it can."""
+    """Return why a model cannot be followed in rescaled time, or None if it can."""
     head = model.attention
     if not isinstance(head, (Softmax, Unnormalized)):
         return f"it needs Softmax or Unnormalized attention, got {type(head).__name__}"
     if not isinstance(model.norm, PostLN) or model.norm.gain.g is not None:
-        return f"it needs the unit sphere, norm=PostLN(), got {model.norm!r}"
+        return f"it needs the unit sphere, norm=PostLN(), got {shown(model.norm)}"
     if head.causal or model.mlp is not None or model.noise is not None:
-        return "a causal mask, an MLP or noise lets tokens of a cluster part again"
+        return "with a causal mask, an MLP or noise, the tokens of a cluster may separate again"
     if model.fisher_rao is not None:
-        return "fisher_rao moves weights, and clusters are followed with fixed ones"
+        return "fisher_rao changes the weights, but clusters are followed with fixed weights"
     if not (head.isotropic and head.score.autonomous and head.value.autonomous):
         return "it needs isotropic attention (beta, with V a number) that does not change with time"
-    if not float(head.score.sharpness(jnp.zeros(()), jnp.zeros(()))) > 0:
-        return "tokens attract each other only for beta > 0"
-    if not float(head.value(jnp.zeros(()), jnp.ones((1, 1)))[0, 0]) > 0:
-        return "tokens attract each other only for V > 0"
+    beta, V = coarse_numbers(head)
+    if not float(beta) > 0:
+        return f"tokens attract each other only for beta > 0, got beta = {float(beta):g}"
+    if not float(V) > 0:
+        return f"tokens attract each other only for V > 0, got V = {float(V):g}"
     return None

@@ -1,39 +1,40 @@
-"""How a Transformer moves densities on a sphere: the mean-field equation, with or without noise."""
-
-import math
+"""The flow of densities on a sphere: the mean-field equation, with or without noise."""
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._shown import shown
 from ..attention import Softmax, Unnormalized
 from ..noise import SphereNoise
 from ..normalization import PostLN
-from ..spectral import AbstractHarmonics
+from ..spectral import AbstractHarmonics, multipliers
 from ..states import AbstractDensity, CircleDensity, SphereDensity, ZonalDensity
-from ..theory.modes import first_clusters, log_multiplier
 from ..transformer import Transformer
-from .base import AbstractFlow, Segment, obstacle, prepare, require_closed, segments
+from .base import AbstractSpectralFlow, Reduction, Segment, obstacle, reduced, require_closed, segments
 
 KINDS = (CircleDensity, SphereDensity, ZonalDensity)
 MOST_MODES = {CircleDensity: 2048, ZonalDensity: 1024, SphereDensity: 96}
-GROWTH = {CircleDensity: 4, ZonalDensity: 4, SphereDensity: 2}  # each new resolution is compiled anew
+GROWTH = {CircleDensity: 4, ZonalDensity: 4, SphereDensity: 2}  # factor of modes; each resolution is compiled
 
 
-class DensityFlow(AbstractFlow):
+class DensityFlow(AbstractSpectralFlow):
     """`∂_t p = -∇·(p ∇g) + (1/kappa) Δp` with `g = v Z/beta` (USA) or `v log(Z)/beta` (SA), `Z = ∫ e^{beta<x,y>} dmu`.
 
-    As `∇·(p∇g) = (Δ(pg) + pΔg - gΔp)/2`, products of functions at nodes are all that is needed (FORMULAS §2, §10; the signs
-    printed in the survey are reversed).
+    With the multipliers w_l of the kernel, `Z = w_0 (1 + beta h)`, `h = sum_{l>0} w_l/(beta w_0) c_l phi_l`. Up to a constant
+    g is `v w_0 h` (USA) or `v log(1 + beta h)/beta` (SA), both smooth at beta = 0, where they are `v <x, mean>`.
+    Since `∇·(p∇g) = (Δ(pg) + pΔg - gΔp)/2`, it needs only products of functions at nodes (FORMULAS §2, §10; the signs printed
+    in the survey are reversed).
     """
 
     harmonics: AbstractHarmonics
     state: AbstractDensity
     kernel: Float[Array, "..."]
-    """`w_l e^{-beta}` at each coefficient."""
+    """`w_l/(beta w_0)` at each coefficient, 0 for l = 0."""
+    beta: Float[Array, ""]
     speed: Float[Array, ""]
-    """`v/beta`, times `e^{beta - log_unit}` for USA."""
+    """v, times `w_0 e^{-log_unit}` for USA."""
     decay: Float[Array, "..."]
     unit: Float[Array, ""]
     normalised: bool = eqx.field(static=True)
@@ -42,18 +43,20 @@ class DensityFlow(AbstractFlow):
         return state.coefficients
 
     def unpack(self, y):
-        return eqx.tree_at(lambda s: s.coefficients, self.state, y)
+        return self.state.replaced(y)
 
     def _potential(self, y: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The coefficients of g, whose gradient is the velocity of tokens."""
-        Z = self.harmonics.values(self.kernel * y)
-        return self.harmonics.coefficients(self.speed * (jnp.log(jnp.maximum(Z, 1e-300)) if self.normalised else Z))
+        """Return the coefficients of g, whose gradient is the velocity of tokens, without its mean (which adds only rounding)."""
+        waves = self.kernel * y
+        if self.normalised:
+            waves = self.harmonics.coefficients(log1p_ratio(self.beta, self.harmonics.values(waves)))
+        return jnp.where(self.harmonics.degree > 0, self.speed * waves, 0.0)
 
     def drift(self, t: Float[Array, ""], y: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The transport part of the right side."""
+        """Return the transport part of the right-hand side."""
         basis = self.harmonics
         p, waves = basis.values(y), self._potential(y)
-        g = basis.values(waves)  # one and the same g in all terms: otherwise the highest degrees are unstable
+        g = basis.values(waves)  # all terms must use the same g: otherwise the highest degrees are unstable
         bent, curved = basis.values(-basis.laplacian * waves), basis.values(-basis.laplacian * y)
         whole = -basis.laplacian * basis.coefficients(p * g) + basis.coefficients(p * bent - g * curved)
         return jnp.where(basis.degree > 0, -0.5 * whole, 0.0)
@@ -62,8 +65,10 @@ class DensityFlow(AbstractFlow):
         return self.drift(t, y) - self.decay * y
 
     def longest_step(self, t, y):
-        """`1/(l max|∇g|)`: perturbations of degree l are carried along at the speed `|∇g|`, l being the highest degree
-        that is not damped more quickly by the noise, `l²/kappa > l |∇g|`. `|∇g|² = ½ Δ(g²) - g Δg`.
+        """Return `1/(l max|∇g|)`, because perturbations of degree l are transported at speed `|∇g|`.
+
+        Here l is the highest degree that the noise does not damp faster than that, `l²/kappa <= l |∇g|`. The speed follows
+        from `|∇g|² = ½ Δ(g²) - g Δg`.
         """
         basis = self.harmonics
         waves = self._potential(y)
@@ -78,12 +83,15 @@ class DensityFlow(AbstractFlow):
         return jnp.where(self.harmonics.degree == 0, 1.0, y)
 
     def error_size(self, error, y0, y1, rtol, atol):
-        """In the mean square; the highest degrees more strictly, so that steps too long for them are seen before they matter."""
+        """Return the error in mean square. The highest degrees count more, so that steps too long for them are rejected in time."""
         length = lambda c: jnp.sqrt((c * c).sum())  # noqa: E731
         size = jnp.maximum(length(y0), length(y1))
         high = jnp.where(self.harmonics.degree > 0.75 * self.harmonics.modes, error, 0.0)
-        strict = jnp.where(rtol < 1, 0.1 * self.edge, rtol)
-        return jnp.maximum(length(error) / (atol + rtol * size), length(high) / (strict * size))
+        return jnp.maximum(length(error) / (atol + rtol * size), length(high) / (0.1 * self.edge * size))
+
+    def change_size(self, change, y0, y1):
+        length = lambda c: jnp.sqrt((c * c).sum())  # noqa: E731
+        return length(change) / jnp.maximum(length(y0), length(y1))
 
     @property
     def log_time_unit(self):
@@ -91,38 +99,53 @@ class DensityFlow(AbstractFlow):
 
     @property
     def edge(self) -> float:
-        """How large the highest degrees may be, relative to all: beyond, the resolution is raised.
+        """How large the last degrees may be, relative to all of them, before the resolution is increased (`unresolved`).
 
         The Laplacian multiplies rounding errors by `modes^2`.
         """
         return max(1e-11, 1e-14 * self.harmonics.modes**2)
 
     def finer(self, state: AbstractDensity) -> AbstractDensity | None:
-        """The state with more modes; None when there are as many as are allowed."""
+        """Return the state with more modes, or None at the maximum number."""
         modes = min(GROWTH[type(state)] * state.modes, MOST_MODES[type(state)])
-        return state.resized(modes) if modes > state.modes else None
+        return state.replaced(state.harmonics.embed(state.coefficients, modes)) if modes > state.modes else None
 
 
 def density_flow(state: AbstractDensity, model: Transformer) -> DensityFlow:
-    """The flow of a density under a model that keeps densities."""
+    """Return the flow of a density, for a model under which densities have a closed equation."""
     head, basis, zero = model.attention.heads[0], state.harmonics, jnp.zeros(())
-    beta = float(head.score.sharpness(zero, zero))
-    v = head.value(zero, jnp.ones((1, 1)))[0, 0]
-    sign = np.where(np.arange(state.modes + 1) % 2, math.copysign(1.0, beta), 1.0)
-    logs = np.array([log_multiplier(k, abs(beta), state.d) - abs(beta) for k in range(state.modes + 1)])
-    by_degree = sign * np.exp(logs)
-    degree = np.asarray(basis.degree).astype(int)
-    kernel = jnp.asarray(np.where(degree >= 0, by_degree[np.maximum(degree, 0)], 0.0), float)
-    speed = v / (beta if beta else 1.0)
+    beta = head.score.sharpness(zero, zero)
+    whole, ratios = _multipliers(beta, state.d, state.modes)
+    kernel = ratios[jnp.maximum(basis.degree, 0).astype(int)]  # entries without a harmonic get ratios[0] = 0
+    speed = head.value(zero, jnp.ones((1, 1)))[0, 0]
     normalised = isinstance(head, Softmax)
     if not normalised:
-        speed = speed * jnp.exp(abs(beta) - head.log_unit)
-    if beta == 0:  # Z/beta → <x, mean> + const
-        kernel = jnp.asarray(np.where(degree == 1, 1 / state.d, 0.0), float)
-        speed, normalised = v * (1.0 if isinstance(head, Softmax) else jnp.exp(-head.log_unit)), False
-    kappa = jnp.inf if model.noise is None else model.noise.kappa  # in the time of the run, as everywhere
-    decay = jnp.asarray(np.asarray(basis.laplacian) / float(kappa), float)
-    return DensityFlow(basis, state, kernel, jnp.asarray(speed), decay, head.log_unit, normalised)
+        speed = speed * whole * jnp.exp(jnp.abs(beta) - head.log_unit)
+    kappa = jnp.inf if model.noise is None else model.noise.kappa  # in the time unit of the run, as everywhere
+    return DensityFlow(
+        harmonics=basis,
+        state=state,
+        kernel=kernel,
+        beta=beta,
+        speed=speed,
+        decay=basis.laplacian / kappa,
+        unit=head.log_unit,
+        normalised=normalised,
+    )
+
+
+_multipliers = eqx.filter_jit(multipliers)
+
+
+def log1p_ratio(beta: Float[Array, ""], h: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return `log(1 + beta h)/beta`, also at beta = 0. If errors of h make `1 + beta h` negative, it is clipped to 1e-300."""
+    z = beta * h
+    small = jnp.abs(z) < 1e-2
+    near, far = jnp.where(small, z, 0.0), jnp.where(small, 0.5, z)
+    series = jnp.zeros_like(z)
+    for k in range(9, 0, -1):  # log(1 + z)/z = 1 - z/2 + z^2/3 - …
+        series = 1 / k - near * series
+    return jnp.where(small, h * series, jnp.log(jnp.maximum(1 + far, 1e-300)) / jnp.where(beta == 0, 1.0, beta))
 
 
 def _segments(state: AbstractDensity, model: Transformer) -> tuple[Segment, ...]:
@@ -135,9 +158,9 @@ def _obstacle(model: Transformer) -> str | None:
     if not isinstance(head, (Softmax, Unnormalized)):
         return f"it needs Softmax or Unnormalized attention, got {type(head).__name__}"
     if model.fisher_rao is not None:
-        return "fisher_rao moves the weights of tokens"
+        return "fisher_rao changes the weights of tokens"
     if not isinstance(model.norm, PostLN) or model.norm.gain.g is not None:
-        return f"it needs the unit sphere, norm=PostLN(), got {model.norm!r}"
+        return f"it needs the unit sphere, norm=PostLN(), got {shown(model.norm)}"
     if head.causal or model.mlp is not None:
         return "a causal mask or an MLP breaks the symmetry of the sphere"
     if not (head.isotropic and head.score.autonomous and head.value.autonomous):
@@ -147,15 +170,20 @@ def _obstacle(model: Transformer) -> str | None:
     return None
 
 
-def _prepare(state: AbstractDensity, model: Transformer, tolerance: float = 0.0):
-    """Modes enough to hold the ones that grow."""
+def _with_modes(state: AbstractDensity, model: Transformer, tolerance: float = 0.0) -> Reduction:
+    """Give the density enough modes to resolve those that grow."""
     require_closed(state, model)
-    beta = abs(float(model.attention.heads[0].score.sharpness(jnp.zeros(()), jnp.zeros(()))))
-    least = min(2 * first_clusters(beta, state.d) + 8, MOST_MODES[type(state)])
-    return (state if state.modes >= least else state.resized(least)), model, lambda states: states
+    beta, most = model.attention.heads[0].score.sharpness(jnp.zeros(()), jnp.zeros(())), MOST_MODES[type(state)]
+    ratios = np.asarray(_multipliers(jnp.abs(beta), state.d, most // 2).ratios)
+    k = np.arange(len(ratios))
+    fastest = int(
+        np.argmax(k * (k + state.d - 2) * ratios)
+    )  # by the growth rates of a small perturbation (FORMULAS §8)
+    least = min(2 * fastest + 8, most)
+    return Reduction(state if state.modes >= least else state.resized(least), model)
 
 
 for _kind in KINDS:
-    prepare.register(_kind)(_prepare)
+    reduced.register(_kind)(_with_modes)
     segments.register(_kind)(_segments)
     obstacle(_kind)(_obstacle)

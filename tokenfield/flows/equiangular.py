@@ -1,7 +1,7 @@
-"""How a Transformer with a norm moves equiangular tokens: one cosine and one radius (FORMULAS §7).
+"""The flow of equiangular tokens under a Transformer with a norm: one cosine and one radius (FORMULAS §7).
 
-Attention gives token j the vector `A_j = a theta_j + c sum_{k≠j} theta_k`, so that
-`rho' = 2 speed c (1 - rho)(1 + (n-1) rho)`. The unknown is the gap `1 - rho`, to relative accuracy.
+The attention output at token j is `A_j = a theta_j + c sum_{k≠j} theta_k`, so that
+`rho' = 2 speed c (1 - rho)(1 + (n-1) rho)`. The unknown is the gap `1 - rho`, which keeps its relative accuracy.
 """
 
 from functools import singledispatch
@@ -11,11 +11,24 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._check import is_concrete
+from .._shown import shown
 from ..attention import AbstractAttention, AbstractPairwise, Sinkhorn, heads_and_outputs
+from ..attention.sums import divide
 from ..normalization import AbstractSphereNorm
 from ..states import Equiangular
 from ..transformer import Transformer
-from .base import AbstractFlow, Segment, admit, largest_ratio, obstacle, require_closed, rules_in_time, segments
+from .base import (
+    AbstractFlow,
+    Segment,
+    admit,
+    length_ratio,
+    obstacle,
+    require_closed,
+    rules_in_time,
+    segments,
+    time_to_zero,
+)
 
 TOLERANCE = 1e-6
 
@@ -41,24 +54,30 @@ class EquiangularFlow(AbstractFlow):
         return Equiangular(1 - y.u, self.n, y.r, gap=y.u)
 
     def velocity(self, t, y):
-        n, u = self.n, y.u
+        n, u, r = self.n, y.u, jnp.where(y.r > 0, y.r, jnp.nan)
         a, c = coefficients(self.model.attention, t, u, n)
         rho = 1 - u
         inner = a + (n - 1) * c * rho
-        length = jnp.sqrt(a * a + (n - 1) * c * (2 * a * rho + c * (1 + (n - 2) * rho)))
-        speed = self.norm.speed(t, y.r, inner, length)
-        growth = self.norm.growth(t, y.r, inner, length)
+        square = a * a + (n - 1) * c * (2 * a * rho + c * (1 + (n - 2) * rho))
+        length = jnp.where(square == 0, 0, jnp.sqrt(jnp.where(square == 0, 1, square)))  # differentiable at 0
+        speed = self.norm.speed(t, r, inner, length)
+        growth = self.norm.growth(t, r, inner, length)
         return Angle(-2 * speed * c * u * (n - (n - 1) * u), jnp.asarray(growth) * jnp.ones_like(y.r))
 
     def retract(self, y):
         return y
 
     def error_size(self, error, y0, y1, rtol, atol):
-        """The gap to relative accuracy `rtol + atol`, however small; the radius as everywhere."""
+        """Measure the gap to relative accuracy `rtol + atol`, however small it is; the radius as for tokens."""
         smaller = jnp.minimum(jnp.abs(y0.u), jnp.abs(y1.u))
         gap = jnp.where(error.u == 0, 0, jnp.abs(error.u) / ((rtol + atol) * smaller))
-        row = lambda a: a[None]  # noqa: E731
-        return jnp.maximum(gap, largest_ratio(row(error.r), row(y0.r), row(y1.r), rtol, atol))
+        return jnp.maximum(gap, length_ratio(error.r, y0.r, y1.r, rtol, atol))
+
+    def contains(self, y):
+        return y.r > 0
+
+    def vanishing(self, y, velocity):
+        return time_to_zero(y.r, velocity.r, jnp.abs(velocity.u))
 
     @property
     def log_time_unit(self):
@@ -67,28 +86,37 @@ class EquiangularFlow(AbstractFlow):
 
 @singledispatch
 def pair(head: Any, t: Float[Array, ""], u: Float[Array, ""], n: int) -> tuple[Array, Array]:
-    """`(a, c)`: what a head gives to the token itself and to each other one, before V. Registered by kind of kernel."""
+    """Return `(a, c)`: the coefficients of the token itself and of each other token, before V. Registered for each kernel."""
     raise NotImplementedError(type(head).__name__)
 
 
 @pair.register(AbstractPairwise)
 def _(head, t, u, n):
-    """`phi(b)/n` and `phi(b rho)/n`, or, normalised, `e^b/Z` and `e^{b rho}/Z` with `Z = e^b + (n-1) e^{b rho}`."""
+    """`phi(b)/n` and `phi(b rho)/n`; if normalized, `phi(b)/Z` and `phi(b rho)/Z` with `Z = phi(b) + (n-1) phi(b rho)`."""
     b = head.score.sharpness(t, u)
-    if not head.stochastic:
-        return head.phi(b) / n, head.phi(b - b * u) / n
-    return 1 / (1 + (n - 1) * jnp.exp(-b * u)), 1 / (jnp.exp(b * u) + (n - 1))
+    if head.softmax:
+        return softmax_pair(b * u, n)
+    own, other = head.phi(b), head.phi(b - b * u)
+    Z = own + (n - 1) * other if head.stochastic else jnp.asarray(float(n))
+    return divide(own, Z), divide(other, Z)
 
 
 @pair.register(Sinkhorn)
 def _(head, t, u, n):
-    """All rows are alike, so the normalised rows already sum to 1 along columns too: softmax."""
-    b = head.score.sharpness(t, u)
-    return 1 / (1 + (n - 1) * jnp.exp(-b * u)), 1 / (jnp.exp(b * u) + (n - 1))
+    """Softmax: all rows have the same entries, so with normalized rows the columns sum to 1 too."""
+    return softmax_pair(head.score.sharpness(t, u) * u, n)
+
+
+def softmax_pair(z: Float[Array, ""], n: int) -> tuple[Array, Array]:
+    """Return `1/(1 + (n-1) e^{-z})` and `e^{-z}/(1 + (n-1) e^{-z})` for any z, without overflow."""
+    above = z >= 0
+    small = jnp.exp(jnp.where(above, -z, z))
+    whole = jnp.where(above, 1 + (n - 1) * small, small + (n - 1))
+    return jnp.where(above, 1, small) / whole, jnp.where(above, small, 1) / whole
 
 
 def coefficients(attention: AbstractAttention, t: Array, u: Array, n: int) -> tuple[Array, Array]:
-    """`(a, c)` summed over heads, with values and output maps, in the attention's unit."""
+    """Return `(a, c)` summed over heads, with values and output maps, in the attention's time unit."""
     a, c = jnp.zeros_like(u), jnp.zeros_like(u)
     for head, output in heads_and_outputs(attention):
         scale = output(t, head.value(t, jnp.ones((1, 1))))[0, 0] * jnp.exp(head.log_unit - attention.log_unit)
@@ -108,27 +136,29 @@ def _(state: Equiangular, model: Transformer) -> tuple[Segment, ...]:
 @admit.register(Equiangular)
 def _(state: Equiangular, model: Transformer) -> None:
     radius = model.norm.radius(2)  # type: ignore[attr-defined]
-    if radius is not None and abs(float(state.radius) - float(radius)) > TOLERANCE:
+    if radius is None or not is_concrete(radius, state.radius):
+        return
+    if abs(float(state.radius) - float(radius)) > TOLERANCE:
         raise ValueError(
-            f"{type(model.norm).__name__} keeps tokens on the unit sphere, got radius = {float(state.radius)!r}"
+            f"{type(model.norm).__name__} keeps tokens on the unit sphere, got radius = {shown(float(state.radius))}"
         )
 
 
 @obstacle(Equiangular)
 def _(model: Transformer) -> str | None:
     if not isinstance(model.norm, AbstractSphereNorm):
-        return f"{type(model.norm).__name__} does not move directions on the sphere (use PostLN, PreLN, …)"
+        return f"{type(model.norm).__name__} does not keep directions on the sphere (use PostLN, PreLN, …)"
     if model.fisher_rao is not None:
-        return "fisher_rao moves the weights of tokens"
+        return "fisher_rao changes the weights of tokens"
     if not model.norm.isotropic:
         return "a gain changes angles"
     if model.mlp is not None or model.noise is not None:
-        return "an MLP or noise changes each angle by itself"
+        return "an MLP or noise changes the angles differently"
     if not model.attention.isotropic:
-        return "only isotropic attention (beta, with V a number) changes all angles alike"
+        return "only isotropic attention (beta, with V a number) keeps all angles equal"
     for head in model.attention.heads:
         if head.causal:
-            return "a causal mask changes each angle by itself"
+            return "a causal mask changes the angles differently"
         if pair.dispatch(type(head)) is pair.dispatch(object):
-            return f"{type(head).__name__} attention jumps with the angle"
+            return f"{type(head).__name__} attention is not continuous in the angle"
     return None

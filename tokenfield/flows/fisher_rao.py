@@ -1,10 +1,12 @@
-"""Weighted tokens whose weights move too: the Wasserstein–Fisher–Rao flow."""
+"""Tokens whose weights evolve too: the Wasserstein–Fisher–Rao flow."""
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from .._shown import shown
 from ..attention import Unnormalized
 from ..attention.pairs import pair_sums
 from ..normalization import PostLN
@@ -15,7 +17,7 @@ from .base import AbstractFlow, largest_ratio
 
 
 class Weighted(NamedTuple):
-    """Tokens theta on the unit sphere and the logarithms of how far their weights have grown."""
+    """Tokens theta on the unit sphere, and the logarithms of the growth of their weights."""
 
     theta: Float[Array, "n d"]
     growth: Float[Array, " n"]
@@ -24,8 +26,8 @@ class Weighted(NamedTuple):
 class FisherRaoFlow(AbstractFlow):
     """`x_i' = P sum_j m_j e^{beta<x_i,x_j>} x_j`, `m_i' = c m_i (phi_i - sum_j m_j phi_j)` (FORMULAS §2).
 
-    The potential is `phi_i = (1/beta) sum_j m_j e^{beta<x_i,x_j>}`. The unknowns beside the tokens are `g_i` in
-    `m_i = w_i e^{g_i} / sum_j w_j e^{g_j}`, w the weights at the start: weights stay positive and sum to 1 exactly.
+    The potential is `phi_i = (1/beta) sum_j m_j e^{beta<x_i,x_j>}`. Besides the tokens, the unknowns are `g_i` in
+    `m_i = w_i e^{g_i} / sum_j w_j e^{g_j}`, where w are the initial weights: weights stay positive and sum to 1 exactly.
     """
 
     model: Transformer
@@ -39,15 +41,15 @@ class FisherRaoFlow(AbstractFlow):
         return Tokens(y.theta, self.masses(y), self.positions)
 
     def masses(self, y: Weighted) -> Float[Array, " n"]:
-        """The weights at this moment."""
-        largest = jnp.max(jnp.where(self.weights > 0, y.growth, -jnp.inf))
+        """Return the current weights."""
+        largest = jax.lax.stop_gradient(jnp.max(jnp.where(self.weights > 0, y.growth, -jnp.inf)))
         m = self.weights * jnp.exp(y.growth - largest)
         return m / m.sum()
 
     def velocity(self, t, y):
         theta, m = unit(y.theta), self.masses(y)
         head = self.model.attention
-        assert isinstance(head, Unnormalized)  # `fisher_rao_obstacle` admits no others
+        assert isinstance(head, Unnormalized)  # `fisher_rao_obstacle` allows no others
         drift = head(t, theta, m, self.positions, True)
         phi = (theta * relative_sums(head, t, theta, m)).sum(-1)
         rate = jnp.asarray(self.model.fisher_rao)
@@ -68,27 +70,34 @@ class FisherRaoFlow(AbstractFlow):
 
 
 def relative_sums(head: Unnormalized, t, x: Float[Array, "n d"], m: Float[Array, " n"]) -> Float[Array, "n d"]:
-    """`sum_j m_j (e^s - 1)/s x_j` with `s = beta<x_i, x_j>`: its product with x_i is `phi_i - 1/beta`, at beta = 0 too."""
+    """Return `sum_j m_j (e^s - 1)/s x_j` with `s = beta<x_i, x_j>`. Its product with x_i is `phi_i - 1/beta`, also at beta = 0."""
     least = jnp.exp(-head.log_unit)
 
     def kernel(s):
         small = jnp.abs(s) < 1
         near, far = jnp.where(small, s, 1.0), jnp.where(small, 1.0, s)
-        ratio = jnp.where(near == 0, 1.0, jnp.expm1(near) / jnp.where(near == 0, 1.0, near))
-        return jnp.where(small, least * ratio, (head.phi(far) - least) / far)
+        return jnp.where(small, least * expm1_ratio(near), (head.phi(far) - least) / far)
 
     return pair_sums(kernel, False, head.score.sharpness(t, x), x, m, x)
 
 
+def expm1_ratio(s: Array) -> Array:
+    """Return `(e^s - 1)/s` for |s| <= 1 by its series, which also has a derivative at 0."""
+    total = jnp.ones_like(s)
+    for k in range(19, 1, -1):
+        total = 1 + s * total / k
+    return total
+
+
 def fisher_rao_obstacle(model: Transformer) -> str | None:
-    """Why the weights of tokens cannot move under a model; None when they can, or stand still."""
+    """Return why the weights of tokens cannot evolve under a model; None if they can, or if they are fixed."""
     if model.fisher_rao is None:
         return None
     head = model.attention
     if not isinstance(head, Unnormalized) or head.causal or not head.score.isotropic or head.value.V is not None:
         return "fisher_rao needs Unnormalized(beta) attention with V = I and no causal mask"
     if not isinstance(model.norm, PostLN) or model.norm.gain.g is not None:
-        return f"fisher_rao needs tokens on the unit sphere, norm=PostLN(), got {model.norm!r}"
+        return f"fisher_rao needs tokens on the unit sphere, norm=PostLN(), got {shown(model.norm)}"
     if model.mlp is not None or model.noise is not None:
-        return "fisher_rao goes with attention alone: no MLP, no noise"
+        return "fisher_rao works with attention only: no MLP, no noise"
     return None

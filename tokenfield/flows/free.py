@@ -40,3 +40,7 @@ class FreeFlow(AbstractPointsFlow):
     @property
     def log_time_unit(self):
         return -self.model.attention.log_unit
+
+    @property
+    def overflow_advice(self):
+        return "stop earlier, or follow z = e^(-tV) x with norm=Rescaled()"

@@ -1,7 +1,9 @@
-"""How a Transformer without a norm moves a Gaussian: its mean and its covariance (FORMULAS §5).
+"""The flow of a Gaussian under a Transformer without a norm: its mean and covariance (FORMULAS §5).
 
 `X' = Gamma(X)` is affine, so `X = alpha + L xi` with `alpha' = V(c + B alpha)` and `L' = V B L` stays Gaussian with
-covariance `L L^T`, which is symmetric and positive whatever the step: nothing has to be clipped.
+covariance `L L^T`, which is symmetric and positive for any step size: nothing has to be clipped. L is unique up to a
+rotation, so `L' = V B L + L Omega` with any skew Omega is equivalent. Omega is chosen such that L is constant when the
+covariance is; otherwise L would rotate forever under a non-symmetric A.
 """
 
 from typing import NamedTuple
@@ -9,13 +11,14 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..attention import AbstractHead
+from ..attention import AbstractAttention, AbstractHead, Softmax, heads_and_outputs
 from ..noise import AbstractNoise, EuclideanNoise
 from ..normalization import NoNorm
 from ..states import Gaussian
 from ..transformer import Transformer
 from .affine import attend, is_affine
 from .base import AbstractFlow, Segment, largest_ratio, obstacle, require_closed, rules_in_time, segments
+from .matrices import root, shortest
 
 
 class Root(NamedTuple):
@@ -26,7 +29,7 @@ class Root(NamedTuple):
 
 
 class GaussianFlow(AbstractFlow):
-    """`alpha' = V(c + B alpha)`, `L' = V B L`."""
+    """`alpha' = V(c + B alpha)`, `L' = V B L + L Omega`."""
 
     model: Transformer
 
@@ -37,7 +40,8 @@ class GaussianFlow(AbstractFlow):
         return Gaussian(y.mean, symmetric(y.L @ y.L.T))
 
     def velocity(self, t, y):
-        return Root(*attend(self.model.attention, t, y.mean, y.L))
+        at_mean, on_root = attend(self.model.attention, t, y.mean, y.L)
+        return Root(at_mean, unturned(self.model.attention, t, y.L, on_root))
 
     def retract(self, y):
         return y
@@ -62,8 +66,8 @@ class Moments(NamedTuple):
 class NoisyGaussianFlow(AbstractFlow):
     """`alpha' = V(c + B alpha)`, `Sigma' = V B Sigma + (V B Sigma)^T + (2/kappa) I`.
 
-    Noise moves a factor of a singular Sigma at infinite speed, so Sigma itself is the unknown; noise also keeps it
-    positive.
+    With noise, the factor of a singular Sigma would move at infinite speed, so Sigma itself is the unknown. Noise also keeps
+    it positive.
     """
 
     model: Transformer
@@ -94,18 +98,26 @@ class NoisyGaussianFlow(AbstractFlow):
 
 
 def symmetric(S: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """`(S + S^T)/2`."""
+    """Return `(S + S^T)/2`."""
     return (S + S.T) / 2
 
 
-def root(S: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """A factor L of `S = L L^T`. Eigenvalues that rounding has made negative count as 0."""
-    eigenvalues, vectors = jnp.linalg.eigh(symmetric(S))
-    return vectors * jnp.sqrt(jnp.maximum(eigenvalues, 0))
+def unturned(attention: AbstractAttention, t: Array, L: Float[Array, "d d"], X: Float[Array, "d d"]) -> Array:
+    """Return `X + L Omega` for `X = V B L`, without the rotation of L that does not change `L L^T`.
+
+    For softmax with V = v I it is `v L (G + G^T)/2`, `G = L^T A L`: no decomposition is needed.
+    """
+    heads = heads_and_outputs(attention)
+    if not all(isinstance(head, Softmax) and head.value.isotropic and W.isotropic for head, W in heads):
+        return shortest(L, X)
+    one = jnp.ones((1, 1))
+    number = lambda head, W: W(t, head.value(t, one))[0, 0]  # noqa: E731
+    A = jnp.stack([number(head, W) * head.score.matrix(t, len(L)) for head, W in heads]).sum(0)  # type: ignore[attr-defined]
+    return L @ symmetric(L.T @ A @ L)
 
 
 def ratio(error: Array, y0: Array, y1: Array, rtol, atol) -> Float[Array, ""]:
-    """`|error| / (atol + rtol |y|)` in the Frobenius norm, as a whole: entries of a matrix turn with the axes."""
+    """Return `|error| / (atol + rtol |y|)` in the Frobenius norm, which is invariant under rotations of the axes."""
     return largest_ratio(error.reshape(-1), y0.reshape(-1), y1.reshape(-1), rtol, atol)
 
 
@@ -124,16 +136,16 @@ def _(state: Gaussian, model: Transformer) -> tuple[Segment, ...]:
 @obstacle(Gaussian)
 def _(model: Transformer) -> str | None:
     if not isinstance(model.norm, NoNorm):
-        return f"{type(model.norm).__name__} bends the space, and a Gaussian does not stay Gaussian (use NoNorm())"
+        return f"under {type(model.norm).__name__} a Gaussian does not stay Gaussian (use NoNorm())"
     if model.fisher_rao is not None:
-        return "fisher_rao moves the weights of tokens"
+        return "fisher_rao changes the weights of tokens"
     if model.mlp is not None:
-        return "an MLP is not affine, and a Gaussian does not stay Gaussian"
+        return "an MLP is not affine, so a Gaussian does not stay Gaussian"
     if not (model.noise is None or isinstance(model.noise, EuclideanNoise)):
-        return f"{type(model.noise).__name__} is not noise of R^d (use EuclideanNoise)"
+        return f"{type(model.noise).__name__} is not noise in R^d (use EuclideanNoise)"
     for head in model.attention.heads:
         if not is_affine(head):
-            return f"{type(head).__name__} attention of a Gaussian is not affine (Softmax, L2, Sinkhorn, Linear are)"
+            return f"{type(head).__name__} attention on a Gaussian is not affine (use Softmax, L2, Sinkhorn or Linear)"
         if head.causal:
-            return "a causal mask orders tokens, and a Gaussian has no order"
+            return "a causal mask needs an order of the tokens, which a Gaussian does not have"
     return None

@@ -1,8 +1,10 @@
-"""Tokens that move at random: a flow with kicks."""
+"""The flow of tokens with noise."""
 
+import jax
 import jax.numpy as jnp
-import numpy as np
+from jaxtyping import Array
 
+from .._check import is_concrete
 from ..noise import AbstractNoise
 from ..normalization import NoNorm, PostLN
 from ..states import Tokens
@@ -13,9 +15,9 @@ from .sphere import Polar, SphereFlow
 
 
 class NoisyFlow(AbstractNoisyFlow):
-    """`dy = velocity(t, y) dt + noise`: the flow of the tokens without noise, and the noise that kicks them.
+    """`dy = velocity(t, y) dt + noise`: the flow of the tokens without noise, plus random kicks.
 
-    On a sphere of radius R (`PostLN` with a gain) directions feel the noise for a time `h / R²`.
+    On a sphere of radius R (`PostLN` with a gain), the noise acts on directions for a time `h / R²`.
     """
 
     flow: SphereFlow | FreeFlow
@@ -46,11 +48,12 @@ class NoisyFlow(AbstractNoisyFlow):
         return self.noise.kick(key, y, h)
 
     def rate(self, state):
-        return max(drift_rate(self.flow.model, state), float(self.noise.rate(state.x)))
+        fastest = jnp.maximum(drift_rate(self.flow.model, state), jax.lax.stop_gradient(self.noise.rate(state.x)))
+        return float(fastest) if is_concrete(fastest) else fastest
 
 
 def noise_obstacle(model: Transformer) -> str | None:
-    """Why tokens cannot move under the noise of a model; None when they can."""
+    """Return why the noise of a model does not fit its norm, or None if it does."""
     noise = model.noise
     if noise is None or isinstance(model.norm, PostLN if noise.on_sphere else NoNorm):
         return None
@@ -60,19 +63,17 @@ def noise_obstacle(model: Transformer) -> str | None:
     return f"{name} moves tokens in R^d and needs NoNorm, got {norm} (under PostLN use SphereNoise)"
 
 
-def drift_rate(model: Transformer, state: Tokens) -> float:
-    """About the fastest rate of the drift: `(1 + |A| R²) |drift|/R` with all tokens at the place of the longest one.
+def drift_rate(model: Transformer, state: Tokens) -> Array:
+    """Return an estimate of the fastest rate of the drift, `(1 + |A| R²) |drift|/R`, with all tokens placed at the longest one.
 
-    R is that token's length and |A| the largest norm of a head's score; time-dependent parts are taken at t = 0.
+    R is the length of that token and |A| the largest norm of a head's score. Time-dependent parts are taken at t = 0.
+    Derivatives treat the rate as a constant, because it only sets a step size.
     """
-    t, d = jnp.zeros(()), state.d
-    x = np.asarray(state.x)
-    longest = x[np.argmax(np.linalg.norm(x, axis=1))]
-    R = max(float(np.linalg.norm(longest)), 1e-3)
+    t, d, x = jnp.zeros(()), state.d, state.x
+    longest = x[jnp.argmax(jnp.linalg.norm(x, axis=1))]
+    R = jnp.maximum(jnp.linalg.norm(longest), 1e-3)
     sublayers = model.sublayers(t, jnp.ones(1), jnp.ones(1))
-    speed = sum(float(jnp.linalg.norm(sublayer(jnp.asarray(longest)[None]))) for sublayer in sublayers)
-    sharpness = 0.0
-    for head in model.attention.heads:
-        q, k, _ = head.score.factors(t, jnp.eye(d))
-        sharpness = max(sharpness, float(jnp.linalg.norm(q @ k.T, 2)))
-    return (1 + sharpness * R**2) * speed / R
+    speed = jnp.stack([jnp.linalg.norm(sublayer(longest[None])) for sublayer in sublayers]).sum()
+    factors = [head.score.factors(t, jnp.eye(d))[:2] for head in model.attention.heads]
+    sharpness = jnp.stack([jnp.linalg.norm(jax.lax.stop_gradient(q @ k.T), 2) for q, k in factors]).max()
+    return jax.lax.stop_gradient((1 + sharpness * R**2) * speed / R)

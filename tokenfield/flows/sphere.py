@@ -1,4 +1,4 @@
-"""Tokens under a norm: directions on the unit sphere, with lengths that are fixed or evolve."""
+"""The flow of tokens under a norm: directions on the unit sphere, and lengths that are fixed or evolve."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._check import is_concrete
 from ..normalization import AbstractSphereNorm
-from ..normalization.base import unit
+from ..normalization.base import lengths, unit
 from ..states import Tokens
 from ..transformer import Transformer
-from .base import AbstractFlow, largest_ratio
+from .base import AbstractFlow, largest_ratio, length_ratio, time_to_zero
 
 TOLERANCE = 1e-6
 
@@ -27,8 +28,13 @@ class Polar(NamedTuple):
 class SphereFlow(AbstractFlow):
     """`theta' = sum_a speed_a P A_a`, `r' = sum_a growth_a` over sublayers a (FORMULAS §7).
 
-    The field is evaluated at `theta/|theta|`, so it is constant along rays and a step's last stage stays valid
-    after the retraction.
+    The velocity is evaluated at `theta/|theta|`, so it is constant along rays, and the last stage of a step stays valid after
+    the retraction.
+
+    Where lengths evolve, `x' = A(x/|x|)` has no limit at x = 0, and a solution ends where a length reaches 0. With
+    `ds = dt/r`, a short token obeys `d theta/ds = P A`, `d log r/ds = <theta, A>`, so it tends to a direction in which A is
+    parallel to theta. If that direction is stable and `<theta, A> < 0` there (for example with V = -1), the token reaches 0 in
+    finite time. Otherwise it passes near 0, at some positive distance, and the run continues.
     """
 
     model: Transformer
@@ -38,7 +44,7 @@ class SphereFlow(AbstractFlow):
     positions: Float[Array, " n"]
 
     def pack(self, state):
-        r = jnp.linalg.norm(state.x, axis=-1)
+        r = lengths(state.x)
         radius = None if self.radial else self.norm.radius(state.d)
         return Polar(unit(state.x), r if radius is None else jnp.full_like(r, radius))
 
@@ -46,16 +52,15 @@ class SphereFlow(AbstractFlow):
         return Tokens(y.r[:, None] * y.theta, self.weights, self.positions)
 
     def velocity(self, t, y):
-        theta = unit(y.theta)
+        theta, r = unit(y.theta), jnp.where(y.r > 0, y.r, jnp.nan)
         reads = self.norm.reads(theta)
         dtheta, dr = jnp.zeros_like(theta), jnp.zeros_like(y.r)
-        on_unit_sphere = reads is theta
-        for sublayer in self.model.sublayers(t, self.weights, self.positions, on_unit_sphere):
+        for sublayer in self.model.sublayers(t, self.weights, self.positions, self.norm.reads_directions):
             A = sublayer(reads)
-            inner, length = (theta * A).sum(-1), jnp.linalg.norm(A, axis=-1)
-            speed = self.norm.speed(t, y.r, inner, length)
+            inner, length = (theta * A).sum(-1), lengths(A)
+            speed = self.norm.speed(t, r, inner, length)
             dtheta += jnp.atleast_1d(speed)[:, None] * (A - inner[:, None] * theta)
-            dr += self.norm.growth(t, y.r, inner, length)
+            dr += self.norm.growth(t, r, inner, length)
         return Polar(dtheta, dr)
 
     def retract(self, y):
@@ -65,7 +70,13 @@ class SphereFlow(AbstractFlow):
         size = largest_ratio(error.theta, y0.theta, y1.theta, rtol, atol)
         if not self.radial:
             return size
-        return jnp.maximum(size, largest_ratio(error.r[:, None], y0.r[:, None], y1.r[:, None], rtol, atol))
+        return jnp.maximum(size, length_ratio(error.r, y0.r, y1.r, rtol, atol))
+
+    def contains(self, y):
+        return (y.r > 0).all()
+
+    def vanishing(self, y, velocity):
+        return time_to_zero(y.r, velocity.r, jnp.linalg.norm(velocity.theta, axis=-1))
 
     @property
     def log_time_unit(self):
@@ -73,7 +84,7 @@ class SphereFlow(AbstractFlow):
 
 
 def wrong_lengths(states: Sequence[np.ndarray], norm: AbstractSphereNorm) -> int | None:
-    """The first of many arrays of tokens whose lengths the norm does not allow."""
+    """Return the index of the first array of tokens whose lengths the norm does not allow, or None."""
     radius = norm.radius(states[0].shape[1])
     if radius is None:
         bad = [not np.linalg.norm(x, axis=1).all() for x in states]
@@ -83,20 +94,27 @@ def wrong_lengths(states: Sequence[np.ndarray], norm: AbstractSphereNorm) -> int
     return bad.index(True) if any(bad) else None
 
 
-def check_lengths(state: Tokens, norm: AbstractSphereNorm) -> None:
-    """Raise a ValueError unless the tokens start where the norm keeps them."""
+def check_directions(state: Tokens, norm: AbstractSphereNorm) -> np.ndarray:
+    """Return the lengths of the tokens; raise ValueError if one of them has no direction."""
     name = type(norm).__name__
     if state.d < 2:
         raise ValueError(f"{name} moves tokens on a sphere and needs d >= 2, got tokens in R^{state.d}")
-    lengths = np.linalg.norm(np.asarray(state.x), axis=1)
-    radius = norm.radius(state.d)
-    if radius is None:
-        if (lengths == 0).any():
-            raise ValueError(f"{name} needs tokens of positive length, but token {int(np.argmin(lengths))} is zero")
+    found = np.linalg.norm(np.asarray(state.x), axis=1)
+    if (found == 0).any():
+        raise ValueError(f"{name} needs tokens of positive length, but token {int(np.argmin(found))} is zero")
+    return found
+
+
+def check_lengths(state: Tokens, norm: AbstractSphereNorm) -> None:
+    """Raise ValueError unless the tokens have the length that the norm fixes."""
+    if not is_concrete(state.x):
         return
-    worst = int(np.argmax(np.abs(lengths - float(radius))))
-    if abs(lengths[worst] - float(radius)) > TOLERANCE * float(radius):
+    found, radius, name = check_directions(state, norm), norm.radius(state.d), type(norm).__name__
+    if radius is None or not is_concrete(radius):
+        return
+    worst = int(np.argmax(np.abs(found - float(radius))))
+    if abs(found[worst] - float(radius)) > TOLERANCE * float(radius):
         raise ValueError(
             f"{name} keeps tokens on the sphere of radius {float(radius):g}, but token {worst} has length "
-            f"{lengths[worst]:.6g}: normalise them first, e.g. with tokens.normalized()"
+            f"{found[worst]:.6g}: normalize them first, e.g. with tokens.normalized()"
         )

@@ -1,4 +1,4 @@
-"""How a Transformer moves tokens."""
+"""The flow of tokens under a Transformer."""
 
 from collections.abc import Sequence
 
@@ -16,13 +16,14 @@ from ..transformer import Transformer
 from .base import (
     AbstractFlow,
     NoClosedEquation,
+    Reduction,
     Segment,
     admit,
     admit_all,
     is_random,
     obstacle,
-    prepare,
-    prepare_all,
+    reduced,
+    reduced_all,
     require_closed,
     rules_in_time,
     segments,
@@ -30,7 +31,7 @@ from .base import (
 from .fisher_rao import FisherRaoFlow, fisher_rao_obstacle
 from .free import FreeFlow
 from .noisy import NoisyFlow, noise_obstacle
-from .rescaled import rescaled_flow
+from .rescaled import rescaled_segments
 from .span import coordinates, span_coordinates
 from .sphere import SphereFlow, check_lengths, wrong_lengths
 
@@ -40,7 +41,10 @@ def _(state: Tokens, model: Transformer) -> tuple[Segment, ...]:
     require_closed(state, model)
     check(state, model)
     admit(state, model)
-    return tuple(Segment(end, _flow(state, model, rule)) for end, rule in rules_in_time(model))
+    rules = rules_in_time(model)
+    if isinstance(model.norm, Rescaled):
+        return rescaled_segments(model, state, [end for end, _ in rules])
+    return tuple(Segment(end, _flow(state, model, rule)) for end, rule in rules)
 
 
 @obstacle(Tokens)
@@ -54,11 +58,11 @@ def _(state: Tokens, model: Transformer) -> bool:
 
 
 def _flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> AbstractFlow:
-    """The smooth flow under one rule, with the noise if there is any."""
+    """Return the smooth flow under one rule, with noise if the model has any."""
     flow = _smooth_flow(state, model, rule)
     if model.noise is None:
         return flow
-    assert isinstance(flow, (SphereFlow, FreeFlow))  # `noise_obstacle` admits no others
+    assert isinstance(flow, (SphereFlow, FreeFlow))  # `noise_obstacle` allows no others
     return NoisyFlow(flow, model.noise)
 
 
@@ -68,50 +72,52 @@ def _smooth_flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> Abstr
     if isinstance(rule, AbstractSphereNorm):
         radial = isinstance(model.norm, AbstractSphereNorm) and model.norm.radial
         return SphereFlow(model, rule, radial, state.weights, state.positions)
-    if isinstance(rule, Rescaled):
-        return rescaled_flow(model, state)
     if isinstance(rule, NoNorm):
         return FreeFlow(model=model, weights=state.weights, positions=state.positions)
-    raise NoClosedEquation(f"no flow of tokens is known for the norm {type(rule).__name__}")
+    raise NoClosedEquation(f"norm must be NoNorm, Rescaled or an AbstractSphereNorm, got {type(rule).__name__}")
 
 
-@prepare.register(Tokens)
-def _(state: Tokens, model: Transformer, tolerance: float = 0.0):
+@reduced.register(Tokens)
+def _(state: Tokens, model: Transformer, tolerance: float = 0.0) -> Reduction:
+    """Use sums by a series ("series") and coordinates in the span of the tokens ("span")."""
+    names: tuple[str, ...] = ()
     if isinstance(model.norm, AbstractSphereNorm) and not model.norm.scale_free and model.fisher_rao is None:
         quick = by_series(model.attention, state.x, state.weights, tolerance)
         if quick is not model.attention:
-            model = eqx.tree_at(lambda m: m.attention, model, quick)
+            model, names = eqx.tree_at(lambda m: m.attention, model, quick), ("series",)
     if not model.isotropic or state.d <= max(state.n, 2) or state.n < 2:
-        return state, model, lambda states: states
+        return Reduction(state, model, names)
     check(state, model)
     if isinstance(model.norm, AbstractSphereNorm):
         model.norm.check(state.d)
     small, basis = coordinates(state)
-    return small, model, lambda states: eqx.tree_at(lambda s: s.x, states, np.asarray(states.x) @ basis)
+    lift = lambda states: eqx.tree_at(lambda s: s.x, states, np.asarray(states.x) @ basis)  # noqa: E731
+    return Reduction(small, model, (*names, "span"), lift)
 
 
-@prepare_all.register(Tokens)
-def _(first: Tokens, states: Sequence[Tokens], model: Transformer):
-    """What holds for one start holds for all of its shape: only the coordinates of each are its own."""
-    small, small_model, lift = prepare(first, model)
+@reduced_all.register(Tokens)
+def _(first: Tokens, states: Sequence[Tokens], model: Transformer) -> list[Reduction]:
+    """Reduce all states like the first one, which has the same shape; only their coordinates differ."""
+    one = reduced(first, model)
     if any(state.x.shape != first.x.shape for state in states):
-        return [prepare(state, model) for state in states]
-    if small is first:
-        return [(state, small_model, lift) for state in states]
+        return [reduced(state, model) for state in states]
+    if one.state is first:
+        return [one._replace(state=state) for state in states]
     structure = jax.tree.structure(first)
 
-    def reduced(state: Tokens):
+    def in_span(state: Tokens) -> Reduction:
         tokens, weights, positions = jax.tree.leaves(state)
         coordinates, basis = span_coordinates(np.asarray(tokens))
         lift = lambda states: eqx.tree_at(lambda s: s.x, states, np.asarray(states.x) @ basis())  # noqa: E731
-        return jax.tree.unflatten(structure, [coordinates, weights, positions]), small_model, lift
+        small = jax.tree.unflatten(structure, [coordinates, weights, positions])
+        return one._replace(state=small, lift=lift)
 
-    return [reduced(state) for state in states]
+    return [in_span(state) for state in states]
 
 
 @admit_all.register(Tokens)
 def _(first: Tokens, states: Sequence[Tokens], model: Transformer) -> None:
-    """The lengths of all at once; `admit` says what is wrong with the first that is."""
+    """Check the lengths of all states at once; `admit` raises the error for the first one that fails."""
     if not isinstance(model.norm, AbstractSphereNorm):
         return
     wrong = wrong_lengths([np.asarray(jax.tree.leaves(state)[0]) for state in states], model.norm)
@@ -120,7 +126,7 @@ def _(first: Tokens, states: Sequence[Tokens], model: Transformer) -> None:
 
 
 def check(state: Tokens, model: Transformer) -> None:
-    """Raise a ValueError unless every matrix fits and attention maps R^d to R^d."""
+    """Raise ValueError unless all matrices fit the dimension and attention maps R^d to R^d."""
     model.check(state.d)
     if model.attention.isotropic:
         return
@@ -134,6 +140,6 @@ def check(state: Tokens, model: Transformer) -> None:
 
 @admit.register(Tokens)
 def _(state: Tokens, model: Transformer) -> None:
-    """Tokens must start where the norm keeps them."""
+    """Raise ValueError unless the tokens have the length that the norm fixes."""
     if isinstance(model.norm, AbstractSphereNorm):
         check_lengths(state, model.norm)

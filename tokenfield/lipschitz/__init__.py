@@ -1,13 +1,13 @@
 """How much attention can stretch: local Lipschitz constants, and bounds on tokens in a ball."""
 
+from ..theory.ball_bounds import Bounds as Bounds
+from ..theory.gap import score_gap as score_gap
 from .adversarial import Adversarial as Adversarial
 from .adversarial import adversarial as adversarial
-from .bounds import Bounds as Bounds
 from .bounds import bounds as bounds
 from .data import DataBounds as DataBounds
 from .data import data_bounds as data_bounds
 from .data_models import data_model as data_model
-from .gap import score_gap as score_gap
 from .growth import Growth as Growth
 from .growth import PowerLaw as PowerLaw
 from .growth import fit_power_law as fit_power_law

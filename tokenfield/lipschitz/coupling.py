@@ -32,7 +32,7 @@ class CouplingDerivative(AbstractDerivative):
     def apply(self, e):
         x, w, P = self.x, self.w, self.P
         R = (w[:, None] * P / w).T
-        q, k, _ = self.head.score.factors(self.t, x)
+        q, k, _ = self.head.score.factors(self.t, x - w @ x)  # df and dg take constants in rows and columns of ds back
         dq, dk, _ = self.head.score.factors(self.t, e)  # linear in the tokens
         ds = dq @ k.T + q @ dk.T
         rows, columns = (P * ds).sum(1), (R * ds.T).sum(1)

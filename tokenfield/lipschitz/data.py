@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._check import as_float
+from .._jax import in_double
+from .._shown import shown
 from ..attention import AbstractAttention, Softmax, heads_and_outputs
 from .local import tokens_of
 
@@ -25,6 +27,7 @@ class DataBounds(NamedTuple):
     sharp_data: float
 
 
+@in_double
 def data_bounds(attention: AbstractAttention, x: Any, *, t: float = 0.0) -> DataBounds:
     """Upper bounds on `local(attention, x).constant`, for softmax heads, masked or not (FORMULAS §6).
 
@@ -43,7 +46,7 @@ def data_bounds(attention: AbstractAttention, x: Any, *, t: float = 0.0) -> Data
         >>> tkf.lipschitz.data_bounds(tkf.Softmax(beta=1.0), tkf.uniform_sphere(16, 3, seed=0)).sharp_data
     """
     if not isinstance(attention, AbstractAttention) or not all(isinstance(head, Softmax) for head in attention.heads):
-        raise ValueError(f"attention must be Softmax or a MultiHead of Softmax heads, got {attention!r}")
+        raise ValueError(f"attention must be Softmax or a MultiHead of Softmax heads, got {shown(attention)}")
     state, time = tokens_of(x), jnp.asarray(float(as_float("t", t, 0)))
     attention.check(state.d)
     points, weights, positions = (np.asarray(a) for a in (state.x, state.weights, state.positions))
@@ -60,14 +63,15 @@ def head_bounds(
 ) -> tuple[float, float]:
     """Both bounds of one head, in one pass over all pairs."""
     n = len(x)
-    q, pulled = x @ A.T, x @ A
+    q, centred = x @ A.T, x - x.mean(0)  # distances far from 0 keep their digits
+    pulled = centred @ A
     diameter = range_ = 0.0
     columns = np.zeros(n)
     for start in range(0, n, BLOCK):
         rows = slice(start, start + BLOCK)
-        diameter = max(diameter, _farthest(x[rows], x))
+        diameter = max(diameter, _farthest(centred[rows], centred))
         range_ = max(range_, _farthest(pulled[rows], pulled))
-        s = q[rows] @ x.T + np.log(w)
+        s = q[rows] @ centred.T + np.log(w)
         if causal:
             s = np.where(positions <= positions[rows, None], s, -np.inf)
         p = np.exp(s - s.max(1, keepdims=True))

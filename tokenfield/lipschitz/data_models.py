@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .._check import count, generator, positive
+from .._check import count, generator, number, positive
+from .._shown import nearest, shown
 from ..states import Tokens
 
 Sampler = Callable[[int, int], Tokens]
@@ -38,12 +39,11 @@ def data_model(
     rank, clusters = count("rank", rank), count("clusters", clusters)
     if rank > d:
         raise ValueError(f"rank must be at most d = {d}, got {rank}")
-    if not 0 <= spread <= 1:
-        raise ValueError(f"spread must lie in [0, 1], got {spread!r}")
+    spread, correlation = number("spread", spread, 0, 1), number("correlation", correlation)
     if not -1 < correlation < 1:
-        raise ValueError(f"correlation must lie in (-1, 1), got {correlation!r}")
+        raise ValueError(f"correlation must lie in (-1, 1), got {shown(correlation)}")
     if not positive("freedom", freedom) > 2:
-        raise ValueError(f"freedom must be > 2 for a finite variance, got {freedom!r}")
+        raise ValueError(f"freedom must be > 2 for a finite variance, got {shown(freedom)}")
 
     def sphere(n: int, rng: np.random.Generator) -> np.ndarray:
         x = rng.standard_normal((n, d))
@@ -70,10 +70,8 @@ def data_model(
         return rng.standard_normal((n, d)) * np.sqrt((freedom - 2) / rng.chisquare(freedom, (n, 1)))
 
     kinds = {draw.__name__: draw for draw in (sphere, gaussian, low_rank, clustered, correlated, heavy_tailed)}
-    if kind not in kinds:
-        from ..theory.names import nearest
-
-        raise ValueError(f"kind must be one of {', '.join(kinds)}, got {kind!r}{nearest(kind, kinds)}")
+    if not isinstance(kind, str) or kind not in kinds:
+        raise ValueError(f"kind must be one of {', '.join(kinds)}, got {shown(kind)}{nearest(kind, kinds)}")
 
     def sample(n: int, seed: int = 0) -> Tokens:
         return Tokens(scale * kinds[kind](count("n", n), generator(seed)))

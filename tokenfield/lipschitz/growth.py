@@ -7,16 +7,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
-from .._check import as_float, count
+from .._check import as_float, count, number
+from .._jax import in_double
+from .._lazy import drawing
+from .._lock import locking
+from .._shown import shown
 from ..attention import AbstractAttention
-from ..solve.checkpoint import fingerprint, read, write
-from ..solve.progress import Progress
+from ..driver.checkpoint import read, write
+from ..driver.fingerprint import Program, fingerprint
+from ..driver.progress import Progress
+from ..flows.layers import one_layer
+from ..theory.ball_bounds import Bounds
 from ..transformer import Transformer
-from .bounds import Bounds, attention_bounds
+from .bounds import attention_bounds
 from .local import local, tokens_of
 
 
@@ -61,9 +71,7 @@ class Growth:
 
     def plot(self, **options: Any) -> Any:
         """A log-log figure; see `tokenfield.plotting.growth_figure`."""
-        from ..plotting.growth import growth_figure
-
-        return growth_figure({"data": self}, **options)
+        return drawing().growth_figure({"data": self}, **options)
 
 
 def fit_power_law(n: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> PowerLaw:
@@ -82,8 +90,9 @@ def fit_power_law(n: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> Power
         >>> fit_power_law([10, 20, 40], [[3.1, 3.2], [4.4, 4.5], [6.3, 6.4]]).power
     """
     n, y = np.asarray(as_float("n", n, 1)), np.asarray(as_float("y", y, (1, 2)))
+    confidence = number("confidence", confidence)
     if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie in (0, 1), got {confidence!r}")
+        raise ValueError(f"confidence must lie in (0, 1), got {shown(confidence)}")
     if len(n) != len(y):
         raise ValueError(f"n and y must have the same length, got {len(n)} and {len(y)}")
     if len(np.unique(n)) < 2 or n.min() <= 0 or y.min() <= 0:
@@ -104,6 +113,8 @@ def fit_power_law(n: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> Power
     return PowerLaw(float(power), (float(power - half), float(power + half)), math.exp(constant), float(confidence))
 
 
+@in_double
+@locking("checkpoint")
 def growth(
     attention: AbstractAttention | Transformer,
     sampler: Callable[[int, int], Any],
@@ -144,23 +155,22 @@ def growth(
         raise ValueError(f"lengths must hold at least two different numbers, got {list(lengths)}")
     if not callable(sampler):
         raise ValueError(
-            f'sampler must be a function (n, seed) -> tokens such as data_model("sphere", 8), got {sampler!r}'
+            f'sampler must be a function (n, seed) -> tokens such as data_model("sphere", 8), got {shown(sampler)}'
         )
-    first = tokens_of(sampler(sizes[0], seed))
-    store = _Store(checkpoint, attention, first, (sizes, repeats, seed, rtol, residual))
+    samples = [tokens_of(sampler(sizes[k // repeats], seed + k)) for k in range(len(sizes) * repeats)]
+    store = _Store(checkpoint, attention, samples, (sizes, repeats, seed, rtol, residual))
     constants, converged, radius = store.read((len(sizes), repeats))
     with Progress(progress, "measuring", constants.size, "constants") as bar:
         for k in range(constants.size):
             if np.isnan(constants.flat[k]):
-                x = tokens_of(sampler(sizes[k // repeats], seed + k))
-                found = local(attention, x, rtol=rtol, residual=residual)
+                found = local(attention, samples[k], rtol=rtol, residual=residual)
                 constants.flat[k], converged.flat[k] = found.constant, found.converged
-                radius.flat[k] = np.linalg.norm(np.asarray(x.x), axis=1).max()
+                radius.flat[k] = np.linalg.norm(np.asarray(samples[k].x), axis=1).max()
                 store.write(constants, converged, radius)
             bar.update(k + 1)
     law, longest = fit_power_law(sizes, constants, confidence), radius.max(axis=1)
     pairs = [] if residual else zip(sizes, longest, strict=True)
-    limits = [attention_bounds(attention, float(R), n, first.d) for n, R in pairs]
+    limits = [attention_bounds(attention, float(R), n, samples[0].d) for n, R in pairs]
     known = tuple(limit for limit in limits if limit is not None)
     return Growth(np.array(sizes), constants, law, bool(converged.all()), longest, known or None)
 
@@ -168,9 +178,9 @@ def growth(
 class _Store:
     """Constants on disk, written anew after each; nan where there is none yet."""
 
-    def __init__(self, path: str | os.PathLike | None, attention: Any, first: Any, settings: tuple):
+    def __init__(self, path: str | os.PathLike | None, attention: Any, samples: list[Any], settings: tuple):
         self.path = None if path is None else Path(path)
-        self.identity = "" if path is None else fingerprint(attention, first, settings)
+        self.identity = "" if path is None else _identity(attention, samples, settings)
 
     def read(self, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if self.path is None or not self.path.exists():
@@ -181,3 +191,22 @@ class _Store:
     def write(self, *arrays: np.ndarray) -> None:
         if self.path is not None:
             write(self.path, self.identity, 0, list(arrays))
+
+
+def _identity(attention: Any, samples: list[Any], settings: tuple) -> str:
+    """The fingerprint of the constants: of the derivative of attention, and of every sample."""
+    first, t = samples[0], jnp.zeros(())
+    program = Program("attention", _pulled_back, (attention, t, first.x, first.weights, first.positions))
+    return fingerprint(attention, settings, samples, programs=[program])
+
+
+def _pulled_back(model: Any, t: Array, x: Array, weights: Array, positions: Array) -> Array:
+    """A vector-Jacobian product of an attention or a layer."""
+
+    def move(x: Array) -> Array:
+        if isinstance(model, Transformer):
+            return one_layer(model, t, x, weights, positions, jnp.ones(()))[0]
+        return model(t, x, weights, positions)
+
+    value, pull_back = jax.vjp(move, x)
+    return pull_back(value)[0]

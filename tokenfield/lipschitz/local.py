@@ -11,6 +11,9 @@ from jaxtyping import Array
 from numpy.typing import ArrayLike
 
 from .._check import as_float, count, positive
+from .._cost import check_derivative
+from .._jax import in_double
+from .._shown import shown
 from ..attention import AbstractAttention
 from ..flows.base import require_closed
 from ..flows.tokens import check
@@ -18,7 +21,7 @@ from ..states import Tokens
 from ..transformer import Transformer
 from .derivative import AbstractDerivative, Chain, Shifted, Weighted
 from .layer import attention_derivative, layer_derivative
-from .singular import largest_singular
+from .singular import basis_rows, largest_singular
 
 MAX_PRODUCTS = 1000
 
@@ -67,6 +70,7 @@ class LocalConstant:
         return f"LocalConstant({shown}; {self.products} products, {state})"
 
 
+@in_double
 def local(
     model: AbstractAttention | Transformer,
     x: Tokens | ArrayLike,
@@ -102,6 +106,7 @@ def local(
     """
     state = tokens_of(x)
     step, time = positive("step", step), jnp.asarray(float(as_float("t", t, 0)))
+    check_derivative(state.n, state.d, basis_rows(state.n * state.d, count("top_k", top_k)))
     attention, D = derivative(model, state, time, residual, step)
     return singular_values(D, state, float(attention.log_unit), rtol, top_k, max_products)
 
@@ -122,14 +127,14 @@ def derivative(
 ) -> tuple[AbstractAttention, AbstractDerivative]:
     """The attention in a model, and the derivative of the map that the model and `residual` stand for."""
     if residual not in (None, True, False):
-        raise ValueError(f"residual must be True, False or None, got {residual!r}")
+        raise ValueError(f"residual must be True, False or None, got {shown(residual)}")
     h = jnp.asarray(step)
     if isinstance(model, Transformer):
         check_layer(model, state)
         D, _ = layer_derivative(model, t, state, h)
         return model.attention, D if residual in (None, True) else Shifted(D, -jnp.ones(()), jnp.ones(()))
     if not isinstance(model, AbstractAttention):
-        raise ValueError(f"model must be an attention such as Softmax(beta=1.0) or a Transformer, got {model!r}")
+        raise ValueError(f"model must be an attention such as Softmax(beta=1.0) or a Transformer, got {shown(model)}")
     model.check(state.d)
     D = attention_derivative(model, t, state)
     if not residual:

@@ -9,11 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._check import count, positive
+from .._jax import in_double
+from .._shown import shown
+from ..driver import SolverError
+from ..driver.run import Plan, run
 from ..flows import Segment, segments
-from ..normalization import AbstractSphereNorm
-from ..solve import loop
-from ..solve.run import Plan, SolverError, run
-from ..solve.steppers import stepper
+from ..flows.rescaled import ConstantV
+from ..normalization import AbstractSphereNorm, Rescaled
+from ..solver.base import FINISHED
+from ..solver.methods import runge_kutta
 from ..states import Tokens
 from ..transformer import Transformer
 from .local import tokens_of
@@ -39,6 +43,7 @@ class Exponents:
     pieces: int
 
 
+@in_double
 def lyapunov(
     model: Transformer, x: Any, t1: float, k: int | None = None, *, rtol: float = 1e-9, atol: float = 1e-12
 ) -> Exponents:
@@ -67,13 +72,18 @@ def lyapunov(
     state, t1 = tokens_of(x), positive("t1", t1)
     rtol, atol = positive("rtol", rtol), positive("atol", atol)
     if not isinstance(model, Transformer):
-        raise ValueError(f"model must be a Transformer, got {model!r}")
+        raise ValueError(f"model must be a Transformer, got {shown(model)}")
     if model.noise is not None:
         raise ValueError("model must be without noise: its flow has no derivative")
     n, d = state.x.shape
     if n * d > MOST_DIRECTIONS:
         raise ValueError(f"x must have n d <= {MOST_DIRECTIONS}, as a full frame is carried, got {n} x {d}")
     parts = segments(state, model)
+    constant = all(isinstance(part.flow, ConstantV) and part.flow.held is None for part in parts)
+    if isinstance(model.norm, Rescaled) and not constant:
+        raise ValueError(
+            "norm must not be Rescaled with a V that changes with time or has small eigenvalues: use NoNorm()"
+        )
     frame = _first_frame(state, model)
     k = len(frame) if k is None else count("k", k)
     if k > len(frame):
@@ -126,10 +136,12 @@ def _carry(
     begin = jnp.asarray(t)
     ahead = tuple(Segment(part.until - t, TangentFlow(part.flow, begin)) for part in parts if part.until > t)
     y0 = _packed(ahead[0].flow.flow, state, jnp.asarray(frame, float))  # type: ignore[attr-defined]
-    plan = Plan(ahead, y0, span, np.array([]), rtol, atol, None, stepper("tsit5"), None, 1_000_000)
+    plan = Plan(ahead, y0, span, np.array([]), rtol, atol, runge_kutta("tsit5"), None, 1_000_000)
     outcome = run(plan, False, None, 30.0)
-    if outcome.status != loop.FINISHED:
-        raise SolverError(f"the flow could not be followed beyond t = {t + outcome.t:.6g}: it blows up there")
+    if outcome.status != FINISHED:
+        raise SolverError(
+            f"the flow could not be followed beyond t = {t + outcome.t:.6g}: it blows up, or a token reaches length 0"
+        )
     x, moved = _unpacked(outcome.flow.flow, outcome.y)
     return eqx.tree_at(lambda s: s.x, state, x), np.asarray(moved)
 

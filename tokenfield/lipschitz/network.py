@@ -9,13 +9,16 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._check import positive
+from .._check import count, positive
+from .._cost import check_derivative
+from .._jax import in_double
+from ..driver.discrete import stack
 from ..flows.base import admit
-from ..solve.discrete import stack
 from ..transformer import Transformer
 from .derivative import AbstractDerivative, Chain
 from .layer import layer_derivative
 from .local import MAX_PRODUCTS, LocalConstant, check_layer, singular_values, tokens_of
+from .singular import basis_rows
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class NetworkConstant:
         return float(math.prod(self.layers))
 
 
+@in_double
 def network(
     model: Transformer | Sequence[Transformer] | Callable[[int], Transformer],
     x: Any,
@@ -70,6 +74,7 @@ def network(
     for each in {id(each): each for each in models}.values():
         check_layer(each, state)
     admit(state, models[0])
+    check_derivative(state.n, state.d, basis_rows(state.n * state.d, count("top_k", top_k)))
     parts: list[AbstractDerivative] = []
     layers = []
     at = state

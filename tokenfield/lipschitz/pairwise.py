@@ -2,9 +2,9 @@
 
 With scores `s_ij = <q_i, k_j> + b_j`, values `v_j` and `ds_ij = <dq_i, k_j> + <q_i, dk_j> + db_j`,
 
-- normalised kernels, `p_ij = w_j e^{s_ij} / Z_i`, `m_i = sum_j p_ij v_j`:
+- softmax, `p_ij = w_j e^{s_ij} / Z_i`, `m_i = sum_j p_ij v_j`:
   `d m_i = sum_j p_ij dv_j + sum_j p_ij (v_j - m_i) ds_ij`;
-- others, `c_ij = w_j phi(s_ij)`: `d m_i = sum_j c_ij dv_j + sum_j w_j phi'(s_ij) v_j ds_ij`.
+- kernels that are not normalized, `c_ij = w_j phi(s_ij)`: `d m_i = sum_j c_ij dv_j + sum_j w_j phi'(s_ij) v_j ds_ij`.
 
 Queries, keys, biases and values are cheap functions of the tokens; their derivative is left to JAX. The pair sums are
 made of products of a (rows, n) matrix with (n, d) ones. The matrix is kept if it is small, and otherwise made anew for
@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._compiled import laid_out
+from .._xla.arrays import materialize
+from .._xla.exponential import exp2
 from ..attention import AbstractPairwise
-from ..attention.exponential import exp2
 from ..attention.parameters import ValueMap
 from .derivative import AbstractDerivative
 
@@ -65,7 +65,7 @@ class Strip(NamedTuple):
 
     def columns(self, a: Array, never: Array) -> Array:
         """The same with each block transposed and laid out so in memory: products with a plain `.T` are slower."""
-        return laid_out(self.rows(a).transpose(0, 2, 1), never)
+        return materialize(self.rows(a).transpose(0, 2, 1), never)
 
     def joined(self, a: Array) -> Array:
         return a.reshape(-1, *a.shape[2:])[: self.stop - self.start]
@@ -87,7 +87,7 @@ class PairwiseDerivative(AbstractDerivative):
     strips: tuple[Strip, ...] = eqx.field(static=True)
 
     def features(self, x: Float[Array, "n d"]) -> Features:
-        q, k, b = self.head.score.factors(self.t, x)
+        q, k, b = self.head.factors(self.t, x, self.w, self.positions)
         V = self.head.value.V
         narrow = V is not None and not callable(V) and V.ndim == 2 and V.shape[0] < V.shape[1]
         return Features(q, k, b, self.head.value(self.t, x) if narrow else x)
@@ -182,7 +182,7 @@ class PairwiseDerivative(AbstractDerivative):
             dq.append(strip.joined(own))
             dk, dv = dk.at[:, : strip.width].add(total[0]), dv.at[:, : strip.width].add(total[1])
             db = None if db is None else db.at[: strip.width].add(total[2])
-        dk, dv = (laid_out(a, never).T for a in (dk, dv))
+        dk, dv = (materialize(a, never).T for a in (dk, dv))
         return _restored(pullback(Features(jnp.concatenate(dq), dk, db, dv))[0], self.order)
 
 
@@ -224,7 +224,7 @@ def pairwise_derivative(
             order = jnp.asarray(sequence)
             x, w, positions = x[order], w[order], positions[order]
     strips = _strips(np.asarray(positions), head.causal)
-    size = sum((strip.stop - strip.start) * strip.width for strip in strips) * (1 if head.stochastic else 2)
+    size = sum((strip.stop - strip.start) * strip.width for strip in strips) * (1 if head.softmax else 2)
     keep = size <= (KEPT_ENTRIES if entries is None else entries)
     strips = tuple(strip.in_blocks(max(BLOCK, BLOCK_ENTRIES // strip.width) if keep else BLOCK) for strip in strips)
     bare = PairwiseDerivative(head, output, t, x, w, positions, order, None, None, None, strips)
@@ -245,7 +245,7 @@ def _strips(positions: np.ndarray, causal: bool) -> tuple[Strip, ...]:
 @eqx.filter_jit
 def _prepared(bare: PairwiseDerivative, keep: bool) -> PairwiseDerivative:
     f = bare.features(bare.x)
-    if not bare.head.stochastic:
+    if not bare.head.softmax:
         if not keep:
             return bare
         made = [bare.blocks(f, strip, index) for index, strip in enumerate(bare.strips)]

@@ -6,10 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._cost import SHORTEST_BASIS
+
 Product = Callable[[Any], Any]
 BASIS_ENTRIES = 1 << 25  # numbers in the Krylov basis: 256 MB
-SHORTEST_BASIS, LONGEST_BASIS = 24, 96
+LONGEST_BASIS = 96
 ROUNDING = 1e-13  # of the largest eigenvalue of D^T D
+REFINEMENTS = 6
 SEED = 20_240_613
 
 
@@ -50,7 +53,7 @@ def largest_singular(
     """
     rng = np.random.default_rng(seed)
     k = min(k, size)
-    longest = min(size, max(4 * k, min(LONGEST_BASIS, max(SHORTEST_BASIS, BASIS_ENTRIES // size))))
+    longest = basis_rows(size, k)
     basis = np.empty((longest, size))
     H = np.zeros((longest, longest))
     block = _orthonormal(rng.standard_normal((k, size)), basis[:0], rng)[0]
@@ -83,29 +86,48 @@ def largest_singular(
             m = keep
             following = _orthonormal(following, basis[:m], rng)[0]
         block = following[: size - m]
-    return _finished(apply, transpose, S[:, :wanted].T @ basis[:m], rtol, products)
+    return _finished(apply, transpose, S[:, :wanted].T @ basis[:m], rtol, products, max_products)
 
 
-def _finished(apply: Product, transpose: Product, right: np.ndarray, rtol: float, products: int) -> Singular:
-    """Rayleigh–Ritz within the vectors found, and residuals from fresh products."""
+def basis_rows(size: int, k: int) -> int:
+    """Return how many vectors of this size are held for k singular values."""
+    return min(size, max(4 * k, min(LONGEST_BASIS, max(SHORTEST_BASIS, BASIS_ENTRIES // size))))
+
+
+def _finished(
+    apply: Product, transpose: Product, right: np.ndarray, rtol: float, products: int, max_products: int
+) -> Singular:
+    """Rayleigh–Ritz within the vectors found, and residuals from fresh products.
+
+    Squares hide values below `1e-8` of the largest behind rounding. Where a residual is too large for that reason, it is added
+    to the vectors, and values and residuals are found again, without squares.
+    """
     rng = np.random.default_rng(SEED)
-    right = _orthonormal(right, right[:0], rng)[0]
-    image = np.asarray(apply(right)).reshape(len(right), -1)
-    longest = math.sqrt(float(np.einsum("bn,bn->b", image, image).max()))
-    Q, B = _orthonormal(image, image[:0], rng, floor=np.finfo(float).eps * longest)
-    U, values, W = np.linalg.svd(B)
-    values = np.append(values, np.zeros(len(right) - len(values)))
-    right = _combined(W.T, right)
-    left = np.zeros_like(image)
-    left[: len(Q)] = _combined(U, Q)
-    left[values == 0] = 0
-    residual = transpose(left) - values[:, None] * right
-    rho = values * np.linalg.norm(residual, axis=1)
-    scale = values[0]
-    radius = _radius(rho, values) + 4 * np.finfo(float).eps * scale
-    return Singular(
-        values, left, right, radius, products + len(right), bool((radius <= max(rtol, 1e-15) * scale).all())
-    )
+    k, eps = len(right), np.finfo(float).eps
+    rows = _orthonormal(right, right[:0], rng)[0]
+    image = np.asarray(apply(rows)).reshape(k, -1)
+    products += k
+    for refinement in range(REFINEMENTS + 1):
+        longest = math.sqrt(float(np.einsum("bn,bn->b", image, image).max()))
+        Q, B = _orthonormal(image, image[:0], rng, floor=eps * longest)
+        U, values, W = np.linalg.svd(B)
+        values = np.append(values, np.zeros(len(rows) - len(values)))[:k]
+        right = _combined(W[:k].T, rows)
+        left = np.zeros((k, image.shape[1]))
+        left[: len(Q)] = _combined(U[:, :k], Q)
+        left[values == 0] = 0
+        residual = transpose(left) - values[:, None] * right
+        radius = _radius(values * np.linalg.norm(residual, axis=1), values) + 4 * eps * values[0]
+        missed = radius > max(rtol, 1e-15) * values[0]
+        if not missed.any() or refinement == REFINEMENTS or products + missed.sum() > max_products:
+            break
+        added = _orthonormal(residual[missed], rows, rng)[0]
+        if not len(added):
+            break
+        rows = np.concatenate([rows, added])
+        image = np.concatenate([image, np.asarray(apply(added)).reshape(len(added), -1)])
+        products += len(added)
+    return Singular(values, left, right, radius, products, not missed.any())
 
 
 def _radius(rho: np.ndarray, values: np.ndarray) -> np.ndarray:

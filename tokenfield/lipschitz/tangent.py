@@ -37,6 +37,9 @@ class TangentFlow(AbstractFlow):
         point, push = jax.linearize(self.flow.retract, y.y)
         return Carried(point, jax.vmap(push)(y.tangents))
 
+    def contains(self, y):
+        return self.flow.contains(y.y)
+
     def error_size(self, error, y0, y1, rtol, atol):
         own = self.flow.error_size(error.y, y0.y, y1.y, rtol, atol)
         length = lambda tree: jnp.sqrt(  # noqa: E731

@@ -5,8 +5,8 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._check import as_float, positive
-from .._types import Matrix
+from .._check import as_float, positive_number
+from .._types import Matrix, Number
 from .base import AbstractNoise, along_great_circle, tangent
 
 
@@ -29,8 +29,8 @@ class AnisotropicNoise(AbstractNoise):
     S: Float[Array, "d k"]
     on_sphere: ClassVar[bool] = True
 
-    def __init__(self, kappa: float, S: Matrix):
-        self.kappa = jnp.asarray(positive("kappa", kappa), float)
+    def __init__(self, kappa: Number, S: Matrix):
+        self.kappa = positive_number("kappa", kappa)
         self.S = as_float("S", S, 2)
 
     def draws(self, n, d):

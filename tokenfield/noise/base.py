@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._compiled import laid_out
+from .._xla.arrays import materialize
 
 
 class AbstractNoise(eqx.Module):
@@ -34,22 +34,24 @@ class AbstractNoise(eqx.Module):
         """A random displacement of tokens x in time h."""
         shape = self.draws(*x.shape)
         xi = jax.random.normal(key, (math.prod(shape),), x.dtype)  # the numbers of `shape`, twice as fast
-        return self.displacement(laid_out(xi, h < 0).reshape(shape), x, h)
+        return self.displacement(materialize(xi, h < 0).reshape(shape), x, h)
 
     @abc.abstractmethod
     def rate(self, x: Float[Array, "n d"]) -> Array:
         """At most the rate at which tokens x forget where they were, as in `e^{-rate t}`; 0 in R^d."""
 
+    @abc.abstractmethod
     def check(self, d: int) -> None:
         """Raise a ValueError if the noise's own parameters do not fit tokens in R^d."""
 
 
-def tangent(x: Float[Array, "n d"], v: Float[Array, "n d"]) -> Float[Array, "n d"]:
+def tangent(x: Float[Array, "n d"], v: Float[Array, "#n d"]) -> Float[Array, "n d"]:
     """`P_x v = v - <x, v> x`."""
     return v - (x * v).sum(-1, keepdims=True) * x
 
 
 def along_great_circle(x: Float[Array, "n d"], v: Float[Array, "n d"]) -> Float[Array, "n d"]:
     """`exp_x(v) - x` for unit x and tangent v: the great circle from x, followed over a length |v|."""
-    length = jnp.linalg.norm(v, axis=-1, keepdims=True)
+    square = (v * v).sum(-1, keepdims=True)
+    length = jnp.sqrt(jnp.where(square > 0, square, 1)) * (square > 0)  # differentiable at v = 0
     return jnp.sinc(length / jnp.pi) * v - 2 * jnp.sin(length / 2) ** 2 * x

@@ -1,9 +1,9 @@
 """One Brownian motion that pushes all tokens."""
 
-import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._check import positive
+from .._check import positive_number
+from .._types import Number
 from .sphere import AbstractBrownian
 
 
@@ -23,8 +23,11 @@ class CommonNoise(AbstractBrownian):
 
     kappa: Array
 
-    def __init__(self, kappa: float):
-        self.kappa = jnp.asarray(positive("kappa", kappa), float)
+    def __init__(self, kappa: Number):
+        self.kappa = positive_number("kappa", kappa)
 
     def draws(self, n, d):
         return 1, d
+
+    def check(self, d):
+        pass

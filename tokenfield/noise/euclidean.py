@@ -5,7 +5,8 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._check import positive
+from .._check import positive_number
+from .._types import Number
 from .base import AbstractNoise
 
 
@@ -22,8 +23,8 @@ class EuclideanNoise(AbstractNoise):
     kappa: Array
     on_sphere: ClassVar[bool] = False
 
-    def __init__(self, kappa: float):
-        self.kappa = jnp.asarray(positive("kappa", kappa), float)
+    def __init__(self, kappa: Number):
+        self.kappa = positive_number("kappa", kappa)
 
     def draws(self, n, d):
         return n, d
@@ -33,3 +34,6 @@ class EuclideanNoise(AbstractNoise):
 
     def rate(self, x):
         return jnp.zeros(())
+
+    def check(self, d):
+        pass

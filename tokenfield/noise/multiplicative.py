@@ -8,7 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from .._check import positive
+from .._check import one_of, positive_number
+from .._shown import shown
+from .._types import Number
 from .base import AbstractNoise, along_great_circle, tangent
 
 SENSES = ("ito", "stratonovich")
@@ -38,13 +40,11 @@ class MultiplicativeNoise(AbstractNoise):
     sense: str = eqx.field(static=True)
     on_sphere: ClassVar[bool] = True
 
-    def __init__(self, kappa: float, g: Callable[[Array], Array], sense: str = "ito"):
-        self.kappa = jnp.asarray(positive("kappa", kappa), float)
+    def __init__(self, kappa: Number, g: Callable[[Array], Array], sense: str = "ito"):
+        self.kappa = positive_number("kappa", kappa)
         if not callable(g):
-            raise ValueError(f"g must be a function of a token, such as lambda x: 1 + 0.5 * x[0], got {g!r}")
-        if sense not in SENSES:
-            raise ValueError(f"sense must be one of {', '.join(SENSES)}, got {sense!r}")
-        self.g, self.sense = g, sense
+            raise ValueError(f"g must be a function of a token, such as lambda x: 1 + 0.5 * x[0], got {shown(g)}")
+        self.g, self.sense = g, one_of("sense", sense, SENSES)
 
     def draws(self, n, d):
         return n, d

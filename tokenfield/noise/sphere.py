@@ -5,7 +5,8 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._check import positive
+from .._check import positive_number
+from .._types import Number
 from .base import AbstractNoise, along_great_circle, tangent
 
 
@@ -35,14 +36,17 @@ class SphereNoise(AbstractBrownian):
 
     kappa: Array
 
-    def __init__(self, kappa: float):
-        self.kappa = jnp.asarray(positive("kappa", kappa), float)
+    def __init__(self, kappa: Number):
+        self.kappa = positive_number("kappa", kappa)
 
     def draws(self, n, d):
         return n, d
 
+    def check(self, d):
+        pass
 
-def brownian_step(xi: Float[Array, "n d"], x: Float[Array, "n d"], variance: Array) -> Float[Array, "n d"]:
+
+def brownian_step(xi: Float[Array, "#n d"], x: Float[Array, "n d"], variance: Array) -> Float[Array, "n d"]:
     """A step of Brownian motion on the sphere along great circles, of weak order 2 (exact in law on the circle).
 
     Great circles spread faster than the flat space in which xi was drawn: a length r should drift by

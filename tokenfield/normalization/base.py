@@ -1,15 +1,18 @@
 """What a normalization rule is: how a token's direction and length respond to the output of a sublayer."""
 
 import abc
+import math
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import as_float, is_concrete
 
+Rule = TypeVar("Rule", bound="AbstractNorm")
 Sublayer = Callable[[Float[Array, "n d"]], Float[Array, "n d"]]
 
 
@@ -17,9 +20,21 @@ class AbstractNorm(eqx.Module):
     """A rule, as a layer with step h. Its flow, as h -> 0, depends on the subclass."""
 
     @abc.abstractmethod
-    def layer(self, t: Float[Array, ""], x: Float[Array, "n d"], sublayer: Sublayer, h: float) -> Float[Array, "n d"]:
+    def layer(
+        self, t: Float[Array, ""], x: Float[Array, "n d"], sublayer: Sublayer, h: float | Array
+    ) -> Float[Array, "n d"]:
         """The tokens after one sublayer (attention or MLP) with step h at time t."""
 
+    @property
+    @abc.abstractmethod
+    def isotropic(self) -> bool:
+        """True when the rule commutes with rotations."""
+
+    @abc.abstractmethod
+    def segments(self) -> "tuple[tuple[float | Array, AbstractNorm], ...]":
+        """`(until, rule)` pairs: the smooth rules that follow each other in time, the last until infinity."""
+
+    @abc.abstractmethod
     def check(self, d: int) -> None:
         """Raise a ValueError if the rule's own parameters do not fit tokens in R^d."""
 
@@ -44,29 +59,66 @@ class AbstractSphereNorm(AbstractNorm):
 
     @abc.abstractmethod
     def growth(self, t: Array, r: Array, inner: Array, length: Array) -> Array:
-        """The right side of `r' = growth`."""
+        """The right-hand side of `r' = growth`."""
 
-    @property
-    def isotropic(self) -> bool:
-        """True when the rule commutes with rotations."""
-        return True
+    @abc.abstractmethod
+    def segments(self) -> "tuple[tuple[float | Array, AbstractSphereNorm], ...]":
+        """`(until, rule)` pairs: the smooth rules that follow each other in time, the last until infinity."""
 
+    @abc.abstractmethod
     def radius(self, d: int) -> Array | None:
         """The length at which tokens must start; None when any positive length will do."""
-        return None if self.radial else jnp.ones(())
 
+    @abc.abstractmethod
     def reads(self, theta: Float[Array, "n d"]) -> Float[Array, "n d"]:
         """What sublayers read of tokens with directions theta."""
+
+    @property
+    @abc.abstractmethod
+    def reads_directions(self) -> bool:
+        """True when sublayers read theta itself, so that all they see has length 1."""
+
+    @abc.abstractmethod
+    def inputs(self, t: Array, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        """What sublayers read of tokens x at time t: all of them where a norm follows, else what the norm leaves."""
+
+
+class AbstractDirectionNorm(AbstractSphereNorm):
+    """A rule whose sublayers read the directions of tokens as they are."""
+
+    def reads(self, theta):
         return theta
 
-    def segments(self) -> tuple[tuple[float, "AbstractSphereNorm"], ...]:
-        """`(until, rule)` pairs: the smooth rules that follow each other in time, the last until infinity."""
-        return ((float("inf"), self),)
+    @property
+    def reads_directions(self):
+        return True
+
+    @property
+    def isotropic(self):
+        return True
+
+
+def forever(rule: Rule) -> tuple[tuple[float, Rule], ...]:
+    """The segments of a rule that is the same at all times."""
+    return ((math.inf, rule),)
 
 
 def unit(x: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
     """`N(x) = x / |x|`; 0 stays 0."""
-    return x * inverse(jnp.linalg.norm(x, axis=-1, keepdims=True))
+    return x * inverse(lengths(x)[..., None])
+
+
+def lengths(x: Float[Array, "*n d"]) -> Float[Array, "*n"]:
+    """`|x|` of each row, with the derivative 0 where it is 0."""
+    square = (x * x).sum(-1)
+    return jnp.where(square == 0, 0, jnp.sqrt(jnp.where(square == 0, 1, square)))  # NaNs propagate
+
+
+def plus(x: Float[Array, "*n d"], update: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
+    """`x + update`, exactly 0 where the two cancel to rounding: what is left there has no direction."""
+    total = x + update
+    rounding = 16 * jnp.finfo(x.dtype).eps * jnp.linalg.norm(x, axis=-1, keepdims=True)
+    return jnp.where(jnp.linalg.norm(total, axis=-1, keepdims=True) < rounding, 0, total)  # NaNs propagate
 
 
 def inverse(length: Array) -> Array:
@@ -81,13 +133,16 @@ class Gain(eqx.Module):
 
     def __init__(self, g=None):
         self.g = None if g is None else as_float("gain", g, (0, 1))
-        if self.g is not None and bool((self.g == 0).all()):
+        if self.g is not None and is_concrete(self.g) and not np.asarray(self.g).any():
             raise ValueError("gain must not be zero everywhere")
 
     @property
     def uniform(self) -> bool:
         """True when it scales all coordinates alike; taken for granted inside jit, where the flow was let in already."""
-        return self.g is None or not is_concrete(self.g) or bool((self.g == self.g.reshape(-1)[0]).all())
+        if self.g is None or not is_concrete(self.g):
+            return True
+        g = np.asarray(self.g)  # not jax.numpy, whose results cannot be looked at inside jit
+        return bool((g == g.reshape(-1)[0]).all())
 
     def __call__(self, direction: Float[Array, "n d"]) -> Float[Array, "n d"]:
         if self.g is None:
@@ -106,6 +161,10 @@ class AbstractGainNorm(AbstractSphereNorm):
 
     def reads(self, theta):
         return self.gain(theta)
+
+    @property
+    def reads_directions(self):
+        return self.gain.g is None
 
     @property
     def isotropic(self):

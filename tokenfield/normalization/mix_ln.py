@@ -1,17 +1,20 @@
 """Mix-LN: Post-LN first, Pre-LN later."""
 
+import math
 from typing import ClassVar
 
-import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
 
-from .._check import positive
-from .base import AbstractSphereNorm
+from .._check import is_concrete, positive_number
+from .._types import Number
+from .base import AbstractDirectionNorm, unit
 from .post_ln import PostLN
 from .pre_ln import PreLN
 
 
-class MixLN(AbstractSphereNorm):
+class MixLN(AbstractDirectionNorm):
     """Post-LN up to time tau, Pre-LN after it, the radius starting from 1 at tau (FORMULAS §7).
 
     Example:
@@ -19,11 +22,11 @@ class MixLN(AbstractSphereNorm):
         >>> tkf.Transformer(tkf.Softmax(beta=2.0), norm=tkf.MixLN(tau=1.5))
     """
 
-    tau: float = eqx.field(static=True)
+    tau: Array
     radial: ClassVar[bool] = True
 
-    def __init__(self, tau: float):
-        self.tau = positive("tau", tau)
+    def __init__(self, tau: Number):
+        self.tau = positive_number("tau", tau)
 
     def speed(self, t, r, inner, length):
         return jnp.where(t <= self.tau, 1.0, 1 / r)
@@ -37,5 +40,12 @@ class MixLN(AbstractSphereNorm):
     def radius(self, d):
         return jnp.ones(())
 
+    def inputs(self, t, x):
+        return jnp.where(t < self.tau, x, unit(x))
+
     def segments(self):
-        return ((self.tau, PostLN()), (float("inf"), PreLN()))
+        until = float(np.asarray(self.tau)) if is_concrete(self.tau) else self.tau
+        return (until, PostLN()), (math.inf, PreLN())
+
+    def check(self, d):
+        pass

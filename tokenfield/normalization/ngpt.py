@@ -8,10 +8,10 @@ from jaxtyping import Array
 
 from .._check import as_float, shape_of
 from .._types import Number, OfTime
-from .base import AbstractSphereNorm, inverse, unit
+from .base import AbstractDirectionNorm, forever, inverse, plus, unit
 
 
-class NGPT(AbstractSphereNorm):
+class NGPT(AbstractDirectionNorm):
     """nGPT, `x <- N(x + h alpha N(A(x)))`: `theta' = alpha P A / |A|` on the unit sphere (FORMULAS §7).
 
     Args:
@@ -32,7 +32,9 @@ class NGPT(AbstractSphereNorm):
     def check(self, d):
         if shape := shape_of("alpha", self.alpha):
             raise ValueError(f"alpha must be a number at every time, got shape {shape}")
-        super().check(d)
+
+    def segments(self):
+        return forever(self)
 
     def rate(self, t):
         return self.alpha(t) if callable(self.alpha) else self.alpha
@@ -43,5 +45,11 @@ class NGPT(AbstractSphereNorm):
     def growth(self, t, r, inner, length):
         return jnp.zeros_like(r)
 
+    def radius(self, d):
+        return jnp.ones(())
+
+    def inputs(self, t, x):
+        return x
+
     def layer(self, t, x, sublayer, h):
-        return unit(x + h * self.rate(t) * unit(sublayer(x)))
+        return unit(plus(x, h * self.rate(t) * unit(sublayer(x))))

@@ -1,6 +1,6 @@
 """No normalization: the free flow."""
 
-from .base import AbstractNorm
+from .base import AbstractNorm, forever
 
 
 class NoNorm(AbstractNorm):
@@ -10,6 +10,16 @@ class NoNorm(AbstractNorm):
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.NoNorm())
     """
+
+    @property
+    def isotropic(self):
+        return True
+
+    def segments(self):
+        return forever(self)
+
+    def check(self, d):
+        pass
 
     def layer(self, t, x, sublayer, h):
         return x + h * sublayer(x)

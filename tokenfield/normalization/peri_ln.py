@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from .._types import Number, Vector
-from .base import AbstractGainNorm, Gain, inverse, unit
+from .base import AbstractGainNorm, Gain, forever, inverse, plus, unit
 
 
 class PeriLN(AbstractGainNorm):
@@ -30,5 +30,14 @@ class PeriLN(AbstractGainNorm):
     def growth(self, t, r, inner, length):
         return inner * inverse(length)
 
+    def radius(self, d):
+        return None
+
+    def inputs(self, t, x):
+        return self.reads(unit(x))
+
+    def segments(self):
+        return forever(self)
+
     def layer(self, t, x, sublayer, h):
-        return x + h * unit(sublayer(self.reads(unit(x))))
+        return plus(x, h * unit(sublayer(self.reads(unit(x)))))

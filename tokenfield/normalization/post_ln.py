@@ -5,8 +5,9 @@ from typing import ClassVar
 import jax.numpy as jnp
 import numpy as np
 
+from .._check import is_concrete
 from .._types import Number, Vector
-from .base import AbstractGainNorm, Gain, unit
+from .base import AbstractGainNorm, Gain, forever, plus, unit
 
 
 class PostLN(AbstractGainNorm):
@@ -34,17 +35,26 @@ class PostLN(AbstractGainNorm):
         return jnp.zeros_like(r)
 
     def layer(self, t, x, sublayer, h):
-        return self.gain(unit(x + h * sublayer(x)))
+        return self.gain(unit(plus(x, h * sublayer(x))))
 
     def radius(self, d):
         if self.gain.g is None:
             return np.ones(())
         return jnp.linalg.norm(self.gain(jnp.ones((1, d)) / d**0.5)) if self.gain.uniform else None
 
+    def inputs(self, t, x):
+        return x
+
     def segments(self):
-        if not self.gain.uniform or (self.gain.g is not None and bool((self.gain.g < 0).any())):
+        g = self.gain.g
+        if g is not None and not is_concrete(g) and g.ndim == 1:
+            raise ValueError(
+                "gain must be a number inside jit, vmap or grad under PostLN: only equal entries have a continuous flow, which "
+                "cannot be seen there"
+            )
+        if not self.gain.uniform or (g is not None and is_concrete(g) and (np.asarray(g) < 0).any()):
             raise ValueError(
                 "gain with unequal or negative entries has no continuous flow under PostLN (the layer with h = 0 is not the "
                 "identity): use layers(...), or PreLN(gain=...)"
             )
-        return super().segments()
+        return forever(self)

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from .._types import Number, Vector
-from .base import AbstractGainNorm, Gain, unit
+from .base import AbstractGainNorm, Gain, forever, plus, unit
 
 
 class PreLN(AbstractGainNorm):
@@ -28,5 +28,14 @@ class PreLN(AbstractGainNorm):
     def growth(self, t, r, inner, length):
         return inner
 
+    def radius(self, d):
+        return None
+
+    def inputs(self, t, x):
+        return self.reads(unit(x))
+
+    def segments(self):
+        return forever(self)
+
     def layer(self, t, x, sublayer, h):
-        return x + h * sublayer(self.reads(unit(x)))
+        return plus(x, h * sublayer(self.reads(unit(x))))

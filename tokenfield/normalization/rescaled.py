@@ -1,19 +1,33 @@
 """Rescaled tokens: a change of variables rather than a norm."""
 
-from .base import AbstractNorm
+from .base import AbstractNorm, forever
 
 
 class Rescaled(AbstractNorm):
     """The free flow seen in the variables `z = e^{-tV} x`, where clusters have limits (FORMULAS §2, §3).
 
     `z_i' = V (sum_j P_ij z_j - z_i)` with the attention matrix P at `e^{tV} z`. With V(t), `z = Phi^{-1} x` where
-    `Phi' = V Phi`. It is a change of variables, not a norm; `x` itself is never formed, as it overflows. It needs
-    one head. States of a trajectory hold z.
+    `Phi' = V Phi`. With several heads `V = sum_h W_h V_h`. It is a change of variables, not a norm; `x` itself is formed for
+    an MLP alone, as it overflows.
+
+    States of a trajectory hold z. Along eigenvalues lambda < 0 of V it grows like `e^{|lambda| t}`, and what it has along
+    the others is soon lost in its rounding: the dataset has `scaled` and `log_scale` too, with `x = e^log_scale scaled`, and
+    the level of a leading left eigenvector u is `<u, scaled>`. A run whose future rounding hides ends with an event "resolution".
 
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.Rescaled())
     """
+
+    @property
+    def isotropic(self):
+        return True
+
+    def segments(self):
+        return forever(self)
+
+    def check(self, d):
+        pass
 
     def layer(self, t, x, sublayer, h):
         raise ValueError("Rescaled is a change of variables of the continuous flow: run layers with NoNorm()")

@@ -4,10 +4,10 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from .base import AbstractSphereNorm, unit
+from .base import AbstractDirectionNorm, forever, plus, unit
 
 
-class SqrtScaling(AbstractSphereNorm):
+class SqrtScaling(AbstractDirectionNorm):
     """Post-LN with outputs scaled down with depth, `theta' = P A / sqrt(t+1)` (FORMULAS §7).
 
     Example:
@@ -23,5 +23,17 @@ class SqrtScaling(AbstractSphereNorm):
     def growth(self, t, r, inner, length):
         return jnp.zeros_like(r)
 
+    def radius(self, d):
+        return jnp.ones(())
+
+    def inputs(self, t, x):
+        return x
+
+    def segments(self):
+        return forever(self)
+
+    def check(self, d):
+        pass
+
     def layer(self, t, x, sublayer, h):
-        return unit(x + h * sublayer(x) / jnp.sqrt(t + 1))
+        return unit(plus(x, h * sublayer(x) / jnp.sqrt(t + 1)))

@@ -1,4 +1,4 @@
-"""Measured from a state."""
+"""Observables: numbers measured from a state."""
 
 from . import reduced as reduced
 from .clustering import Clusters as Clusters
@@ -11,10 +11,14 @@ from .matrix import attention_matrix as attention_matrix
 from .metastable import MetastableState as MetastableState
 from .metastable import metastable_states as metastable_states
 from .order import mean_cosine as mean_cosine
+from .order import mean_length as mean_length
 from .order import order_parameter as order_parameter
-from .order import pairwise_cosines as pairwise_cosines
+from .pairs import fraction_above as fraction_above
+from .pairs import pairwise_cosines as pairwise_cosines
+from .pairs import smallest_cosine as smallest_cosine
 from .rank import effective_rank as effective_rank
 from .renyi import renyi_centres as renyi_centres
+from .soft_clusters import soft_cluster_count as soft_cluster_count
 from .stopping import at_most_clusters as at_most_clusters
 from .stopping import cosine_above as cosine_above
 from .stopping import energy_settled as energy_settled

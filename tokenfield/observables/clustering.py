@@ -1,4 +1,4 @@
-"""Clusters: connected components that have collapsed."""
+"""Clusters: connected components of small diameter."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components as sparse_components
 from scipy.spatial import cKDTree
 
-from .._check import positive
+from .._check import one_of, positive
 from ..states import Tokens
 from ..states.tokens import only_tokens
 
-FEW, LOW = 64, 6  # fewer tokens, or more dimensions, are flooded from token to token
+FEW, LOW = 64, 6  # below FEW tokens, or above LOW dimensions, components are found by flood fill
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,10 @@ class Clusters:
 
     Attributes:
         labels: (n,) the cluster of each token, 0 the largest.
-        sizes: (k,) tokens in each cluster, largest first.
-        masses: (k,) weight of each cluster.
+        sizes: (k,) number of tokens in each cluster, largest first.
+        masses: (k,) total weight of each cluster.
         centres: (k, d) weighted mean of each cluster (of length 1 under the cosine metric).
-        loose: tokens that belong to a connected component wider than the tolerance; each counts as a cluster alone.
+        loose: number of tokens in connected components wider than the tolerance; each of them counts as its own cluster.
     """
 
     labels: np.ndarray
@@ -34,20 +34,20 @@ class Clusters:
 
     @property
     def count(self) -> int:
-        """Number of clusters."""
+        """The number of clusters."""
         return len(self.sizes)
 
 
 def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters:
-    """Connected components of "closer than tol" whose *diameter* is within tol too.
+    """Return the connected components of "closer than tol" whose *diameter* is also within tol.
 
-    A component that is connected but wider (a ring of evenly spread tokens, say) has not collapsed: its tokens
-    count one by one. Unlike the rank of a thresholded matrix, this cannot merge or split by rounding.
+    A connected component that is wider (a ring of evenly spread tokens, for example) has not collapsed: each of its tokens
+    counts as one cluster. Unlike the rank of a thresholded matrix, the result does not depend on rounding.
 
     Args:
         tol: two tokens touch when `cosine >= 1 - tol` ("cosine") or `|x_i - x_j| <= tol` ("distance").
-        metric: "cosine" compares directions, "distance" points of R^d; "auto" takes the cosine when all tokens
-            have length 1 (under Pre-LN and Peri-LN, where lengths grow, ask for "cosine").
+        metric: "cosine" compares directions, "distance" compares points of R^d. "auto" is "cosine" if all tokens have
+            length 1, otherwise "distance" (use "cosine" under Pre-LN and Peri-LN, where lengths grow).
 
     Example:
         >>> import tokenfield as tkf
@@ -55,13 +55,11 @@ def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters
     """
     state = only_tokens("clusters", state)
     tol = positive("tol", tol)
-    if metric == "auto":
+    if one_of("metric", metric, ("auto", "cosine", "distance")) == "auto":
         metric = "cosine" if state.on_sphere() else "distance"
-    if metric not in ("cosine", "distance"):
-        raise ValueError(f'metric must be "auto", "cosine" or "distance", got {metric!r}')
     points, reach = np.asarray(state.x), tol
     if metric == "cosine":
-        # 1 - cos = |a - b|^2 / 2 for unit vectors; the chord has full relative accuracy.
+        # 1 - cos = |a - b|^2 / 2 for unit vectors; the chord |a - b| has full relative accuracy.
         points, reach = points / np.linalg.norm(points, axis=1, keepdims=True), np.sqrt(2 * tol)
     components = connected_components(points, reach)
     wide = [len(c) > 1 and not within(points[c], reach) for c in components]
@@ -82,7 +80,7 @@ def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters
 
 
 def connected_components(points: np.ndarray, reach: float) -> list[np.ndarray]:
-    """Components of the graph "at most `reach` apart", each in order of its tokens; memory O(n)."""
+    """Return the components of the graph "at most `reach` apart", each as sorted token indices; memory O(n)."""
     d = points.shape[1]
     side = reach / np.sqrt(d)
     if len(points) < FEW or d > LOW or np.abs(points).max() / side > 1e15:
@@ -91,7 +89,7 @@ def connected_components(points: np.ndarray, reach: float) -> list[np.ndarray]:
 
 
 def _by_cells(points: np.ndarray, reach: float, side: float) -> list[np.ndarray]:
-    """The same by cells so small that all of a cell's points touch; only pairs of near cells are then compared."""
+    """Return the same, using cells so small that all points in a cell are connected; only pairs of near cells are compared."""
     cells, cell = np.unique(np.floor(points / side), axis=0, return_inverse=True)
     cell = cell.reshape(-1)
     order = np.argsort(cell, kind="stable")
@@ -116,13 +114,13 @@ def _by_cells(points: np.ndarray, reach: float, side: float) -> list[np.ndarray]
 
 
 def _label(count: int, links: list[np.ndarray]) -> np.ndarray:
-    """The component of each of `count` nodes under some links."""
+    """Return the component of each of `count` nodes, given links between nodes."""
     ends = np.concatenate(links).T.reshape(2, -1)
     return sparse_components(coo_array((np.ones(ends.shape[1]), ends), shape=(count, count)), directed=False)[1]
 
 
 def _flood(points: np.ndarray, reach: float) -> list[np.ndarray]:
-    """The same in any dimension, from token to token."""
+    """Return the same in any dimension, by flood fill from token to token."""
     rest, components = np.arange(len(points)), []
     while len(rest):
         members, frontier, rest = [rest[:1]], rest[:1], rest[1:]
@@ -140,7 +138,7 @@ def _flood(points: np.ndarray, reach: float) -> list[np.ndarray]:
 
 
 def within(points: np.ndarray, reach: float) -> bool:
-    """True when the diameter of the points is at most `reach`."""
+    """Return True if the diameter of the points is at most `reach`."""
     if np.linalg.norm(np.ptp(points, axis=0)) <= reach:
         return True
     radius = _distances(points, points[0]).max()

@@ -1,32 +1,34 @@
-"""The maxima of a kernel density on the line or on the circle, all of them."""
+"""All maxima of a kernel density on the line or on the circle."""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
 
-from .._check import as_float, positive
+from .._check import as_float, one_of, positive
+from .._memory import refuse_large
+from .._shown import shown
 from ..states import Tokens
 
-ORDER = 12  # of the expansion about the middle of a cell, a quarter of the kernel's width wide: exact to rounding
-WIDTHS = 9.0  # the kernel is 1e-18 of its height so many widths away
+ORDER = 12  # order of the expansion about the midpoint of a cell, whose width is 1/4 of the kernel's: exact to rounding
+WIDTHS = 9.0  # at this many widths, the kernel is 1e-18 of its height
 ROOT_STEPS = 50
 
 
 def kde_modes(state, beta: float, geometry: str = "auto") -> np.ndarray:
-    """The maxima of `sum_j w_j e^{-beta(x-x_j)^2/2}` on the line, or `sum_j w_j e^{beta cos(theta-theta_j)}` (FORMULAS §8).
+    """Return the maxima of `sum_j w_j e^{-beta(x-x_j)^2/2}` on the line, or `sum_j w_j e^{beta cos(theta-theta_j)}` (FORMULAS §8).
 
-    The sum is expanded about the middles of cells a quarter of the kernel's width wide, so its derivatives at all
-    of them cost O(n + cells). Every change of sign is a root; where the slope may touch 0 between two cells, its
-    extremum is found and looked at. Roots are then refined to rounding.
+    The sum is expanded about the midpoints of cells whose width is 1/4 of the kernel's, so its derivatives at all midpoints
+    cost O(n + cells). Every sign change of the slope is a root. Where the slope may touch 0 between two midpoints, its extremum
+    is located and checked. Roots are then refined to rounding.
 
     Args:
         state: Tokens on the line (d = 1) or the circle (d = 2, length 1), or a vector of points or angles.
-        beta: precision of the kernel.
-        geometry: "line" or "circle"; "auto" goes by the tokens, and is the line for a vector.
+        beta: precision (inverse squared width) of the kernel.
+        geometry: "line" or "circle"; "auto" chooses by the tokens, and is the line for a vector.
 
     Returns:
-        the positions or the angles (in [0, 2 pi)) of the modes, in order; its length is their number.
+        The positions or angles (in [0, 2 pi)) of the modes, in increasing order; the length is the number of modes.
 
     Example:
         >>> from tokenfield.observables.kernel_density import kde_modes
@@ -40,7 +42,7 @@ def kde_modes(state, beta: float, geometry: str = "auto") -> np.ndarray:
         return np.sort(np.mod(_modes(_on_circle(points, weights, beta)), 2 * np.pi))
     order = np.argsort(points)
     points, weights = points[order], weights[order]
-    cuts = np.flatnonzero(np.diff(points) > 2 * WIDTHS * beta**-0.5) + 1  # beyond, points do not feel each other
+    cuts = np.flatnonzero(np.diff(points) > 2 * WIDTHS * beta**-0.5) + 1  # points farther apart do not interact
     first, last = np.concatenate([[0], cuts]), np.concatenate([cuts, [len(points)]])
     found = [points[first[last - first == 1]]]
     for a, b in zip(first, last, strict=True):
@@ -50,19 +52,19 @@ def kde_modes(state, beta: float, geometry: str = "auto") -> np.ndarray:
 
 
 class _Cells(NamedTuple):
-    """Points gathered in cells of width `width`, the i-th about `start + i width`, with their moments."""
+    """Points sorted into cells of width `width`, the i-th around `start + i width`, with their moments."""
 
     start: float
     width: float
-    moments: np.ndarray  # (ORDER + 1, cells): sum_j w_j (-u_j)^m / m!, u_j measured from the middle of the cell
-    window: int  # cells farther away do not count
+    moments: np.ndarray  # (ORDER + 1, cells): sum_j w_j (-u_j)^m / m!, u_j measured from the midpoint of the cell
+    window: int  # cells farther away are ignored
     beta: float
     circle: bool
 
     def slopes(self) -> tuple[np.ndarray, np.ndarray]:
-        """f' and f'' at the middles of all cells, by convolution."""
+        """Return f' and f'' at the midpoints of all cells, by convolution."""
         cells = self.moments.shape[1]
-        if self.circle and 2 * self.window + 1 >= cells:  # the kernel reaches round the whole circle
+        if self.circle and 2 * self.window + 1 >= cells:  # the kernel reaches around the whole circle
             offsets, padded = np.arange(cells), np.concatenate([self.moments[:, 1:], self.moments], axis=1)
         else:
             offsets = np.arange(-self.window, self.window + 1)
@@ -76,7 +78,7 @@ class _Cells(NamedTuple):
         return slope, bend
 
     def derivative(self, x: np.ndarray, *orders: int) -> list[np.ndarray]:
-        """Derivatives of f, of the given orders, at any points x (m,)."""
+        """Return the derivatives of f of the given orders, at any points x (m,)."""
         cells = self.moments.shape[1]
         middle = np.round((x - self.start) / self.width).astype(int)[:, None]
         if self.circle and 2 * self.window + 1 >= cells:
@@ -91,8 +93,7 @@ class _Cells(NamedTuple):
 
 
 def _read(state, geometry: str) -> tuple[np.ndarray, np.ndarray, bool]:
-    if geometry not in ("auto", "line", "circle"):
-        raise ValueError(f'geometry must be "auto", "line" or "circle", got {geometry!r}')
+    one_of("geometry", geometry, ("auto", "line", "circle"))
     if not isinstance(state, Tokens):
         points = np.asarray(as_float("state", state, 1), float)
         if not len(points):
@@ -106,7 +107,7 @@ def _read(state, geometry: str) -> tuple[np.ndarray, np.ndarray, bool]:
     kind = "of length 1" if state.on_sphere() else "not of length 1"
     raise ValueError(
         f"state must be tokens on the line (d = 1) or on the unit circle (d = 2), got tokens {kind} in R^{state.d} "
-        f"and geometry={geometry!r}"
+        f"and geometry={shown(geometry)}"
     )
 
 
@@ -114,6 +115,7 @@ def _on_line(points: np.ndarray, weights: np.ndarray, beta: float) -> _Cells:
     width = beta**-0.5 / 4
     start = points[0] - width
     cells = math.ceil((points[-1] - start) / width) + 2
+    refuse_large("beta", ORDER + 1, cells)
     index = np.round((points - start) / width).astype(int)
     moments = _moments(points - start - width * index, weights, index, cells)
     return _Cells(start, width, moments, math.ceil(4 * WIDTHS) + 1, beta, False)
@@ -121,10 +123,11 @@ def _on_line(points: np.ndarray, weights: np.ndarray, beta: float) -> _Cells:
 
 def _on_circle(angles: np.ndarray, weights: np.ndarray, beta: float) -> _Cells:
     cells = math.ceil(8 * np.pi * max(beta, 1.0) ** 0.5)
+    refuse_large("beta", ORDER + 1, cells)
     width = 2 * np.pi / cells
     index = np.round(angles / width).astype(int)
     moments = _moments(angles - width * index, weights, index % cells, cells)
-    # the kernel is e^{-2 beta sin^2(u/2)}: the window reaches to where that is small
+    # the kernel is e^{-2 beta sin^2(u/2)}: the window ends where that is negligible
     far = 2 * math.asin(min(1.0, WIDTHS / 2 / beta**0.5))
     return _Cells(0.0, width, moments, math.ceil(far / width) + 1, beta, True)
 
@@ -138,7 +141,7 @@ def _moments(u: np.ndarray, weights: np.ndarray, index: np.ndarray, cells: int) 
 
 
 def _derivatives(u: np.ndarray, beta: float, circle: bool, order: int) -> np.ndarray:
-    """psi, psi', … psi^(order) at u, `psi' = -beta s psi` with s = u or sin u: by Leibniz, without cancellation."""
+    """Return psi, psi', … psi^(order) at u by Leibniz's rule, from `psi' = -beta s psi` with s = u or sin u."""
     s = [u, np.ones_like(u)]
     psi = [np.exp(-beta / 2 * u * u)]
     if circle:
@@ -152,20 +155,20 @@ def _derivatives(u: np.ndarray, beta: float, circle: bool, order: int) -> np.nda
 
 
 def _modes(cells: _Cells) -> np.ndarray:
-    """All roots of f' where it goes from positive to negative."""
+    """Return all roots of f' where it changes from positive to negative."""
     slope, bend = cells.slopes()
-    if cells.circle:  # once more round: a root may lie on the seam
+    if cells.circle:  # wrap around: a root may lie between the last cell and the first
         slope, bend = np.tile(slope, 2), np.tile(bend, 2)
     x = cells.start + cells.width * np.arange(len(slope))
     signs = np.sign(slope)
-    used = np.flatnonzero(signs)  # far from all points f' is 0 to rounding: no change of sign there
+    used = np.flatnonzero(signs)  # far from all points f' is 0 to rounding, so it has no sign change there
     left, right = used[:-1], used[1:]
     change = (signs[left] > 0) & (signs[right] < 0)
     if cells.circle:
         change &= left < len(slope) // 2
     low, high = [x[left[change]]], [x[right[change]]]
 
-    # |f'| may dip to 0 and back between two middles: look at the lowest point where the cubic through them comes near.
+    # |f'| may touch 0 between two midpoints: where the cubic through them comes close, check its extremum.
     a, b = slope[:-1], slope[1:]
     toward = (a * b > 0) & (a * bend[:-1] < 0) & (b * bend[1:] > 0)
     size = cells.width * np.maximum(np.abs(bend[:-1]), np.abs(bend[1:]))
@@ -185,9 +188,9 @@ def _modes(cells: _Cells) -> np.ndarray:
 
 
 def _root(f, plus: np.ndarray, minus: np.ndarray) -> np.ndarray:
-    """A root of f between each `plus`, where f > 0, and `minus`, where f < 0: Newton's steps, or halves of the bracket.
+    """Return a root of f between each `plus`, where f > 0, and `minus`, where f < 0, by Newton's method with bisection.
 
-    `f(x)` gives the values and the derivatives.
+    `f(x)` returns the values and the derivatives.
     """
     x = (plus + minus) / 2
     for _ in range(ROOT_STEPS if len(x) else 0):

@@ -5,18 +5,19 @@ from numpy.typing import ArrayLike
 
 from .._check import as_float
 from ..states import Tokens
+from ..states.tokens import only_tokens
 
 
 def leaders(state: Tokens, A: ArrayLike | None = None, tol: float = 1e-9) -> np.ndarray:
-    """Tokens that attend to themselves alone: `<A x_i, x_i> > <A x_i, x_j>` for all tokens j elsewhere (FORMULAS §9).
+    """Return the tokens that attend only to themselves: `<A x_i, x_i> > <A x_i, x_j>` for all tokens j elsewhere (FORMULAS §9).
 
-    Hardmax layers with the rule `self` never move them, and all other tokens end near some of them. Tokens at the place
-    of a leader are leaders too.
+    Hardmax layers with rule="self" never move leaders, and all other tokens end near some of them. Tokens at the same point as
+    a leader are leaders too.
 
     Args:
         state: the tokens.
         A: (d, d) score matrix; the identity by default.
-        tol: scores within `tol` times their scale tie, and a tie with a token elsewhere makes no leader.
+        tol: scores that differ by at most `tol` times their scale tie; a token that ties with one elsewhere is no leader.
 
     Returns:
         The indices of the leaders, in order.
@@ -25,7 +26,7 @@ def leaders(state: Tokens, A: ArrayLike | None = None, tol: float = 1e-9) -> np.
         >>> import tokenfield as tkf
         >>> tkf.leaders(tkf.gaussian_tokens(50, 2, seed=0))
     """
-    x = np.asarray(state.x)
+    x = np.asarray(only_tokens("leaders", state).x)
     matrix = np.eye(state.d) if A is None else np.asarray(as_float("A", A, 2))
     if matrix.shape != (state.d, state.d):
         raise ValueError(f"A must have shape ({state.d}, {state.d}), got {matrix.shape}")

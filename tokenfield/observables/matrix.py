@@ -1,37 +1,82 @@
-"""The attention matrix itself."""
+"""The attention matrix."""
+
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
+from .._check import number, positive
+from .._jax import in_double
+from .._shown import shown
 from ..attention import AbstractAttention, AbstractHead
+from ..flows.rescaled import scaled_tokens
+from ..flows.rescaled_parts import sharpened
+from ..normalization import AbstractSphereNorm, Rescaled
 from ..states import Tokens
+from ..states.tokens import only_tokens
 from ..transformer import Transformer
 
 MOST_TOKENS = 8192
+LARGEST_ERROR = 1e-6
 
 
-def attention_matrix(state: Tokens, model: Transformer | AbstractAttention, t: float = 0.0) -> np.ndarray:
-    """`P_ij = w_j k(x_i, x_j)`, so that `Gamma(x_i) = sum_j P_ij V x_j` (FORMULAS §1).
+@in_double
+def attention_matrix(state: Tokens, model: Transformer | AbstractAttention, t: float | None = None) -> np.ndarray:
+    """Return the attention matrix `P_ij = w_j k(x_i, x_j)`, so that `Gamma(x_i) = sum_j P_ij V x_j` (FORMULAS §1).
 
-    Under a norm, attention reads what the norm lets it read (directions, for Pre-LN). Returns (n, n) for one
-    head and (heads, n, n) for several.
+    Under a norm, attention acts on the output of the norm (directions, for Pre-LN). Under `Rescaled` the state holds
+    `z = e^{-tV} x`, and the matrix is taken at x.
+
+    Args:
+        state: the tokens.
+        model: a Transformer; or an attention, which is applied to the tokens directly.
+        t: the time of the state, at which A(t), V(t), … are evaluated; 0 by default, but required under `Rescaled`.
+
+    Returns:
+        (n, n) for one head and (heads, n, n) for several.
 
     Example:
         >>> import tokenfield as tkf
         >>> tkf.attention_matrix(tkf.uniform_sphere(8, 3, seed=0), tkf.Softmax(beta=4.0)).sum(axis=1)
     """
+    only_tokens("attention_matrix", state)
     if state.n > MOST_TOKENS:
-        raise ValueError(f"attention_matrix holds n x n numbers and takes at most {MOST_TOKENS} tokens, got {state.n}")
-    x = state.x
-    if isinstance(model, Transformer):
-        x = getattr(model.norm, "reads", lambda x: x)(state.normalized().x) if hasattr(model.norm, "reads") else x
-        attention = model.attention
-    else:
-        attention = model
+        raise ValueError(f"attention_matrix stores n x n numbers and takes at most {MOST_TOKENS} tokens, got {state.n}")
+    attention = model.attention if isinstance(model, Transformer) else model
+    if not isinstance(attention, AbstractAttention):
+        raise TypeError(f"model must be a Transformer or an attention such as Softmax(beta=1.0), got {shown(model)}")
     attention.check(state.d)
-    values, time = jnp.eye(state.n), jnp.asarray(float(t))
-    matrices = [
-        np.asarray(head.average(time, x, state.weights, state.positions, values)) * float(jnp.exp(head.log_unit))
-        for head in attention.heads
-    ]
-    return matrices[0] if isinstance(attention, AbstractHead) else np.stack(matrices)
+    x, heads = state.x, attention.heads
+    if isinstance(model, Transformer) and isinstance(model.norm, Rescaled):
+        matrices = _at_rescaled(state, model, t)
+    else:
+        time = 0.0 if t is None else number("t", t)
+        if isinstance(model, Transformer) and isinstance(model.norm, AbstractSphereNorm):
+            x = model.norm.inputs(jnp.asarray(time), x)
+        matrices = _matrices(heads, time, x, state)
+    return matrices[0] if isinstance(attention, AbstractHead) else matrices
+
+
+def _at_rescaled(state: Tokens, model: Transformer, t: float | None) -> np.ndarray:
+    """Return the matrices at `x = e^{tV} z`; raise ValueError if `e^{tV}` amplifies the rounding errors of z too much."""
+    if t is None:
+        raise ValueError("t must be given under Rescaled: the state holds z = e^(-tV) x, but attention acts on x")
+    time = positive("t", t, or_zero=True)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], state.x.shape)
+    found = []
+    for z in (state.x, state.x * (1 + 4 * np.finfo(float).eps * signs)):
+        x, c = scaled_tokens(model, Tokens(z, state.weights, state.positions), time)
+        found.append(_matrices([sharpened(head, c) for head in model.attention.heads], time, x, state))
+    if not np.abs(found[0] - found[1]).max() <= LARGEST_ERROR * np.abs(found[0]).max():
+        raise ValueError(
+            f"z at t = {time:g} is rounded too much for e^(tV) z: pass model.attention and the tokens "
+            "x = e^log_scale * scaled of the run's dataset instead"
+        )
+    return found[0]
+
+
+def _matrices(heads: Sequence[AbstractHead], time: float, x: Array, state: Tokens) -> np.ndarray:
+    values, now = jnp.eye(state.n), jnp.asarray(time)
+    rows = lambda head: np.asarray(head.average(now, x, state.weights, state.positions, values))  # noqa: E731
+    return np.stack([rows(head) * float(jnp.exp(head.log_unit)) for head in heads])

@@ -1,9 +1,10 @@
-"""Plateaus: the multi-cluster states in which tokens wait."""
+"""Metastable states: plateaus of the energy, on which several clusters barely move."""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..results import Trajectory
 from ..states import Tokens
@@ -11,9 +12,9 @@ from .clustering import clusters
 
 
 class MetastableState(NamedTuple):
-    """Clusters that wait from `e^{log_start}` to `e^{log_end}` (plain time; infinite for the last one).
+    """Clusters that stay apart from `e^{log_start}` to `e^{log_end}` (in plain time; the last one has an infinite end).
 
-    `masses` are in the order of `sizes`, largest first; the normalized energy of the plateau is their sum of squares.
+    `masses` are in the order of `sizes`, largest first. The normalized energy of the plateau is the sum of their squares.
     """
 
     log_start: float
@@ -23,7 +24,7 @@ class MetastableState(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Number of clusters."""
+        """The number of clusters."""
         return len(self.sizes)
 
     @property
@@ -40,7 +41,7 @@ class MetastableState(NamedTuple):
 
     @property
     def start(self) -> float:
-        """`e^{log_start}`; infinite where that leaves double precision."""
+        """`e^{log_start}`; infinite on overflow."""
         return _exp(self.log_start)
 
     @property
@@ -55,10 +56,12 @@ class MetastableState(NamedTuple):
 
 
 def metastable_states(traj: Trajectory, tol: float = 1e-3) -> list[MetastableState]:
-    """The plateaus of a run of tokens, in order of time: which clusters, from when to when (FORMULAS §9).
+    """Return the metastable states of a run of tokens, in order of time: their clusters, start and end (FORMULAS §9).
 
-    A coarsened run has them from its merges, whose times are half-way up a step of the energy. For other runs they are
-    stretches of saved states with the same clusters, all collapsed to within `tol`; their ends are save times.
+    For a run with method "coarsen", they follow from its merges, whose times are halfway up a step of the energy. The first
+    one starts at time 0 or, with more than 48 tokens, at the first save time at which they have collapsed. States of duration 0
+    are left out. For other runs, they are stretches of saved states after time 0 with the same clusters, all collapsed to
+    within `tol`; their start and end are save times.
 
     Example:
         >>> import math, tokenfield as tkf
@@ -67,27 +70,18 @@ def metastable_states(traj: Trajectory, tol: float = 1e-3) -> list[MetastableSta
         >>> [(state.sizes, state.lifetime) for state in tkf.metastable_states(traj)]
     """
     if traj.dataset.attrs["state"] != "Tokens":
-        raise TypeError(f"metastable_states is known for runs of Tokens, got {traj.dataset.attrs['state']}")
+        raise TypeError(f"metastable_states needs a run of Tokens, got {traj.dataset.attrs['state']}")
     weights, log_times = traj.dataset["weights"].values, traj.log_times
     if "cluster" in traj.dataset:
-        labels = traj.dataset["cluster"].values
-        merges = [event.detail["log_time"] for event in traj.events if event.kind == "merge"]
-        times = {count: time for count, time in zip(range(len(merges), 0, -1), sorted(merges), strict=True)}
-        counts = np.array([len(np.unique(row)) for row in labels])
-        found = []
-        for count in range(len(merges) + 1, 0, -1):
-            rows = np.flatnonzero(counts == count)
-            if rows.size:
-                start = times.get(count, float(log_times[rows[0]]))
-                end = times.get(count - 1, math.inf)
-                found.append(_state(start, end, labels[rows[0]], weights))
-        return found
+        return _from_merges(traj, weights)
     spells: list[MetastableState] = []
     for k, log_t in enumerate(log_times):
+        if log_t == -math.inf:  # time 0: no metastable state yet
+            continue
         groups = clusters(Tokens(traj.dataset["x"].values[k], weights), tol)
         if groups.loose or groups.count == len(weights) > 1:
             continue
-        now = _state(float(log_t), float(log_t), groups.labels, weights)
+        now = _state(float(log_t), float(log_t), groups.sizes, groups.masses)
         if spells and spells[-1].sizes == now.sizes and spells[-1].log_end == float(log_times[k - 1]):
             spells[-1] = spells[-1]._replace(log_end=now.log_end)
         else:
@@ -97,11 +91,33 @@ def metastable_states(traj: Trajectory, tol: float = 1e-3) -> list[MetastableSta
     return [spell for spell in spells if spell.log_end > spell.log_start]
 
 
-def _state(start: float, end: float, labels: np.ndarray, weights: np.ndarray) -> MetastableState:
-    names, group = np.unique(labels, return_inverse=True)
-    sizes, masses = np.bincount(group, minlength=len(names)), np.bincount(group, weights, len(names))
-    order = np.argsort(-sizes, kind="stable")
-    return MetastableState(start, end, tuple(map(int, sizes[order])), tuple(map(float, masses[order])))
+def _from_merges(traj: Trajectory, weights: np.ndarray) -> list[MetastableState]:
+    """Return the states, from the final clusters back to those before the first merge. A cluster is named by its first token."""
+    labels = traj.dataset["cluster"].values
+    merges = [event.detail for event in traj.events if event.kind == "merge"]
+    now = {int(members[0]): (len(members), math.fsum(weights[members])) for members in _members(labels[-1])}
+    stages = [(math.inf, now)]
+    for merge in reversed(merges):
+        now = now | dict(zip(merge["tokens"], zip(merge["sizes"], merge["masses"], strict=True), strict=True))
+        stages.append((merge["log_time"], now))
+    counts = np.array([len(np.unique(row)) for row in labels])
+    start = float(traj.log_times[np.argmax(counts <= len(now))]) if counts[0] > len(now) else -math.inf
+    found = []
+    for end, groups in reversed(stages):
+        if end > start:
+            found.append(_state(start, end, *zip(*groups.values(), strict=True)))
+        start = max(start, end)
+    return found
+
+
+def _members(labels: np.ndarray) -> list[np.ndarray]:
+    return [np.flatnonzero(labels == name) for name in np.unique(labels)]
+
+
+def _state(start: float, end: float, sizes: ArrayLike, masses: ArrayLike) -> MetastableState:
+    count, mass = np.asarray(sizes), np.asarray(masses)
+    order = np.argsort(-count, kind="stable")
+    return MetastableState(start, end, tuple(map(int, count[order])), tuple(map(float, mass[order])))
 
 
 def _exp(x: float) -> float:

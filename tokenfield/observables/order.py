@@ -1,62 +1,83 @@
-"""How aligned the tokens are."""
+"""Alignment and mean length of the tokens."""
 
 from functools import singledispatch
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..normalization.base import unit
+from .._check import is_concrete
+from .._jax import in_double
 from ..states import AbstractDensity, Equiangular, Tokens
 from ..states.tokens import only_tokens
+from .safe import lengths, root, units
+from .series import observable
 
-MOST_TOKENS = 4096
 
-
+@in_double
 def directions(state: Tokens) -> Float[Array, "n d"]:
-    """`x_i/|x_i|`, also where the square of a length would overflow; 0 stays 0."""
-    return unit(state.x / jnp.maximum(jnp.abs(state.x).max(axis=1, keepdims=True), np.finfo(float).tiny))
+    """Return `x_i/|x_i|`, even where the square of a length would overflow; 0 stays 0."""
+    return units(state.x)
 
 
-@singledispatch
-def order_parameter(state: Tokens | Equiangular | AbstractDensity) -> float:
-    """`|∫ x/|x| dmu|`, the length of the mean direction: 1 for one cluster, 0 for balanced tokens (FORMULAS §10).
+@observable("order parameter")
+def order_parameter(state: Tokens | Equiangular | AbstractDensity) -> Float[Array, ""]:
+    """Return `|∫ x/|x| dmu|`, the length of the mean direction: 1 for one cluster, 0 for balanced tokens (FORMULAS §10).
 
     Example:
         >>> import tokenfield as tkf
         >>> tkf.order_parameter(tkf.uniform_sphere(64, 3, seed=0))
     """
     state = only_tokens("order_parameter", state)
-    return float(jnp.linalg.norm(state.weights @ directions(state)))
+    return _order(state.x, state.weights)
 
 
-@singledispatch
-def mean_cosine(state: Tokens | Equiangular) -> float:
-    """The mean of `<x_i,x_j>/(|x_i||x_j|)` over pairs i ≠ j, weighted by `w_i w_j`.
+@observable("mean cosine")
+def mean_cosine(state: Tokens | Equiangular) -> Float[Array, ""]:
+    """Return the mean of `<x_i,x_j>/(|x_i||x_j|)` over pairs i ≠ j, weighted by `w_i w_j`.
 
     Example:
         >>> import tokenfield as tkf
         >>> tkf.mean_cosine(tkf.equiangular_tokens(rho=0.3, n=8))
     """
     state = only_tokens("mean_cosine", state)
-    w, self_weight = state.weights, float(state.weights @ state.weights)
-    if self_weight >= 1:
+    if is_concrete(state.weights) and np.sum(np.asarray(state.weights) ** 2) >= 1:
         raise ValueError("mean_cosine needs at least two tokens of positive weight")
-    theta = directions(state)
-    return float((jnp.sum((w @ theta) ** 2) - (w * w) @ (theta * theta).sum(axis=1)) / (1 - self_weight))
+    return _mean_cosine(state.x, state.weights)
 
 
-def pairwise_cosines(state: Tokens) -> np.ndarray:
-    """All cosines `<x_i,x_j>/(|x_i||x_j|)`, i < j, as one vector of length n(n-1)/2.
+@observable("mean length of tokens")
+def mean_length(state: Tokens | Equiangular) -> Float[Array, ""]:
+    """Return `∫ |x| dmu`, the mean length of the tokens.
 
     Example:
         >>> import tokenfield as tkf
-        >>> tkf.pairwise_cosines(tkf.equiangular_tokens(rho=0.3, n=4))
+        >>> tkf.mean_length(tkf.Tokens([[3.0, 4.0], [0.0, 1.0]]))
+        3.0
     """
-    state = only_tokens("pairwise_cosines", state)
-    if state.n > MOST_TOKENS:
-        raise ValueError(
-            f"pairwise_cosines holds all pairs and takes at most {MOST_TOKENS} tokens, got {state.n}: take a subset"
-        )
-    theta = np.asarray(directions(state))
-    return np.clip((theta @ theta.T)[np.triu_indices(state.n, 1)], -1, 1)
+    state = only_tokens("mean_length", state)
+    return _mean_length(state.x, state.weights)
+
+
+@singledispatch
+def cosine_gap(state: Any) -> Any:
+    """Return `1 - mean_cosine(state)`, without cancellation if the state stores the gap."""
+    return 1 - mean_cosine(state)
+
+
+@jax.jit
+def _order(x: Float[Array, "n d"], w: Float[Array, " n"]) -> Float[Array, ""]:
+    return root(jnp.sum((w @ units(x)) ** 2))
+
+
+@jax.jit
+def _mean_cosine(x: Float[Array, "n d"], w: Float[Array, " n"]) -> Float[Array, ""]:
+    theta = units(x)
+    return (jnp.sum((w @ theta) ** 2) - (w * w) @ jnp.sum(theta * theta, axis=1)) / (1 - w @ w)
+
+
+@jax.jit
+def _mean_length(x: Float[Array, "n d"], w: Float[Array, " n"]) -> Float[Array, ""]:
+    return w @ lengths(x)

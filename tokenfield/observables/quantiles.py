@@ -1,8 +1,8 @@
-"""Transport in one dimension: measures on the circle, and zonal ones on the sphere, by their quantile functions.
+"""Optimal transport in one dimension by quantile functions: measures on the circle, and zonal measures on the sphere.
 
-On the circle `W_p^p = min_a C(a)`, `C(a) = ∫_0^1 |F^{-1}(u) - G^{-1}(u - a)|^p du`, where F and G are continued by turns
-(Delon, Salomon, Sobolevski 2010). C is convex for p >= 1. Integrals are taken over angles rather than levels: where a density is
-small its quantile function is steep, and the density itself is not.
+On the circle `W_p^p = min_a C(a)`, `C(a) = ∫_0^1 |F^{-1}(u) - G^{-1}(u - a)|^p du`, where F and G are extended by whole
+turns (Delon, Salomon, Sobolevski 2010). C is convex for p >= 1. Integrals are taken over angles instead of levels: where
+a density is small, its quantile function is steep, but the density itself is not.
 """
 
 import math
@@ -14,12 +14,14 @@ from ..states import CircleDensity, Tokens, ZonalDensity
 from ..states.zonal_density import heights
 
 TURN = 2 * np.pi
-FEWEST_NODES = 512  # of a smooth integral around the circle
+FEWEST_NODES = 512  # for a smooth integral around the circle
+PANELS, PANEL_NODES, ROOT_STEPS = 128, 6, 5  # for an integral with kinks
 Cost = Callable[[float], float]
+Function = Callable[[np.ndarray], np.ndarray]
 
 
 def around_the_circle(mu: Tokens | CircleDensity, nu: Tokens | CircleDensity, p: float) -> float:
-    """W_p with angles as distances."""
+    """Return W_p on the circle, with angles as distances."""
     match mu, nu:
         case Tokens(), Tokens():
             cost = _of_tokens(mu, nu, p)
@@ -33,7 +35,7 @@ def around_the_circle(mu: Tokens | CircleDensity, nu: Tokens | CircleDensity, p:
 
 
 def _least(cost: Cost, low: float, high: float) -> float:
-    """The minimum of a convex function, by golden sections down to rounding: it may be as sharp as |a|, or flat."""
+    """Return the minimum of a convex function, which may have a kink or be flat, by golden-section search to rounding."""
     share = (math.sqrt(5) - 1) / 2
     a, b = high - share * (high - low), low + share * (high - low)
     at_a, at_b = cost(a), cost(b)
@@ -50,7 +52,7 @@ def _least(cost: Cost, low: float, high: float) -> float:
 
 
 def _sorted(tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
-    """Angles in [0, 2 pi) in order, and the levels up to and with each."""
+    """Return the sorted angles in [0, 2 pi), and the cumulative weight up to and including each."""
     x = np.asarray(tokens.x)
     angles = np.mod(np.arctan2(x[:, 1], x[:, 0]), TURN)
     order = np.argsort(angles, kind="stable")
@@ -59,13 +61,13 @@ def _sorted(tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _continued(quantile: Callable[[np.ndarray], np.ndarray], u: np.ndarray) -> np.ndarray:
-    """A quantile function on [0, 1), continued by turns."""
+    """Evaluate a quantile function on [0, 1), extended to all u by whole turns."""
     turns = np.floor(u)
     return TURN * turns + quantile(u - turns)
 
 
 def _of_tokens(mu: Tokens, nu: Tokens, p: float) -> Cost:
-    """Both quantile functions are steps: one value between two jumps."""
+    """Return the cost for two sets of tokens, whose quantile functions are step functions."""
     (x, f), (y, g) = _sorted(mu), _sorted(nu)
     step = lambda angles, levels: lambda u: angles[np.minimum(np.searchsorted(levels, u, "right"), len(angles) - 1)]  # noqa: E731
 
@@ -79,19 +81,47 @@ def _of_tokens(mu: Tokens, nu: Tokens, p: float) -> Cost:
 
 
 def _of_densities(mu: CircleDensity, nu: CircleDensity, p: float) -> Cost:
-    """`∫ |t - G^{-1}(F(t) - a)|^p f(t) dt`, a smooth periodic integrand for even p: the trapezoidal rule."""
-    count = max(FEWEST_NODES, 8 * mu.modes, 8 * nu.modes)
+    """Return the cost `∫ |t - G^{-1}(F(t) - a)|^p f(t) dt`. For even p it is smooth and periodic: trapezoidal rule."""
+    count, angles = max(FEWEST_NODES, 8 * mu.modes, 8 * nu.modes), nu.quantile()
     t = TURN * np.arange(count) / count
-    (F, f), angles = mu.law(t), nu.quantile()
+    F, f = mu.law(t)
 
-    def cost(a: float) -> float:
+    def even(a: float) -> float:
         return float(np.mean(TURN * f * np.abs(t - _continued(angles, F - a)) ** p))
 
-    return cost
+    def other(a: float) -> float:
+        gap = lambda t: t - _continued(angles, mu.law(t)[0] - a)  # noqa: E731
+        return _with_kinks(gap, lambda t: mu.law(t)[1], np.linspace(0, TURN, count // 4 + 1), p)
+
+    return even if p % 2 == 0 else other
+
+
+def _with_kinks(gap: Function, density: Function, cuts: np.ndarray, p: float) -> float:
+    """Return `∫ |gap|^p density` by Gauss–Legendre panels, split where the gap changes sign and `|gap|^p` has kinks."""
+    values = gap(cuts)
+    changes = values[:-1] * values[1:] < 0
+    if changes.any():
+        where, what = ((part[:-1][changes], part[1:][changes]) for part in (cuts, values))
+        cuts = np.sort(np.append(cuts, _roots(gap, *where, *what)))
+    nodes, weights = np.polynomial.legendre.leggauss(PANEL_NODES)
+    half = np.diff(cuts)[:, None] / 2
+    t = (cuts[:-1, None] + half * (1 + nodes)).ravel()
+    return float((half * weights).ravel() @ (np.abs(gap(t)) ** p * density(t)))
+
+
+def _roots(f: Function, a: np.ndarray, b: np.ndarray, at_a: np.ndarray, at_b: np.ndarray) -> np.ndarray:
+    """Return roots of f between each a and b, where f has different signs, by the Illinois method."""
+    for _ in range(ROOT_STEPS):
+        c = b - at_b * (b - a) / np.where(at_b == at_a, 1.0, at_b - at_a)
+        at_c = f(c)
+        stays = at_c * at_b > 0
+        a, at_a = np.where(stays, a, b), np.where(stays, at_a / 2, at_b)
+        b, at_b = c, at_c
+    return b
 
 
 def _of_tokens_and_density(tokens: Tokens, density: CircleDensity, p: float) -> Cost:
-    """Each token takes an arc of the density: `sum_i ∫_{arc i} |x_i - t|^p g(t) dt`, each arc cut where its token is."""
+    """Return the cost `sum_i ∫_{arc i} |x_i - t|^p g(t) dt`: each token gets an arc of the density, split at the token."""
     x, levels = _sorted(tokens)
     few = 8 if len(x) < 200 else 4 if len(x) < 2000 else 2
     nodes, weights = np.polynomial.legendre.leggauss(few)
@@ -112,15 +142,22 @@ def _of_tokens_and_density(tokens: Tokens, density: CircleDensity, p: float) -> 
 
 
 def along_meridians(mu: ZonalDensity, nu: ZonalDensity, p: float) -> float:
-    """Zonal measures about one axis: `(∫_0^1 |a(u) - b(u)|^p du)^{1/p}` of the angles to the axis at each level.
+    """Return W_p of zonal measures about one axis, `(∫_0^1 |a(u) - b(u)|^p du)^{1/p}`, where a and b are angles to the axis.
 
-    The distance of two points is at least the difference of their angles, and moving along meridians attains it. Levels are
-    graded towards 0 and 1, where angles grow like `u^{1/(d-1)}`.
+    The distance between two points is at least the difference of their angles, and transport along meridians attains it.
+    Levels u are graded toward 0 and 1, where angles grow like `u^{1/(d-1)}`.
     """
+    power = 8
+    share = lambda s: s**power + (1 - s) ** power  # noqa: E731
+    slope = lambda s: power * (s * (1 - s)) ** (power - 1) / share(s) ** 2  # noqa: E731
+    angle = lambda law, u: np.arccos(np.clip(heights(np.asarray(law.coefficients), law.d, u), -1, 1))  # noqa: E731
+
+    def gap(s: np.ndarray) -> np.ndarray:
+        u = s**power / share(s)
+        return angle(mu, u) - angle(nu, u)
+
+    if p % 2:
+        return _with_kinks(gap, slope, np.linspace(0, 1, PANELS + 1), p) ** (1 / p)
     s, weights = np.polynomial.legendre.leggauss(400)
-    s, power = (1 + s) / 2, 8
-    low, high = s**power, (1 - s) ** power
-    u = low / (low + high)
-    slope = power * (s * (1 - s)) ** (power - 1) / (low + high) ** 2
-    angle = lambda law: np.arccos(np.clip(heights(np.asarray(law.coefficients), law.d, u), -1, 1))  # noqa: E731
-    return float((weights / 2 * slope) @ np.abs(angle(mu) - angle(nu)) ** p) ** (1 / p)
+    s = (1 + s) / 2
+    return float((weights / 2 * slope(s)) @ np.abs(gap(s)) ** p) ** (1 / p)

@@ -1,77 +1,95 @@
-"""The same observables for states that stand for many tokens by few numbers."""
+"""Observables of the states other than `Tokens`."""
 
-import math
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
 
-import numpy as np
-
+from ..spectral import scaled_multipliers
 from ..states import AbstractDensity, Equiangular, Gaussian
-from ..theory.modes import log_multiplier
-from .interaction import energy, normalized_energy, quadratic_form
-from .order import mean_cosine, order_parameter
-from .rank import effective_rank, spread_over
+from .interaction import energy, expm1_ratio, finite_energy, isotropic_beta, normalized_energy, quadratic_form
+from .order import cosine_gap, mean_cosine, mean_length, order_parameter
+from .pairs import fraction_above, smallest_cosine
+from .rank import effective_rank, rank_of_moment
+from .safe import root
 
 
 @order_parameter.register(Equiangular)
-def _(state: Equiangular) -> float:
+def _(state: Equiangular) -> Float[Array, ""]:
     """`|mean direction|^2 = (1 + (n-1) rho)/n`."""
-    return math.sqrt(max(1 - (state.n - 1) / state.n * float(state.gap), 0.0))
+    return root(1 - (state.n - 1) / state.n * state.gap)
 
 
 @order_parameter.register(AbstractDensity)
-def _(state: AbstractDensity) -> float:
+def _(state: AbstractDensity) -> Float[Array, ""]:
     """`|∫ x dmu|` from the harmonics of degree 1, which are the coordinates up to a factor."""
-    first = np.where(np.asarray(state.harmonics.degree) == 1, np.asarray(state.coefficients), 0.0)
-    return float(np.linalg.norm(first) * state.d**-0.5)
-
-
-@normalized_energy.register(AbstractDensity)
-def _(state: AbstractDensity, model) -> float:
-    """`∬ e^{beta(<x,y>-1)} dmu dmu = sum_l w_l e^{-beta} c_l^2`."""
-    A, beta = quadratic_form(model, state.d)
-    if A is not None:
-        raise ValueError("normalized_energy of a density needs isotropic attention (A = beta I)")
-    degree = np.asarray(state.harmonics.degree).astype(int)
-    logs = np.array([log_multiplier(k, abs(beta), state.d) - abs(beta) for k in range(state.modes + 1)])
-    w = np.where(np.arange(state.modes + 1) % 2, math.copysign(1.0, beta), 1.0) * np.exp(logs)
-    shift = math.exp(abs(beta) - beta)
-    return shift * float(
-        (np.where(degree >= 0, w[np.maximum(degree, 0)], 0.0) * np.asarray(state.coefficients) ** 2).sum()
-    )
+    first = jnp.where(state.harmonics.degree == 1, state.coefficients, 0.0)
+    return root(jnp.sum(first**2)) * state.d**-0.5
 
 
 @mean_cosine.register(Equiangular)
-def _(state: Equiangular) -> float:
-    return float(state.rho)
+def _(state: Equiangular) -> Float[Array, ""]:
+    return state.rho
+
+
+@cosine_gap.register(Equiangular)
+def _(state: Equiangular) -> Float[Array, ""]:
+    return state.gap
+
+
+@smallest_cosine.register(Equiangular)
+def _(state: Equiangular) -> Float[Array, ""]:
+    return 1 - state.gap
+
+
+@fraction_above.register(Equiangular)
+def _(state: Equiangular, threshold: float = 0.999) -> Float[Array, ""]:
+    return jnp.asarray(state.gap < 1 - threshold, float)
+
+
+@mean_length.register(Equiangular)
+def _(state: Equiangular) -> Float[Array, ""]:
+    return state.radius
 
 
 @normalized_energy.register(Equiangular)
-def _(state: Equiangular, model) -> float:
-    """`(1 + (n-1) e^{-beta (1-rho)})/n` of the directions."""
-    A, beta = quadratic_form(model, 2)
-    if A is not None:
-        raise ValueError("normalized_energy needs isotropic attention (A = beta I)")
-    return (1 + (state.n - 1) * math.exp(-beta * float(state.gap))) / state.n
+def _(state: Equiangular, model) -> Float[Array, ""]:
+    """`(1 + (n-1) e^{-beta (1-rho)})/n`, of the directions."""
+    beta = isotropic_beta("normalized_energy", model, None)
+    return (1 + (state.n - 1) * jnp.exp(-beta * state.gap)) / state.n
 
 
 @energy.register(Equiangular)
-def _(state: Equiangular, model, *, centred: bool = False) -> float:
-    """`(1/2 beta n)(e^beta + (n-1) e^{beta rho})` of the directions; centred, with expm1."""
-    A, beta = quadratic_form(model, 2)
-    if A is not None:
-        raise ValueError("energy of Equiangular needs isotropic attention (A = beta I)")
-    n, rho = state.n, float(state.rho)
-    if beta == 0:
-        return (1 + (n - 1) * rho) / (2 * n)
-    f = math.expm1 if centred else math.exp
-    try:
-        return (f(beta) + (n - 1) * f(beta * rho)) / (2 * beta * n)
-    except OverflowError:
-        raise ValueError(f"energy overflows at beta = {beta:g}: use normalized_energy") from None
+def _(state: Equiangular, model, *, centred: bool = False) -> Float[Array, ""]:
+    """`(v/2 beta n)(e^beta + (n-1) e^{beta rho})`, of the directions; with expm1 if `centred`."""
+    M, beta, v = quadratic_form(model, None)
+    if M is not None:
+        raise ValueError("energy of Equiangular needs isotropic attention, A = beta I and V = v I")
+    beta = jnp.asarray(beta)
+    return finite_energy(v * _equiangular_energy(state.rho, state.n, beta, centred), beta)
+
+
+@jax.jit
+def _equiangular_energy(rho: Array, n: int, beta: Array, centred: bool) -> Array:
+    """Return the energy, centered if `centred`, and always at beta = 0."""
+    about_zero = centred | (beta == 0)
+    b, safe = jnp.where(about_zero, beta, 0), jnp.where(about_zero, 1, beta)
+    about = expm1_ratio(b) + (n - 1) * rho * expm1_ratio(b * rho)
+    whole = (jnp.exp(beta) + (n - 1) * jnp.exp(beta * rho)) / safe
+    return jnp.where(about_zero, about, whole) / (2 * n)
+
+
+@normalized_energy.register(AbstractDensity)
+def _(state: AbstractDensity, model) -> Float[Array, ""]:
+    """`∬ e^{beta(<x,y>-1)} dmu dmu = sum_l w_l e^{-beta} c_l^2`."""
+    beta = isotropic_beta("normalized_energy", model, state.d)
+    degree = jnp.asarray(state.harmonics.degree, int)
+    weights = jnp.where(
+        degree >= 0, scaled_multipliers(jnp.asarray(beta, float), state.d, state.modes)[jnp.maximum(degree, 0)], 0.0
+    )
+    return jnp.exp(jnp.abs(beta) - beta) * jnp.sum(weights * state.coefficients**2)
 
 
 @effective_rank.register(Gaussian)
-def _(state: Gaussian, centred: bool = False) -> float:
-    """Of the covariance (centred) or of the second moment."""
-    mean = np.asarray(state.mean)
-    moment = np.asarray(state.cov) + (0 if centred else np.outer(mean, mean))
-    return spread_over(np.sqrt(np.maximum(np.linalg.eigvalsh(moment)[::-1], 0)))
+def _(state: Gaussian, centred: bool = False) -> Float[Array, ""]:
+    """The effective rank of the covariance if `centred`, otherwise of the second moment."""
+    return rank_of_moment(state.cov if centred else state.cov + jnp.outer(state.mean, state.mean))

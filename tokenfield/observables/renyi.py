@@ -1,21 +1,23 @@
-"""Rényi centres: the tokens around which clusters gather under a causal mask."""
+"""Rényi centers: the tokens around which clusters form under a causal mask."""
 
 import numpy as np
 
-from .._check import positive
+from .._check import flag, positive
+from .._shown import shown
 from ..states import Tokens
+from ..states.tokens import only_tokens
 
 
 def renyi_centres(tokens: Tokens, delta: float, strong: bool = False) -> np.ndarray:
-    """Indices of the Rényi centres: tokens farther than delta from all earlier *centres* (FORMULAS §2).
+    """Return the indices of the Rényi centers: tokens farther than delta from all earlier *centers* (FORMULAS §2).
 
-    Tokens are taken in the order of their index, and distances along the sphere, between directions. Under causal
-    attention centres with `delta = c beta^{-1/2}` nearly stand still for a long time, and gather other tokens.
+    Tokens are ordered by index. Distances are geodesic, between directions. Under causal attention, centers with
+    `delta = c beta^{-1/2}` barely move for a long time and attract other tokens.
 
     Args:
         tokens: the tokens.
         delta: geodesic distance, in (0, pi).
-        strong: farther than delta from all earlier *tokens*. Strong centres are some of the centres.
+        strong: use the tokens farther than delta from all earlier *tokens*. They are a subset of the centers.
 
     Example:
         >>> import tokenfield as tkf
@@ -24,14 +26,15 @@ def renyi_centres(tokens: Tokens, delta: float, strong: bool = False) -> np.ndar
         >>> tkf.renyi_centres(tkf.circle_tokens([0.0, 0.3, 0.5, 2.0]), delta=0.4, strong=True)
         array([0, 3])
     """
+    strong = flag("strong", strong)
     delta = positive("delta", delta)
     if delta >= np.pi:
-        raise ValueError(f"delta must be below pi, the largest distance on the sphere, got {delta!r}")
-    x = np.asarray(tokens.x) / np.linalg.norm(tokens.x, axis=1, keepdims=True)
-    reach = 2 * np.sin(delta / 2)  # as a chord, which keeps its accuracy when delta is small
+        raise ValueError(f"delta must be below pi, the largest distance on the sphere, got {shown(delta)}")
+    x = np.asarray(only_tokens("renyi_centres", tokens).x) / np.linalg.norm(tokens.x, axis=1, keepdims=True)
+    reach = 2 * np.sin(delta / 2)  # as a chord, which is accurate for small delta
     free, centres = np.ones(len(x), bool), []
     while free.any():
-        centre = int(np.argmax(free))  # the first token out of reach of all centres so far
+        centre = int(np.argmax(free))  # the first token out of reach of all centers so far
         near = np.linalg.norm(x - x[centre], axis=1) <= reach
         if not (strong and near[:centre].any()):
             centres.append(centre)

@@ -1,21 +1,27 @@
-"""Stop rules: one cluster, few clusters, aligned, settled."""
+"""Stop rules: one cluster, at most k clusters, alignment, settled energy."""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from .._check import as_float, count, positive
+from .._check import as_float, count, is_concrete, number, one_of, positive
+from .._shown import shown
 from ..attention.sums import map_rows
 from ..normalization import AbstractSphereNorm
-from ..normalization.base import unit
-from ..solve.stop import AbstractStopRule
 from ..states import Equiangular, Tokens
-from .interaction import normalized_energy_of, quadratic_form
+from ..stop_rule import AbstractStopRule
+from .interaction import isotropic_beta, normalized_energy_of
+from .order import cosine_gap, order_parameter
+from .safe import units
 
 
 class AtMostClusters(AbstractStopRule):
-    """Holds when `clusters(state, tol)` has at most k clusters, all of them collapsed."""
+    """Stop when `clusters(state, tol)` has at most k clusters, all of them collapsed.
+
+    The margin is `(r^2 - D^2) / 2r`, about `r - D` near the stop, where D is the largest distance within a cluster and r the
+    distance that the tolerance allows. It is negative if two clusters touch, or if k clusters do not contain all tokens.
+    """
 
     k: int = eqx.field(static=True)
     tol: float = eqx.field(static=True)
@@ -25,6 +31,10 @@ class AtMostClusters(AbstractStopRule):
     def kind(self):
         return "one_cluster" if self.k == 1 else f"at_most_{self.k}_clusters"
 
+    @property
+    def differentiable(self):
+        return True
+
     def resolve(self, model, state):
         needs(self, state, Tokens, Equiangular)
         if self.metric != "auto":
@@ -32,42 +42,55 @@ class AtMostClusters(AbstractStopRule):
         metric = "cosine" if isinstance(model.norm, AbstractSphereNorm) else "distance"
         return AtMostClusters(self.k, self.tol, metric)
 
-    def __call__(self, t, state, velocity):
+    def margin(self, t, state, velocity):
         if isinstance(state, Equiangular):
-            return (state.gap <= self.tol) | (self.k >= state.n)
-        # A hair within the tolerance, so that rounding cannot make `clusters` disagree about the state at the stop.
+            return jnp.asarray(self.tol) if self.k >= state.n else self.tol - state.gap
+        # Slightly below the tolerance, so that rounding cannot make `clusters` disagree about the state at the stop.
         points, reach = state.x, self.tol * (1 - 1e-9)
         if self.metric == "cosine":
-            points, reach = unit(points), (2 * self.tol) ** 0.5 * (1 - 1e-9)
-
-        if self.k == 1:
-            near = (jnp.linalg.norm(points - points[0], axis=1) <= reach).all()
-            together = jnp.zeros(points.shape[0], int)
-            return jax.lax.cond(near, lambda: _collapsed(points, together, reach), lambda: jnp.array(False))
-
-        # If the tokens have collapsed to k clusters, k balls around any k tokens of different clusters hold them all.
-        def ball(_, carry):
-            labels, colour = carry
-            centre = points[jnp.argmax(labels < 0)]
-            near = (labels < 0) & (jnp.linalg.norm(points - centre, axis=1) <= reach)
-            return jnp.where(near, colour, labels), colour + 1
-
-        labels, _ = jax.lax.fori_loop(0, self.k, ball, (jnp.full(points.shape[0], -1), 0))
-        return jax.lax.cond((labels >= 0).all(), lambda: _collapsed(points, labels, reach), lambda: jnp.array(False))
+            points, reach = units(points), (2 * self.tol) ** 0.5 * (1 - 1e-9)
+        # If the tokens have collapsed to k clusters, k balls around any k tokens of different clusters contain all tokens.
+        labels, nearest = balls(jax.lax.stop_gradient(points), self.k, reach)
+        room = jax.lax.cond(
+            (labels >= 0).all(),
+            lambda points: collapse(points, labels, reach),
+            lambda points: reach**2 - jnp.max(jnp.sum((points - points[nearest]) ** 2, axis=1)),
+            points,
+        )
+        return room / (2 * reach)
 
 
-def _collapsed(points: Float[Array, "n d"], labels: Array, reach: float) -> Array:
-    """Tokens of one label within reach of each other, tokens of two labels out of it."""
+def balls(points: Float[Array, "n d"], k: int, reach: float) -> tuple[Int[Array, " n"], Int[Array, " n"]]:
+    """Cover points by k balls, each centered at the first point that the previous balls do not cover.
+
+    Returns:
+        For each point, its ball (-1 for none) and the index of the nearest center.
+    """
+
+    def ball(color, found):
+        labels, nearest, square = found
+        center = jnp.argmax(labels < 0)
+        away = jnp.sum((points - points[center]) ** 2, axis=1)
+        labels = jnp.where((labels < 0) & (away <= reach**2), color, labels)
+        return labels, jnp.where(away < square, center, nearest), jnp.minimum(away, square)
+
+    n = points.shape[0]
+    return jax.lax.fori_loop(0, k, ball, (jnp.full(n, -1), jnp.zeros(n, int), jnp.full(n, jnp.inf)))[:2]
+
+
+def collapse(points: Float[Array, "n d"], labels: Int[Array, " n"], reach: float) -> Float[Array, ""]:
+    """Return `reach^2 - D^2`, D the largest distance within a label; negative if points of two labels are within reach."""
 
     def rows(x, label):
-        square = sum((x[:, k, None] - points[None, :, k]) ** 2 for k in range(points.shape[1]))
-        return ((square <= reach**2) == (label[:, None] == labels[None, :])).all(-1)
+        room = reach**2 - sum((x[:, k, None] - points[None, :, k]) ** 2 for k in range(points.shape[1]))
+        apart = jnp.where(room < 0, -room, -jnp.maximum(room, jnp.finfo(room.dtype).tiny))
+        return jnp.where(label[:, None] == labels[None, :], room, apart).min(-1)
 
-    return map_rows(rows, points.shape[0], points.shape[0], points, labels).all()
+    return map_rows(rows, points.shape[0], points.shape[0], points, labels).min()
 
 
 class OrderAbove(AbstractStopRule):
-    """Holds when the order parameter `|∫ x/|x| dmu|` is at least r."""
+    """Stop when the order parameter `|∫ x/|x| dmu|` is at least r."""
 
     r: Array
 
@@ -75,17 +98,19 @@ class OrderAbove(AbstractStopRule):
     def kind(self):
         return f"order_parameter_{float(self.r):g}"
 
+    @property
+    def differentiable(self):
+        return True
+
     def resolve(self, model, state):
         return needs(self, state, Tokens, Equiangular)
 
-    def __call__(self, t, state, velocity):
-        if isinstance(state, Equiangular):
-            return 1 - (state.n - 1) / state.n * state.gap >= self.r**2
-        return jnp.linalg.norm(state.weights @ unit(state.x)) >= self.r
+    def margin(self, t, state, velocity):
+        return order_parameter(state) - self.r
 
 
 class CosineAbove(AbstractStopRule):
-    """Holds when the mean cosine between different tokens is at least rho."""
+    """Stop when the mean cosine between different tokens is at least rho."""
 
     rho: Array
 
@@ -93,19 +118,19 @@ class CosineAbove(AbstractStopRule):
     def kind(self):
         return f"cosine_{float(self.rho):g}"
 
+    @property
+    def differentiable(self):
+        return True
+
     def resolve(self, model, state):
         return needs(self, state, Tokens, Equiangular)
 
-    def __call__(self, t, state, velocity):
-        if isinstance(state, Equiangular):
-            return state.gap <= 1 - self.rho
-        theta, w = unit(state.x), state.weights
-        same = w * w @ (theta * theta).sum(-1)
-        return jnp.sum((w @ theta) ** 2) - same >= self.rho * (1 - w @ w)
+    def margin(self, t, state, velocity):
+        return 1 - self.rho - cosine_gap(state)
 
 
 class EnergySettled(AbstractStopRule):
-    """Holds when `d log Ebar/dt` is at most `rate` in size."""
+    """Stop when `|d log Ebar/dt|` is at most `rate`."""
 
     rate: Array
     beta: Array | None
@@ -114,25 +139,27 @@ class EnergySettled(AbstractStopRule):
     def kind(self):
         return "energy_settled"
 
+    @property
+    def differentiable(self):
+        return True
+
     def resolve(self, model, state):
         needs(self, state, Tokens)
         if not isinstance(model.norm, AbstractSphereNorm):
-            raise ValueError("energy_settled needs a norm that keeps directions on the sphere")
+            raise ValueError(
+                "stop_when: energy_settled needs a norm that keeps directions on the sphere, such as PostLN()"
+            )
         if self.beta is not None:
             return self
-        A, beta = quadratic_form(model, state.d)
-        if A is not None:
-            raise ValueError("energy_settled needs isotropic attention, or beta given")
-        return EnergySettled(self.rate, jnp.asarray(beta))
+        return EnergySettled(self.rate, jnp.asarray(isotropic_beta("energy_settled", model, state.d)))
 
-    def __call__(self, t, state, velocity):
-        beta = jnp.asarray(self.beta)
-        log_energy = lambda x: jnp.log(normalized_energy_of(unit(x), state.weights, beta))  # noqa: E731
-        return jnp.abs(jax.jvp(log_energy, (state.x,), (velocity().x,))[1]) <= self.rate
+    def margin(self, t, state, velocity):
+        log_energy = lambda x: jnp.log(normalized_energy_of(units(x), state.weights, self.beta))  # noqa: E731
+        return self.rate - jnp.abs(jax.jvp(log_energy, (state.x,), (velocity().x,))[1])
 
 
 def needs(rule: AbstractStopRule, state: object, *kinds: type) -> AbstractStopRule:
-    """The rule, if it makes sense for a state; a ValueError otherwise."""
+    """Return the rule if it applies to the state; otherwise raise ValueError."""
     if isinstance(state, kinds):
         return rule
     names = " and ".join(kind.__name__ for kind in kinds)
@@ -142,7 +169,7 @@ def needs(rule: AbstractStopRule, state: object, *kinds: type) -> AbstractStopRu
 
 
 def one_cluster(tol: float = 1e-3, metric: str = "auto") -> AtMostClusters:
-    """Stop when all tokens are in one cluster: every pair within `cosine >= 1 - tol` (in R^d, distance <= tol).
+    """Stop when all tokens are in one cluster: `cosine >= 1 - tol` for every pair (in R^d, distance <= tol).
 
     Example:
         >>> import tokenfield as tkf
@@ -152,14 +179,13 @@ def one_cluster(tol: float = 1e-3, metric: str = "auto") -> AtMostClusters:
 
 
 def at_most_clusters(k: int, tol: float = 1e-3, metric: str = "auto") -> AtMostClusters:
-    """Stop when the tokens have collapsed to at most k clusters, in the sense of `clusters(state, tol, metric)`.
+    """Stop when the tokens have collapsed to at most k clusters, as counted by `clusters(state, tol, metric)`.
 
     Example:
         >>> import tokenfield as tkf
         >>> tkf.at_most_clusters(3)
     """
-    if metric not in ("auto", "cosine", "distance"):
-        raise ValueError(f'metric must be "auto", "cosine" or "distance", got {metric!r}')
+    one_of("metric", metric, ("auto", "cosine", "distance"))
     return AtMostClusters(count("k", k), positive("tol", tol), metric)
 
 
@@ -170,8 +196,8 @@ def order_above(r: float) -> OrderAbove:
         >>> import tokenfield as tkf
         >>> tkf.order_above(0.99)
     """
-    if not 0 < float(r) <= 1:
-        raise ValueError(f"r must lie in (0, 1], got {r!r}")
+    if is_concrete(r) and not 0 < number("r", r) <= 1:
+        raise ValueError(f"r must lie in (0, 1], got {shown(r)}")
     return OrderAbove(as_float("r", r, 0))
 
 
@@ -182,20 +208,17 @@ def cosine_above(rho: float) -> CosineAbove:
         >>> import tokenfield as tkf
         >>> tkf.cosine_above(0.999)
     """
-    if not -1 <= float(rho) <= 1:
-        raise ValueError(f"rho must lie in [-1, 1], got {rho!r}")
-    return CosineAbove(as_float("rho", rho, 0))
+    return CosineAbove(as_float("rho", number("rho", rho, -1, 1) if is_concrete(rho) else rho, 0))
 
 
 def energy_settled(rate: float = 1e-6, beta: float | None = None) -> EnergySettled:
-    """Stop when the normalized energy changes by less than `rate`, relative, in a unit of time.
+    """Stop when the relative change of the normalized energy per unit of time is at most `rate`.
 
-    A metastable state settles too: use `one_cluster` to wait for the end. beta is the model's own by default.
+    This also holds in a metastable state: use `one_cluster` to wait for the end. By default beta is that of the model.
 
     Example:
         >>> import tokenfield as tkf
         >>> tkf.energy_settled(rate=1e-8)
     """
-    return EnergySettled(
-        as_float("rate", positive("rate", rate), 0), None if beta is None else as_float("beta", beta, 0)
-    )
+    rate = positive("rate", rate) if is_concrete(rate) else rate
+    return EnergySettled(as_float("rate", rate, 0), None if beta is None else as_float("beta", beta, 0))

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from .._check import positive
+from .._check import one_of, positive
+from .._shown import shown
 from ..states import CircleDensity, Gaussian, Tokens, ZonalDensity
 from .quantiles import along_meridians, around_the_circle
 
@@ -11,34 +12,33 @@ Measure = Tokens | Gaussian | CircleDensity | ZonalDensity
 
 
 def wasserstein(mu: Measure, nu: Measure, p: float = 2.0, metric: str | None = None) -> float:
-    """`W_p(mu, nu) = (min over couplings of ∬ dist^p)^{1/p}`, exact.
+    """Return the exact Wasserstein distance `W_p(mu, nu) = (min over couplings of ∬ dist^p)^{1/p}`.
 
-    Equal numbers of equally weighted tokens are matched by an assignment (SciPy); other weights by a linear
-    program; tokens on the line by sorting. On the circle, tokens and densities in any combination go by their quantile
-    functions (angles as distances, any number of tokens), as do zonal densities about the same axis. Two Gaussians have a
-    closed form (p = 2). Sample other states to tokens.
+    Equal numbers of equally weighted tokens are matched by an assignment (SciPy), tokens with other weights by a linear
+    program, and tokens on the line by sorting. Any two tokens or densities on the circle are compared by their quantile
+    functions (with angles as distances, for any number of tokens), as are zonal densities about the same axis. Two Gaussians
+    have a closed form (p = 2). Sample other states to tokens first.
 
     Args:
         p: exponent, p >= 1.
-        metric: "euclidean", or "geodesic" for the angle between directions on the sphere; by default "geodesic" where a
-            density takes part.
+        metric: "euclidean", or "geodesic" for the angle between directions on the sphere. The default is "geodesic" if mu or
+            nu is a density, otherwise "euclidean".
 
     Example:
         >>> import tokenfield as tkf
         >>> tkf.wasserstein(tkf.uniform_sphere(64, 3, seed=0), tkf.uniform_sphere(64, 3, seed=1), p=1)
     """
     if positive("p", p) < 1:
-        raise ValueError(f"p must be at least 1, got {p!r}")
+        raise ValueError(f"p must be at least 1, got {shown(p)}")
     for name, measure in (("mu", mu), ("nu", nu)):
         if not hasattr(measure, "d"):
-            raise TypeError(f"{name} must be a state such as Tokens, Gaussian or CircleDensity, got {measure!r}")
+            raise TypeError(f"{name} must be a state such as Tokens, Gaussian or CircleDensity, got {shown(measure)}")
     if mu.d != nu.d:
         raise ValueError(f"mu and nu must live in the same space, got R^{mu.d} and R^{nu.d}")
     kinds = {type(mu), type(nu)}
     if metric is None:
         metric = "geodesic" if kinds & {CircleDensity, ZonalDensity} else "euclidean"
-    if metric not in ("euclidean", "geodesic"):
-        raise ValueError(f'metric must be "euclidean" or "geodesic", got {metric!r}')
+    one_of("metric", metric, ("euclidean", "geodesic"))
     match mu, nu, metric:
         case Gaussian(), Gaussian(), "euclidean" if p == 2:
             return _gaussians(mu, nu)
@@ -50,7 +50,7 @@ def wasserstein(mu: Measure, nu: Measure, p: float = 2.0, metric: str | None = N
             return _tokens(mu, nu, p, metric)
     names = f"{type(mu).__name__} and {type(nu).__name__}"
     raise ValueError(
-        f"wasserstein of {names} with p = {p:g} and {metric} distances is not known: sample both to tokens"
+        f"wasserstein of {names} with p = {p:g} and metric {metric} is not supported: sample both to tokens"
     )
 
 
@@ -70,7 +70,7 @@ def _tokens(mu: Tokens, nu: Tokens, p: float, metric: str) -> float:
 
 
 def _gaussians(mu: Gaussian, nu: Gaussian) -> float:
-    """`W_2² = |m - m'|² + min_U |L - L' U|²` over orthogonal U, `L L^T` and `L' L'^T` the covariances (Bures)."""
+    """Return W_2 from `W_2² = |m - m'|² + min_U |L - L' U|²`, U orthogonal, with covariances `L L^T` and `L' L'^T` (Bures)."""
     (s, S), (t, T) = (np.linalg.eigh(np.asarray(each.cov)) for each in (mu, nu))
     L, M = S * np.sqrt(np.maximum(s, 0)), T * np.sqrt(np.maximum(t, 0))
     left, _, right = np.linalg.svd(M.T @ L)
@@ -94,7 +94,7 @@ def _linear_program(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
     n, m = cost.shape
     rows = kron(eye_array(n), np.ones((1, m)))
     columns = kron(np.ones((1, n)), eye_array(m))
-    # One constraint is implied by the others; dropping it keeps rounding in the masses harmless.
+    # One constraint follows from the others; without it, rounding errors in the masses are harmless.
     constraints = vstack([rows, columns]).tocsr()[:-1]
     result = linprog(cost.ravel(), A_eq=constraints, b_eq=np.concatenate([a, b / b.sum() * a.sum()])[:-1])
     if not result.success:
@@ -103,7 +103,7 @@ def _linear_program(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _on_the_line(x: np.ndarray, y: np.ndarray, a: np.ndarray, b: np.ndarray, p: float) -> float:
-    """Monotone coupling: integrate `|F^{-1} - G^{-1}|^p` over the common steps of the two quantile functions."""
+    """Return W_p on the line: integrate `|F^{-1} - G^{-1}|^p` over the common steps of the two quantile functions."""
     order_x, order_y = np.argsort(x), np.argsort(y)
     levels_x, levels_y = np.cumsum(a[order_x]), np.cumsum(b[order_y])
     levels = np.unique(np.concatenate([levels_x, levels_y]))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .probe_attention import probe_heads as probe_heads
     from .probe_growth import probe_smoothness as probe_smoothness
     from .probe_states import probe_layers as probe_layers
-    from .ranks import limit_ranks as limit_ranks
     from .ranks import rank_histogram as rank_histogram
     from .sheet import overview as overview
     from .staircases import merge_tree as merge_tree
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from .style import Sheet as Sheet
     from .token_paths import tokens_panel as tokens_panel
 
-# A summary of a run reads `frames` and `record` only, and needs no matplotlib.
+# A summary of a run reads `frames` only, and needs no matplotlib.
 __all__, __getattr__ = lazy(
     __name__,
     {
@@ -40,7 +39,7 @@ __all__, __getattr__ = lazy(
         "energies": "energy_panel",
         "cosines": "cosine_panel",
         "cones": "cone_coordinates cone_plot cone_figure",
-        "ranks": "limit_ranks rank_histogram",
+        "ranks": "rank_histogram",
         "growth": "growth_figure",
         "long_context": "phase_picture",
         "norms": "norms_figure",

@@ -13,12 +13,13 @@ from PIL import Image
 from scipy.spatial import cKDTree
 
 from .._check import count, positive
+from .._files import replacing
 from ..results import Trajectory
 from .frames import areas, final_clusters, read_frames
 from .projection import View, view_of
-from .record import time_text
 from .scenery import draw_scenery
 from .style import INK, LOOSE, PALETTE, Sheet, styled, token_colours
+from .time_axis import time_text
 
 MOST_MOVING = 1000
 PIXELS = 480
@@ -53,7 +54,7 @@ def animate(
     """
     target = Path(path)
     if target.suffix.lower() != ".gif":
-        raise ValueError(f'path must end in ".gif", got {str(path)!r}')
+        raise ValueError(f'path must end in ".gif", got {str(path)[-80:]!r}')
     pause = 1000 / positive("fps", fps)
     shown = read_frames(traj, 100 if frames is None else count("frames", frames)).sample(MOST_MOVING)
     colours = token_colours(final_clusters(shown, tol)[0])
@@ -66,7 +67,8 @@ def animate(
     ]
     durations = [pause] * (len(images) - 1) + [max(pause, 1500.0)]  # rest at the end
     target.parent.mkdir(parents=True, exist_ok=True)
-    images[0].save(target, save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=True)
+    with replacing(target) as part:
+        images[0].save(part, save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=True)
     return target
 
 

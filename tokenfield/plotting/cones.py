@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
 from ..results import Ensemble, Trajectory
-from .cone_cases import CASES, KERNELS, TARGETS, cone_starts, outcomes, run_case
+from ..studies.gaussian_cones import CASES, KERNELS, TARGETS, outcomes
 from .style import GREY, INK, PALETTE, WIDTH, Sheet, styled
 
 Runs = Ensemble | Iterable[Trajectory] | Iterable[np.ndarray]
@@ -106,7 +106,11 @@ def cone_plot(
 
 
 def _blown_up(runs: Runs) -> list[bool]:
-    events = runs.events if isinstance(runs, Ensemble) else [getattr(run, "events", ()) for run in runs]
+    events = (
+        runs.events
+        if isinstance(runs, Ensemble)
+        else [run.events if isinstance(run, Trajectory) else () for run in runs]
+    )
     return [any(event.kind == "blow_up" for event in each) for each in events]
 
 
@@ -143,21 +147,20 @@ def _draw_disc(ax: Axes, labels: bool) -> None:
 
 
 @styled
-def cone_figure(quick: bool = False, runs: Sequence[Ensemble] | None = None) -> Sheet:
+def cone_figure(runs: Sequence[Ensemble]) -> Sheet:
     """Six behaviours of Gaussian data in the plane under four kernels, in the cone of covariances (FORMULAS §5).
 
     A row has one choice of Q, K, V: softmax and L2 attention take `K^T Q/sqrt(2)`, Sinkhorn `K^T Q`, multi-head two
     softmax heads made of the first and second rows of Q, K, V. Below each picture is what the kernel really does.
 
     Args:
-        quick: fewer starts.
-        runs: the runs of `CASES`, if they are at hand.
+        runs: what `tokenfield.studies.gaussian_cones.run_case` returned for each of its `CASES`.
 
     Example:
-        >>> import tokenfield as tkf
-        >>> tkf.plotting.cone_figure(quick=True).savefig("cones.pdf")
+        >>> from tokenfield.plotting import cone_figure
+        >>> from tokenfield.studies.gaussian_cones import CASES, cone_starts, run_case
+        >>> cone_figure([run_case(case, cone_starts(quick=True)) for case in CASES]).savefig("cones.pdf")
     """
-    runs = [run_case(case, cone_starts(quick)) for case in CASES] if runs is None else runs
     sheet = Sheet(WIDTH, 8.9, layout="none")
     left, top, bottom = 0.17, 0.95, 0.03  # of the sheet: the pictures lie between these
     width, height = (1 - left) / len(KERNELS), (top - bottom) / len(CASES)

@@ -10,7 +10,6 @@ from ..observables import energy, order_parameter
 from ..observables.interaction import normalized_energy_of
 from ..results import Trajectory
 from .frames import MOST_PAIRED, Frames, read_frames
-from .record import sharpness
 from .style import PALETTE, write_title
 from .time_axis import draw_events, draw_time_axis
 
@@ -55,7 +54,7 @@ def energy_panel(traj: Trajectory, ax: Axes, frames: int = MOST_POINTS, letter: 
         >>> tkf.plotting.energy_panel(traj, tkf.plotting.Sheet().add_subplot())
     """
     shown = read_frames(traj, frames)
-    curves = curves_of(shown, sharpness(traj))
+    curves = curves_of(shown, traj.energy_beta)
     marker = "o" if len(shown.times) < 3 else None
     for curve in curves.lines:
         ax.plot(shown.times, curve.values, color=curve.colour, label=curve.label, marker=marker, ms=4)

@@ -7,7 +7,6 @@ import numpy as np
 from ..observables import Clusters, clusters, effective_rank
 from ..results import Trajectory
 from ..states import Tokens
-from .record import norms, spherical
 
 MOST_FRAMES = 60
 MOST_PAIRED = 1024  # statistics of pairs are taken over at most so many tokens
@@ -85,12 +84,12 @@ def read_frames(traj: Trajectory, most: int = MOST_FRAMES) -> Frames:
     finite = np.isfinite(x).all(axis=(1, 2))
     count = len(finite) if finite.all() else int(np.argmin(finite))
     chosen = np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
-    tokens, symbol = x[chosen], "z" if norms(traj) == {"Rescaled"} else "x"
+    tokens, symbol = x[chosen], "z" if {model["norm"]["kind"] for model in traj.models} == {"Rescaled"} else "x"
     x, lengths = tokens, np.linalg.norm(tokens / _scale(tokens), axis=-1, keepdims=True) * _scale(tokens)
     unit = bool((np.abs(lengths - 1) <= 1e-9).all())
-    if spherical(traj) and not unit:
+    if traj.on_sphere and not unit:
         x, symbol = tokens / np.where(lengths > 0, lengths, 1), "θ"
-    is_sphere = unit or spherical(traj)
+    is_sphere = unit or traj.on_sphere
     weights = traj.dataset["weights"]
     w = weights.values[chosen] if "time" in weights.dims else np.broadcast_to(weights.values, x.shape[:2])
     return Frames(traj.times[chosen], x, tokens, w, is_sphere, symbol, x.shape[1])

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib import patheffects
 
+from .._shown import shown
 from ..theory.long_context import critical_gamma, layer_contraction, residual_layer_contraction
 from .style import WIDTH, Sheet, styled, write_title
 
@@ -37,7 +38,7 @@ def phase_picture(
         >>> phase_picture(n=(100, 10_000)).savefig("phases.png")
     """
     if not len(n) or not gamma_max > 0:
-        raise ValueError(f"n must hold at least one number and gamma_max be > 0, got {n!r} and {gamma_max!r}")
+        raise ValueError(f"n must hold at least one number and gamma_max be > 0, got {shown(n)} and {shown(gamma_max)}")
     sheet = Sheet(width, height)
     axes = np.atleast_1d(sheet.subplots(1, len(n), sharey=True))
     gamma, rho = np.linspace(0, gamma_max, points), np.linspace(0, 0.995, points)

@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from ..observables import metastable_states
 from ..observables.interaction import normalized_energy_of
 from ..results import Trajectory
-from .record import sharpness
 from .style import GREY, INK, PALETTE, Sheet, styled, write_title
 
 TEN = math.log(10)
@@ -24,7 +23,7 @@ def staircase(traj: Trajectory, width: float = 5.0, height: float = 3.0) -> Shee
         >>> traj = tkf.simulate(model, tkf.circle_tokens([0.0, 0.5, 2.0]), t1=math.inf)
         >>> tkf.plotting.staircase(traj).savefig("staircase.pdf")
     """
-    beta = sharpness(traj)
+    beta = traj.energy_beta
     if beta is None:
         raise ValueError("staircase needs a run of SA or USA on the sphere, which has an energy")
     weights, x = traj.dataset["weights"].values, traj.dataset["x"].values
@@ -39,10 +38,11 @@ def staircase(traj: Trajectory, width: float = 5.0, height: float = 3.0) -> Shee
         )
     ax.plot(traj.log_times[shown] / TEN, energy[shown], color=PALETTE[0], lw=1.4)
     for event in traj.events:
-        if event.kind == "merge":
+        if event.kind == "merge" and math.isfinite(event.detail["log_time"]):
+            before, after = event.detail["energy_before"], event.detail["energy_after"]
             ax.plot(
                 event.detail["log_time"] / TEN,
-                (event.detail["energy_before"] + event.detail["energy_after"]) / 2,
+                before + event.detail["energy_fraction"] * (after - before),
                 "o",
                 ms=4,
                 color=PALETTE[1],
@@ -76,7 +76,7 @@ def merge_tree(traj: Trajectory, width: float = 5.0, height: float = 3.2) -> She
     thick = lambda size: 0.8 + 3.2 * math.sqrt(size / n)  # noqa: E731
     for merge in merges:
         a, b = sorted(merge["tokens"])  # a merged cluster is named after its first token
-        at = merge["log_time"] / TEN
+        at = max(merge["log_time"] / TEN, left)
         for token in (a, b):
             ax.hlines(place[token], begun[token], at, color=PALETTE[0], lw=thick(sizes[token]))
         ax.vlines(at, *sorted((place[a], place[b])), color=PALETTE[0], lw=1.2)
@@ -94,7 +94,7 @@ def merge_tree(traj: Trajectory, width: float = 5.0, height: float = 3.2) -> She
 
 def _limits(traj: Trajectory) -> tuple[float, float]:
     """The axis: from a little before the first merge to a little after the last record."""
-    merges = [event.detail["log_time"] for event in traj.events if event.kind == "merge"]
+    merges = [event.detail["log_time"] for event in traj.events if event.kind == "merge" and event.time > 0]
     finite = traj.log_times[np.isfinite(traj.log_times)]
     first, last = min([*merges, finite[-1]]), finite[-1]
     room = 0.06 * (last - first) + 0.5

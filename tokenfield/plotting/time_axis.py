@@ -6,7 +6,6 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ..results import Event, Trajectory
-from .record import time_label
 from .style import INK
 
 
@@ -47,3 +46,23 @@ def draw_events(traj: Trajectory, ax: Axes, busy: Sequence[float] = ()) -> None:
 def event_name(event: Event) -> str:
     """An event in words."""
     return event.kind.replace("_", " ")
+
+
+def time_unit(traj: Trajectory) -> str:
+    """The unit of time for a label, "" for plain time."""
+    exponent = traj.log_time_unit
+    return "" if exponent == 0 else f"$e^{{{exponent:g}}}$"
+
+
+def time_label(traj: Trajectory) -> str:
+    """The label of a time axis, with the unit; layers are counted where a step is a layer."""
+    if traj.config.get("step") == 1 and not time_unit(traj):
+        return "layer"
+    return f"time $t$ (units of {time_unit(traj)})" if time_unit(traj) else "time $t$"
+
+
+def time_text(traj: Trajectory, time: float) -> str:
+    """A moment in words, e.g. "t = 12.5" or "layer 3"."""
+    if time_label(traj) == "layer":
+        return f"layer {time:g}"
+    return f"$t$ = {time:.4g}" + (f" × {time_unit(traj)}" if time_unit(traj) else "")

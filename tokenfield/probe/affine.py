@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from ..attention import AbstractPairwise
 from ..attention.base import AbstractHead
-from ..attention.parameters import AbstractScore, Parameter, ValueMap
+from ..attention.parameters import AbstractScore, Parameter, ValueMap, mean
 
 
 class AffineScore(AbstractScore):
@@ -44,9 +44,9 @@ class AffineScore(AbstractScore):
     def autonomous(self) -> bool:
         return True
 
-    def factors(self, t, x):
-        q, k = x @ self.Q.T + self.q, x @ self.K.T + self.k
-        return self.sharpness(t, x) * self._turned(q), self._turned(k), None
+    def factors(self, t, x, about=None):
+        q, k = x @ self.Q.T + self.q, self._turned(x @ self.K.T + self.k)
+        return self.sharpness(t, x) * self._turned(q), k if about is None else k - mean(k, about), None
 
     def sharpness(self, t, like):
         return self.factor.astype(like.dtype)
@@ -64,6 +64,7 @@ class AffineSoftmax(AbstractPairwise):
     """One softmax head with an `AffineScore`. Biases of values are in `Offset`: rows of attention sum to 1."""
 
     stochastic: ClassVar[bool] = True
+    softmax: ClassVar[bool] = True
 
     def __init__(self, score: AffineScore, V, causal: bool):
         self.score, self.value, self.causal = score, ValueMap(V), bool(causal)

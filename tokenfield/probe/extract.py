@@ -65,7 +65,9 @@ def layer_attention(loaded: Loaded, layer: int, x: Any) -> tuple[AbstractAttenti
         >>> output(attention, X)  # doctest: +SKIP
     """
     weights = head_weights(loaded, layer)
-    X = np.asarray(x.detach().cpu().double().numpy() if hasattr(x, "detach") else x, float)
+    import torch
+
+    X = np.asarray(x.detach().cpu().double().numpy() if isinstance(x, torch.Tensor) else x, float)
     if X.ndim != 2 or X.shape[1] != weights.Q.shape[2]:
         raise ValueError(f"x must have shape (n, {weights.Q.shape[2]}), got {X.shape}")
     if weights.window is not None and len(X) > weights.window:

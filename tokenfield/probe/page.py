@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._files import replacing, write_text
 from ..report.page import code, figure_png, heading, image, page, paragraph, table
+from .curves import has_final_norm
 from .verdict import verdict
-from .wording import stored_text, texts_name
+from .wording import layer_labels, stored_text, texts_name
 
 if TYPE_CHECKING:
     import xarray
@@ -27,7 +29,8 @@ CAPTIONS = {
     "cosines": "Each column is the histogram of the cosines of all pairs of tokens (padding left out) of all texts at one layer; "
     "white means no pair at all.",
     "layers": "Means over texts, with a band from their 5 % to their 95 % quantile. The energy of a layer is at "
-    "that layer's own β, so it may also move because β does.",
+    "that layer's own β, so it may also move because β does. A cluster is all tokens that a chain of cosines of at least 0.9 "
+    "joins; its least cosine says how wide it is.",
     "heads": "Each dot is a head (median over texts), lines are medians over the heads of a block. Above the critical line "
     "theory has a head look at few tokens as n grows, below it average over many.",
     "smoothness": "Local Lipschitz constants of attention layers with their real weights, biases, heads, mask and positions, at "
@@ -36,6 +39,7 @@ CAPTIONS = {
     "positions.",
 }
 SPECIAL = " Special tokens such as [CLS] are counted in a, and their pairs are shown by themselves in b."
+FINAL_NORM = " The last layer is measured after the model's final norm."
 SHOWN_NOTES = 3
 STYLE = """<style>
 .numbers tbody th { width: auto; } .numbers td { white-space: nowrap; }
@@ -49,6 +53,9 @@ COLUMNS = {
     "std_cosine": "std of cosines",
     "effective_rank": "effective rank",
     "clusters": "clusters",
+    "largest_cluster": "largest",
+    "cluster_cosine": "its least cosine",
+    "single_tokens": "single tokens",
     "normalized_energy": "energy",
     "norm_mean": "length",
 }
@@ -73,11 +80,10 @@ def write_probe_report(result: "ProbeResult", folder: str | os.PathLike, command
     target.mkdir(parents=True, exist_ok=True)
     pictures = {name: figure_png(sheet) for name, sheet in figures(result.dataset).items()}
     for name, data in pictures.items():
-        (target / f"{name}.png").write_bytes(data)
+        with replacing(target / f"{name}.png") as part:
+            part.write_bytes(data)
     path = target / "report.html"
-    part = path.with_name("report.html.part")
-    part.write_text(probe_page(result, pictures, command), encoding="utf-8")
-    part.replace(path)
+    write_text(path, probe_page(result, pictures, command))
     return path
 
 
@@ -129,8 +135,9 @@ def probe_page(result: "ProbeResult", pictures: dict[str, bytes], command: str |
 
 def caption(key: str, dataset: "xarray.Dataset") -> str:
     """The words below a figure."""
+    normed = key != "heads" and key != "smoothness" and has_final_norm(dataset)
     special = key == "cosines" and "special_histogram" in dataset and float(dataset["special_histogram"].sum()) > 0
-    return CAPTIONS[key] + (SPECIAL if special else "")
+    return CAPTIONS[key] + (SPECIAL if special else "") + (FINAL_NORM if normed else "")
 
 
 def remarks(notes: list[str]) -> list[str]:
@@ -177,9 +184,9 @@ def layer_table(dataset: "xarray.Dataset") -> str:
     names = [name for name in COLUMNS if name in dataset and np.isfinite(dataset[name]).any()]
     columns = {name: dataset[name].mean("text") if "text" in dataset[name].dims else dataset[name] for name in names}
     rows = []
-    for place, layer in enumerate(dataset["layer"].values):
+    for place, layer in enumerate(layer_labels(dataset)):
         cells = [float(columns[name][place]) for name in names]
-        rows.append((int(layer), *(None if np.isnan(cell) else f"{cell:.3g}".replace("-", "−") for cell in cells)))
+        rows.append((layer, *(None if np.isnan(cell) else f"{cell:.3g}".replace("-", "−") for cell in cells)))
     return styled("numbers", table(rows, head=("layer", *(COLUMNS[name] for name in names))))
 
 
@@ -213,7 +220,8 @@ def provenance_rows(dataset: "xarray.Dataset") -> list[tuple[str, object]]:
     hidden = {"notes", "architecture", "config"}
     plain: dict[str, Any] = {str(k): v for k, v in dataset.attrs.items() if k not in hidden and not _long(v)}
     return [
-        (name.replace("_", " "), value.item() if hasattr(value, "item") else value) for name, value in plain.items()
+        (name.replace("_", " "), value.item() if isinstance(value, np.generic) else value)
+        for name, value in plain.items()
     ]
 
 

@@ -22,7 +22,8 @@ class Pairs(NamedTuple):
         histogram: (bins,) counts of all pairs; special: of those with a special token.
         squares: sum of `(cosine - centre)^2`.
         energies: `∬ e^{beta(<u,v>-1)} dmu dmu` for each beta, the n pairs i = j included.
-        clusters: how many; largest: tokens in the largest.
+        clusters: how many of at least two tokens; largest: tokens in the largest (1 if there is none); single: tokens in none.
+        least_cosine: the smallest cosine between two tokens of the largest cluster, which says how wide it is; NaN without one.
     """
 
     histogram: np.ndarray
@@ -31,6 +32,8 @@ class Pairs(NamedTuple):
     energies: np.ndarray
     clusters: int
     largest: int
+    single: int
+    least_cosine: float
 
 
 def pairs(
@@ -44,19 +47,21 @@ def pairs(
 
     Energies are those of `tokenfield.normalized_energy`.
 
-    Clusters are those of `tokenfield.clusters(metric="cosine")`: connected components of "cosine >= 1 - tolerance" in which
-    all pairs touch; tokens of a wider component count one by one. A component of m tokens is within the tolerance exactly
-    when it has m(m-1)/2 touching pairs, so that one pass over blocks finds what would take n^2 memory.
+    Clusters are connected components of "cosine >= 1 - tolerance", however wide: tokens of real models lie about a direction
+    at many distances, and seldom within one tolerance of each other. (`tokenfield.clusters`, made for tokens that the flow has
+    brought together, counts the tokens of a wide component one by one.) A chain is one cluster too, so `least_cosine` says how
+    wide the largest is.
 
     Example:
         >>> import numpy as np
-        >>> pairs(np.eye(3), np.zeros(3, bool), centre=0.0).clusters
-        3
+        >>> found = pairs(np.array([[1.0, 0.0], [0.96, 0.28], [0.0, 1.0]]), np.zeros(3, bool), centre=0.0)
+        >>> found.clusters, found.largest, found.single, round(found.least_cosine, 2)
+        (1, 2, 1, 0.96)
     """
     n = len(u)
     histogram, of_special, squares = np.zeros(BINS, int), np.zeros(BINS, int), 0.0
     sums = np.zeros(len(betas))
-    label, touching = np.arange(n), np.zeros(n, int)
+    label = np.arange(n)
     rows = max(1, BLOCK_ENTRIES // n)
     for start in range(0, n, rows):
         stop = min(start + rows, n)
@@ -69,17 +74,18 @@ def pairs(
         squares += float(((values - centre) ** 2).sum())
         sums += [float(np.exp(beta * (values - 1)).sum()) for beta in betas]
         i, j = np.nonzero((c >= 1 - tolerance) & later)
-        i, j = i + start, j + start
-        touching += np.bincount(i, minlength=n)
-        label = _joined(label, i, j)
-    sizes, edges = np.bincount(label, minlength=n), np.bincount(label, weights=touching, minlength=n)
-    there = sizes > 0
-    sizes, edges = sizes[there], edges[there]
-    whole = edges == sizes * (sizes - 1) / 2
-    loose = int(sizes[~whole].sum())
-    largest = max([int(m) for m in sizes[whole]] + [1])
+        label = _joined(label, i + start, j + start)
+    sizes = np.bincount(label, minlength=n)
+    widest = _least_cosine(u[label == np.argmax(sizes)]) if sizes.max() > 1 else np.nan
     energies = (n + 2 * sums) / n**2
-    return Pairs(histogram, of_special, squares, energies, int(whole.sum()) + loose, largest)
+    counts = int((sizes > 1).sum()), int(sizes.max()), int((sizes == 1).sum())
+    return Pairs(histogram, of_special, squares, energies, *counts, widest)
+
+
+def _least_cosine(u: np.ndarray) -> float:
+    """The smallest cosine between two of these unit vectors, in blocks of rows."""
+    rows = max(1, BLOCK_ENTRIES // len(u))
+    return float(min((u[start : start + rows] @ u.T).min() for start in range(0, len(u), rows)))
 
 
 def _joined(label: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Array
 
 from ..attention import Softmax
+from ..driver import simulate
 from ..normalization import AbstractSphereNorm, PeriLN, PostLN, PreLN
 from ..observables import mean_cosine
-from ..solve import simulate
 from ..states import Equiangular, equiangular_tokens
 from ..theory.layer_curves import current, equiangular_layers, relative_step
 from ..theory.long_context import mixed_cosine, mixed_length, softmax_weights

@@ -1,6 +1,5 @@
 """What a probe gives back."""
 
-import hashlib
 import json
 import math
 import os
@@ -9,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..results.saved import checksum, read_saved, write_saved
+from .._files import current
+from ..results.saved import read_saved, write_saved
 from .architecture import Architecture
+from .curves import has_final_norm
 
 if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-FORMAT = "tokenfield-probe-1"
+FORMAT = "tokenfield-probe-2"
 DATASET = "probe.zarr"
 
 
@@ -59,6 +60,7 @@ class ProbeResult:
         `layers` has one object for each hidden state, the embedding output first; `blocks` one for each attention block.
         """
         data = self.dataset
+        normed, last = has_final_norm(data), data.sizes["layer"] - 1
         layered = [str(name) for name in data.data_vars if data[name].dims in (("layer", "text"), ("layer",))]
         per_block = [
             str(n) for n in data.data_vars if data[n].dims in (("block", "head", "text"), ("block", "text"), ("block",))
@@ -71,7 +73,11 @@ class ProbeResult:
             "notes": self.notes,
             "texts": [{"excerpt": str(excerpt), "tokens": int(tokens)} for excerpt, tokens in texts],
             "layers": [
-                {"layer": int(layer), **{name: _mean(data[name].values[k]) for name in layered}}
+                {
+                    "layer": int(layer),
+                    "after_final_norm": normed and k == last,
+                    **{name: _mean(data[name].values[k]) for name in layered},
+                }
                 for k, layer in enumerate(data["layer"].values)
             ],
             "blocks": [
@@ -84,14 +90,14 @@ class ProbeResult:
 
     def save(self, path: str | os.PathLike, overwrite: bool = False) -> Path:
         """Write the dataset to a Zarr (version 3) folder; read it back with `ProbeResult.load`."""
-        return write_saved(self.dataset, path, FORMAT, overwrite, _checksum)
+        return write_saved(self.dataset, path, FORMAT, overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "ProbeResult":
         """What `save` wrote, checked against its checksum; also the folder of a finished command."""
         folder = Path(path)
-        folder = folder / DATASET if (folder / DATASET).exists() else folder
-        return cls(read_saved(folder, "probe", FORMAT, _checksum))
+        folder = folder / DATASET if current(folder / DATASET).exists() else folder
+        return cls(read_saved(folder, "probe", FORMAT))
 
     def plot_cosines(self, **options: Any) -> "Figure":
         """How the cosines of all pairs are spread at each layer; see `tokenfield.plotting.probe_cosines`."""
@@ -118,12 +124,6 @@ class ProbeResult:
             f"ProbeResult({kind.family}, {kind.norm_name}, {kind.depth} blocks; {sizes['text']} text(s); "
             f"mean cosine {rho[0]:.3f} → {rho[-1]:.3f})"
         )
-
-
-def _checksum(dataset: "xarray.Dataset") -> str:
-    """A hash of all numbers and words."""
-    words = "\n".join(map(str, dataset["text_excerpt"].values))
-    return hashlib.sha256(f"{checksum(dataset.drop_vars('text_excerpt'))}{words}".encode()).hexdigest()
 
 
 def _plain(value: float) -> float | None:

@@ -4,15 +4,18 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._check import count
+from .._jax import in_double
+from .._lock import locking
+from ..driver.fingerprint import fingerprint
 from ..results.provenance import package_version, provenance
-from ..solve.checkpoint import fingerprint
+from . import scores, statistics
 from .extra import enough_memory
 from .loading import Loaded, load
 from .measure import measure
@@ -36,6 +39,8 @@ ATTENTION = (
 )
 
 
+@in_double
+@locking("out", folder=True)
 def probe(
     model: str | os.PathLike | Loaded,
     texts: Sequence[str],
@@ -51,6 +56,7 @@ def probe(
     allow_pickle: bool = False,
     seed: int = 0,
     progress: bool | None = None,
+    draw: Callable[[ProbeResult], object] | None = None,
 ) -> ProbeResult:
     """Measure collapse, clustering and smoothness of the tokens of real texts in a pretrained Transformer.
 
@@ -69,6 +75,8 @@ def probe(
         allow_pickle: read a `.bin` file of weights, see `loading.load`.
         seed: of the random weights and of the parts of texts in `lengths`.
         progress: show progress bars; by default on a terminal only.
+        draw: called with the result before finished batches are removed from `out`: after a kill while it draws, the same
+            call measures nothing again.
 
     Example:
         >>> import tokenfield as tkf
@@ -86,7 +94,12 @@ def probe(
     usable_lengths(loaded, parts, sizes)  # before all else is measured
     groups = batches(parts, batch, loaded.tokenizer.pad)
     settings = {"batch": batch, "max_tokens": max_tokens, "seed": seed, "null": null, "iterations": iterations}
-    stores = {name: Store(folder, name, _identity(loaded, parts, groups, seed, name)) for name in ("model", "null")}
+    measured = ",".join((*statistics.SCALARS, *scores.PER_HEAD))  # another version may measure other things
+    weights = "" if folder is None else _hash(loaded)
+    identity = lambda name: fingerprint(  # noqa: E731
+        [part.ids for part in parts], groups, weights, loaded.architecture.depth, seed, name, measured
+    )
+    stores = {name: Store(folder, name, identity(name)) for name in ("model", "null")}
     dataset = measure(loaded, parts, groups, stores["model"], progress, "measuring")
     if null:
         with enough_memory("for a second model with random weights: say --no-null (null=False)"):
@@ -103,7 +116,7 @@ def probe(
     predicted = predict(dataset, loaded.architecture.norm, loaded.architecture.causal)
     dataset = dataset.assign(predicted.data_vars).assign_attrs(predicted.attrs)
     if lipschitz and loaded.architecture.supported:
-        kept = Store(folder, "lipschitz", _identity(loaded, parts, groups, seed, f"lipschitz {sizes}"))
+        kept = Store(folder, "lipschitz", identity(f"lipschitz {sizes}"))
         with enough_memory("with Lipschitz constants: give smaller --lengths, or say --no-lipschitz (lipschitz=False)"):
             smooth, more = measure_smoothness(loaded, parts, sizes, seed=seed, store=kept, progress=progress)
         dataset, notes = dataset.assign(smooth.variables), notes + more
@@ -111,7 +124,9 @@ def probe(
     result = ProbeResult(dataset)
     if folder is not None:
         result.save(folder / DATASET, overwrite=True)
-        stores["model"].clear()
+    if draw is not None:
+        draw(result)
+    stores["model"].clear()
     return result
 
 
@@ -129,6 +144,7 @@ def _attributes(loaded: Loaded, notes: list[str], settings: dict[str, Any]) -> d
     versions = {f"{name}_version": package_version(name) for name in ("torch", "transformers")}
     return {
         **provenance(),
+        "precision": "float32 model, float64 statistics",
         **versions,
         "source": _name(loaded.source),
         "architecture": json.dumps(dataclasses.asdict(loaded.architecture)),
@@ -139,16 +155,15 @@ def _attributes(loaded: Loaded, notes: list[str], settings: dict[str, Any]) -> d
 
 def _name(source: str) -> str:
     """A name to show: the last part of a path that says something."""
-    said = [part for part in Path(source).parts if part not in ("model", "models", "transformers", "/", ".", "..")]
+    silent = {"model", "models", "transformers", ".", "..", Path(source).anchor}
+    said = [part for part in Path(source).parts if part not in silent]
     return source if not said or not Path(source).exists() else said[-1]
 
 
-def _identity(loaded: Loaded, parts: Sequence[Window], groups: list[list[int]], seed: int, name: str) -> str:
-    """A hash of weights, texts and settings: batches of another run are refused."""
+def _hash(loaded: Loaded) -> str:
+    """A hash of all weights."""
     digest = hashlib.sha256()
     for key, tensor in loaded.model.state_dict().items():
-        flat = tensor.reshape(-1)
-        digest.update(
-            f"{key}{tuple(tensor.shape)}".encode() + flat[:: max(1, len(flat) // 64)].float().numpy().tobytes()
-        )
-    return fingerprint([part.ids for part in parts], groups, digest.hexdigest(), loaded.architecture.depth, seed, name)
+        digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)};".encode())
+        digest.update(tensor.float().numpy().tobytes())
+    return digest.hexdigest()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._check import count
-from ..solve.progress import Progress
+from ..driver.progress import Progress
 from .exponents import with_exponents
 from .extract import attention_record, head_weights
 from .layer_constant import layer_constant

@@ -13,7 +13,7 @@ ROUND = 64  # tokens of weight 0 are added up to a multiple of this, so that tex
 
 SCALARS = (
     "mean_cosine", "mean_cosine_no_special", "special_cosine", "std_cosine", "clusters", "largest_cluster",
-    "effective_rank", "norm_mean", "norm_std", "normalized_energy",
+    "single_tokens", "cluster_cosine", "effective_rank", "norm_mean", "norm_std", "normalized_energy",
 )  # fmt: skip
 HISTOGRAMS = ("cosine_histogram", "special_histogram")
 
@@ -24,7 +24,9 @@ def layer_statistics(x: np.ndarray, special: np.ndarray, beta: float | None) -> 
     - `mean_cosine`, `std_cosine`: over all pairs i ≠ j of tokens; `mean_cosine_no_special`: over pairs without a special
       token; `special_cosine`: over pairs with one (NaN if there is none);
     - `cosine_histogram`, `special_histogram`: counts of pairs i < j, all and those with a special token;
-    - `clusters`, `largest_cluster`: see `pairs`;
+    - `clusters`: connected components of at least two tokens at cosines of at least 0.9; `largest_cluster`: tokens in the
+      largest; `cluster_cosine`: the smallest cosine between two of them (NaN without a cluster); `single_tokens`: tokens in
+      no cluster (see `pairs`);
     - `effective_rank`: that of `tokenfield.effective_rank`, of the *directions* (Roy and Vetterli 2007), so that a few long
       tokens, which many trained models have, do not hide the rest;
     - `norm_mean`, `norm_std`: of lengths |x_i|;
@@ -59,6 +61,8 @@ def layer_statistics(x: np.ndarray, special: np.ndarray, beta: float | None) -> 
         "std_cosine": np.sqrt(found.squares / (count / 2)),
         "clusters": np.float64(found.clusters),
         "largest_cluster": np.float64(found.largest),
+        "single_tokens": np.float64(found.single),
+        "cluster_cosine": np.float64(found.least_cosine),
         "effective_rank": np.float64(spread_over(_singular_values(u))),
         "norm_mean": lengths.mean(),
         "norm_std": lengths.std(),

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..solve.checkpoint import CheckpointError, read, write
+from ..driver.checkpoint import CheckpointError, read, write
 
-FOLDER = "probe.part"
+FOLDER = "probe.part"  # while it is there a probe is not finished
 
 
 class Store:
@@ -31,7 +31,9 @@ class Store:
         try:
             _, leaves = read(path, self.identity)
         except CheckpointError as error:
-            raise CheckpointError(str(error).replace("(model, state, times or tolerances differ)", "")) from None
+            raise CheckpointError(
+                str(error).replace("(model, state, times, tolerances or versions differ)", "")
+            ) from None
         names = [str(name) for name in leaves[0]]
         return dict(zip(names, leaves[1:], strict=True))
 

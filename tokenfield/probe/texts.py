@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .._shown import shown
+
 EXCERPT = 80
 BATCH_TOKENS = 8192  # of all texts of a batch together, padding included: bounds the memory of a forward pass
 DEFAULT_MOST = 4096
@@ -111,7 +113,7 @@ def windows(
         the windows, and notes on what was cut.
     """
     if isinstance(texts, str) or not len(texts):
-        raise ValueError(f"texts must be a list of at least one text, got {texts!r}")
+        raise ValueError(f"texts must be a list of at least one text, got {shown(texts)}")
     size = min(most or DEFAULT_MOST, limit or DEFAULT_MOST if most is None else limit or most)
     around = len(tokenizer.prefix) + len(tokenizer.suffix)
     if size < around + 2:

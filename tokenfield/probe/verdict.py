@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .curves import block_curve, has_final_norm, is_steady, over_texts, rises_and_falls
 from .predicted import RULES, TITLES, other_norms
-from .verdict_attention import over_texts, radius, scale, smoothness, threshold
-from .wording import decimal_text, gap_text, layers_text, plain_text, texts_name, texts_range
+from .verdict_attention import radius, scale, smoothness, threshold
+from .wording import decimal_text, gap_text, last_text, layers_text, plain_text, share_text, texts_name, texts_range
 
 if TYPE_CHECKING:
     import xarray
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from .architecture import Architecture
 
 SCALE = 4.0  # the beta at which energies of layers are compared
+ALIKE = 0.02  # a difference between two changes of the cosine that is not worth a word
 APART = 0.05  # a difference of cosines that is worth a word
 COLLAPSED = 0.9  # the mean cosine from which on we say "collapse"
 
@@ -40,7 +42,16 @@ def verdict(dataset: "xarray.Dataset", architecture: "Architecture") -> list[Sen
         >>> from tokenfield.probe.verdict import verdict
         >>> [sentence.text for sentence in verdict(result.dataset, result.architecture)]  # doctest: +SKIP
     """
-    parts: tuple[Callable[[Any, Any], str | None], ...] = (collapse, null, theory, threshold, scale, norms, energy)
+    parts: tuple[Callable[[Any, Any], str | None], ...] = (
+        collapse,
+        clusters,
+        null,
+        theory,
+        threshold,
+        scale,
+        norms,
+        energy,
+    )
     parts = (*parts, smoothness, radius)
     found = [(part.__name__, part(dataset, architecture)) for part in parts]
     return [Sentence(NAMES[name], text) for name, text in found if text]
@@ -48,6 +59,7 @@ def verdict(dataset: "xarray.Dataset", architecture: "Architecture") -> list[Sen
 
 NAMES = {
     "collapse": "collapse",
+    "clusters": "clusters",
     "null": "random weights",
     "theory": "pace",
     "threshold": "attention scale",
@@ -60,8 +72,8 @@ NAMES = {
 
 
 def collapse(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
-    """Where the mean cosine passes 0.9, or how far it comes."""
-    rho = over_texts(dataset, "mean_cosine")
+    """Where the mean cosine after a block passes 0.9, or how far it comes; what a final norm makes of it, by itself."""
+    rho, normed = block_curve(dataset), has_final_norm(dataset)
     start, end, top = rho[0], rho[-1], int(np.argmax(rho))
     there = np.flatnonzero(rho >= COLLAPSED)
     ends = f"The mean cosine between tokens goes from {decimal_text(start)} at the embeddings to {decimal_text(end)}"
@@ -77,51 +89,82 @@ def collapse(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
             f"Representations come close and part again. {ends}, with a mean cosine of at least {COLLAPSED} at "
             f"{layers_text(there)} on the way (highest: {rho[top]:.2f} at layer {top})."
         )
-    if architecture.norm == "pre" and "stream_cosine" in dataset:
-        text += f" Before the final norm it is {decimal_text(float(dataset['stream_cosine'].mean()))}."
+    last = over_texts(dataset, "mean_cosine")[-1]
+    if normed:
+        text += f" After the final norm it is {decimal_text(last)}."
     plain = over_texts(dataset, "mean_cosine_no_special")
-    if np.isfinite(plain).all() and abs(plain[-1] - end) > 0.02:
-        text += f" Without special tokens it ends at {decimal_text(plain[-1])}."
+    if np.isfinite(plain).all() and abs(plain[-1] - last) > 0.02:
+        text += (
+            f" Without special tokens it {'is' if normed else 'ends at'} {decimal_text(plain[-1])}{' there' * normed}."
+        )
     if dataset.sizes["text"] > 1:
         text += " " + texts_range(dataset["mean_cosine"].isel(layer=-1).values, texts_name(dataset))
     return text
 
 
+def clusters(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
+    """Clusters at the end, the size and the width of the largest, and tokens in none."""
+    if "single_tokens" not in dataset:
+        return None
+    last, where = dataset.isel(layer=-1), f"after {last_text(dataset)}"
+    count, single, many = float(last["clusters"].mean()), float(last["single_tokens"].mean()), dataset.sizes["text"] > 1
+    if count == 0:
+        return f"No two tokens have a cosine of {COLLAPSED} or more {where}."
+    share = last["largest_cluster"] / last["tokens"]
+    largest = (
+        f"{share_text(float(share.mean()))} of the tokens" if many else f"{int(last['largest_cluster'][0])} tokens"
+    )
+    what = f"{plain_text(count)} cluster{'s' * (count != 1)} (largest: {largest}, with cosines down to "
+    what += (
+        f"{decimal_text(float(last['cluster_cosine'].min()))}), {plain_text(single)} single token{'s' * (single != 1)}"
+    )
+    over = f" on average over {texts_name(dataset)}" if many else ""
+    return f"{what}{over} {where}; a cluster is all tokens that a chain of cosines of at least {COLLAPSED} joins."
+
+
 def null(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
-    """The same architecture with random weights, at the end."""
+    """What the blocks do to the mean cosine, trained and with random weights, each from its own start."""
     if "null_mean_cosine" not in dataset:
         return None
-    trained, random = over_texts(dataset, "mean_cosine")[-1], over_texts(dataset, "null_mean_cosine")[-1]
-    if not np.isfinite(random):
+    trained, random = block_curve(dataset), block_curve(dataset, "null_")
+    if not np.isfinite(random[[0, -1]]).all():
         return None
-    less = abs(trained - random)
-    where = "as far apart" if less < 0.02 else "closer together" if trained > random else "further apart"
+    changes = trained[-1] - trained[0], random[-1] - random[0]
+    more = changes[0] - changes[1]
+    what = "bring tokens closer together than" if more > 0 else "keep tokens further apart than"
+    what = "change it about as much as" if abs(more) < ALIKE else what
     return (
-        f"With random weights the same architecture ends at a mean cosine of {decimal_text(random)}: training leaves tokens "
-        f"{where} ({decimal_text(trained - random, sign=True)})."
+        f"With random weights the same architecture takes the mean cosine from {decimal_text(random[0])} to "
+        f"{decimal_text(random[-1])} ({decimal_text(changes[1], sign=True)}), the trained model from {decimal_text(trained[0])} to "
+        f"{decimal_text(trained[-1])} ({decimal_text(changes[0], sign=True)}): each from its own start, trained blocks {what} "
+        f"random ones ({decimal_text(more, sign=True)})."
     )
 
 
 def theory(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
-    """How many layers of the theory do what the model's blocks do."""
+    """How many layers of the theory do what the model's blocks do, where the model's curve is steady enough to tell."""
     if "predicted_cosine" not in dataset:
         return None
-    rho, predicted = over_texts(dataset, "mean_cosine"), dataset["predicted_cosine"].values
+    rho, predicted = block_curve(dataset), dataset["predicted_cosine"].values
     depth, rule = len(rho) - 1, TITLES[architecture.norm]
     text = (
         f"Theory for {rule} from the same start (tokens at equal angles, V = I, no MLP, one layer for a block) reaches "
-        f"{predicted[-1]:.2f} after {depth} layers"
+        f"{decimal_text(predicted[-1])} after {depth} layers"
     )
     soon = np.flatnonzero(predicted >= COLLAPSED)
     text += f", and {COLLAPSED} at layer {soon[0]}" if len(soon) else ""
     if rho[-1] <= rho[0]:
-        text += f"; the model goes the other way, by {decimal_text(rho[-1] - rho[0], sign=True)}."
+        text += f"; the model ends no higher than it starts ({decimal_text(rho[-1] - rho[0], sign=True)})."
     elif rho[-1] >= predicted[-1]:
-        text += f"; the model, at {rho[-1]:.2f}, is ahead of it."
+        text += f"; the model ends above that, at {decimal_text(rho[-1])}."
+    elif not (is_steady(rho) and (np.diff(predicted) > 0).all()):
+        rises, falls = rises_and_falls(rho)
+        text += f"; the model ends below that, at {decimal_text(rho[-1])}. Its curve rises by {decimal_text(rises)} and falls by "
+        text += f"{decimal_text(falls)} in all, so it has no single pace."
     else:
         layers = float(np.interp(rho[-1], predicted, np.arange(depth + 1)))
-        pace = "about its pace" if layers > 0.75 * depth else f"{plain_text(layers / depth)} of its pace"
-        text += f". The {depth} blocks of the model come as far as {layers:.1f} of those layers: {pace}."
+        pace = "a similar pace" if layers > 0.75 * depth else f"{plain_text(layers / depth)} of its pace"
+        text += f". The {depth} blocks of the model move tokens as far as {layers:.1f} theoretical layers: {pace}."
     apart = np.abs(rho - predicted)
     if apart[widest := int(np.argmax(apart))] > apart[-1] + APART:
         text += (
@@ -148,16 +191,23 @@ def norms(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None
 
 
 def energy(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
-    """Whether the normalized energy rises through all layers, as it does along the flow, where beta is the same for all."""
-    text = []
+    """Whether the normalized energy rises through all layers, as it does along the flow, where beta is the same for all.
+
+    What a final norm does is no step of the flow: the last layer is then left out.
+    """
+    text, last = [], -1 if has_final_norm(dataset) else None
+    before = " (before the final norm)" if last else ""
     if "fixed_energy" in dataset and np.isfinite(values := over_texts(dataset.sel(scale=SCALE), "fixed_energy")).all():
+        values = values[:last]
         falls = np.flatnonzero(np.diff(values) < 0) + 1
-        ends = f"from {values[0]:.3g} to {values[-1]:.3g}"
+        ends = f"from {values[0]:.3g} to {values[-1]:.3g} at layer {len(values) - 1}"
         where = f"At β = {SCALE:g} in all layers the normalized energy"
         if len(falls):
-            text.append(f"{where} goes {ends}, but falls at {layers_text(falls)}: along the flow it never does.")
+            text.append(
+                f"{where} goes {ends}{before}, but falls at {layers_text(falls)}: along the flow it never does."
+            )
         else:
-            text.append(f"{where} rises from layer to layer, {ends}, as along the flow.")
+            text.append(f"{where} rises from layer to layer, {ends}{before}, as along the flow.")
     if "normalized_energy" in dataset and np.isfinite(own := over_texts(dataset, "normalized_energy")).all():
-        text.append(f"At each layer's own β the normalized energy goes from {own[0]:.3g} to {own[-1]:.3g}.")
+        text.append(f"At each layer's own β it goes from {own[0]:.3g} to {own[:last][-1]:.3g}.")
     return " ".join(text) or None

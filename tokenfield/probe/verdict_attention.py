@@ -1,11 +1,12 @@
 """What a probe found of attention, in plain words: its scale, its smoothness."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..lipschitz.growth import fit_power_law
 from ..theory.long_context import residual_layer_contraction, softmax_weights
+from .curves import over_texts
 from .predicted import measured_start
 from .wording import decimal_text, plain_text, range_text, share_text
 
@@ -17,11 +18,6 @@ if TYPE_CHECKING:
 LONGER = 16  # times more tokens, for the question of the log n scale
 
 
-def over_texts(dataset: "xarray.Dataset", name: str) -> np.ndarray:
-    """The mean over texts, layer by layer."""
-    return dataset[name].mean("text").values
-
-
 def threshold(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
     """gamma of the heads against the critical one."""
     if "gamma" not in dataset or not np.isfinite(dataset["gamma"]).any():
@@ -31,9 +27,17 @@ def threshold(dataset: "xarray.Dataset", architecture: "Architecture") -> str | 
     beta = dataset["beta"].median("text").values
     return (
         f"The effective β of the heads has a median of {plain_text(np.nanmedian(beta))} (90 % between {range_text(beta)}); "
-        f"γ = β/log n exceeds the critical 1/(1−ρ) of its layer in {above} of {heads} heads. By theory the others average "
-        "over many tokens and pull them together; those above look at few." + _on_itself(dataset)
+        f"γ = β/log n exceeds the critical 1/(1−ρ) of its layer in {above} of {heads} heads. "
+        f"{_by_theory(above, heads)}{_on_itself(dataset)}"
     )
+
+
+def _by_theory(above: int, heads: int) -> str:
+    """What theory says of heads below the threshold and of heads above it, where there are some."""
+    below = "average over many tokens and pull them together"
+    if above in (0, heads):
+        return f"By theory they {below}." if above == 0 else "By theory they focus on few tokens."
+    return f"By theory heads below the threshold {below}; heads above it focus on few tokens."
 
 
 def _on_itself(dataset: "xarray.Dataset") -> str:
@@ -47,8 +51,8 @@ def _on_itself(dataset: "xarray.Dataset") -> str:
     if theory <= 2 * measured:
         return ""
     return (
-        f" At the measured β theory has a head put {share_text(theory)} of its weight on the token itself (median over blocks); "
-        f"these put {share_text(measured)}: that part of the theory does not describe them."
+        f" At the measured β, theory puts {share_text(theory)} of a head's weight on the token itself (median over blocks); "
+        f"measured heads put {share_text(measured)} there, so this part of the theory does not describe them."
     )
 
 
@@ -80,9 +84,8 @@ def smoothness(dataset: "xarray.Dataset", architecture: "Architecture") -> str |
         return None
     lengths = dataset["length"].values
     worst = ""
-    if "lipschitz_worst" in dataset:
-        rows = dataset["lipschitz_worst"].transpose("block", "length").values
-        laws = [fit_power_law(lengths, row).power for row in rows if np.isfinite(row).all()]
+    rows: Any = dataset["lipschitz_worst"].transpose("block", "length").values if "lipschitz_worst" in dataset else ()
+    if laws := [fit_power_law(lengths, row).power for row in rows if np.isfinite(row).all()]:
         power = decimal_text(float(np.median(laws)))
         worst = f" For one head at its worst tokens, no longer than these, the power is {power} (median over blocks)."
     return (
@@ -98,6 +101,7 @@ def radius(dataset: "xarray.Dataset", architecture: "Architecture") -> str | Non
     if "r2gamma" not in dataset or not np.isfinite(dataset["r2gamma"]).any():
         return None
     values = dataset["r2gamma"].median("text").values
+    values = values[np.isfinite(values)]
     inside = float(np.mean((values >= 1e2) & (values <= 1e3)))
     return (
         f"R²γ of the lower Lipschitz bound has a median of {plain_text(np.nanmedian(values))} over heads (90 % between "

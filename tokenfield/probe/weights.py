@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .._check import as_path
 from .extra import need
 
 
@@ -25,7 +26,7 @@ class Weights(NamedTuple):
 
 def source_folder(source: str | os.PathLike) -> Path:
     """The folder or GGUF file that `source` names, or the cached snapshot of a hub name."""
-    path = Path(source).expanduser()
+    path = as_path("model", os.path.expanduser(source))  # which leaves a "~" that stands for no home as it is
     if path.exists():
         return path
     name = str(source)
@@ -53,8 +54,10 @@ def weights_in(path: Path, allow_pickle: bool) -> Weights:
         if gguf:
             raise ValueError(f"model: {path} holds {len(gguf)} GGUF files: give one of them, e.g. {gguf[0]}")
         raise ValueError(f"model: {path} is not a model folder: it has neither config.json nor a .gguf file")
-    if found := sorted(path.glob("*.safetensors")):
-        return Weights("safetensors", tuple(found))
+    if any(path.glob("*.safetensors")) or (path / "model.safetensors.index.json").exists():
+        from .tensors import safetensors_files
+
+        return Weights("safetensors", tuple(safetensors_files(path)))
     if gguf:
         return Weights("gguf", (gguf[0],))
     pickles = sorted(path.glob("pytorch_model*.bin"))

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .curves import has_final_norm
+
 if TYPE_CHECKING:
     import xarray
 
@@ -15,6 +17,17 @@ def layers_text(numbers: np.ndarray) -> str:
     """ "layers 1, 2, 5", at most six of them."""
     shown = ", ".join(map(str, numbers[:6])) + (f" and {len(numbers) - 6} more" if len(numbers) > 6 else "")
     return f"layer{'s' * (len(numbers) > 1)} {shown}"
+
+
+def last_text(dataset: "xarray.Dataset") -> str:
+    """ "layer 6", or "the final norm" where the last hidden state comes after one."""
+    return "the final norm" if has_final_norm(dataset) else f"layer {dataset.sizes['layer'] - 1}"
+
+
+def layer_labels(dataset: "xarray.Dataset") -> list[str]:
+    """Names of the hidden states in tables: their numbers, and for the last that it comes after the final norm."""
+    numbers = [str(int(layer)) for layer in dataset["layer"].values]
+    return [*numbers[:-1], f"{numbers[-1]}, after the final norm"] if has_final_norm(dataset) else numbers
 
 
 def range_text(values: np.ndarray) -> str:

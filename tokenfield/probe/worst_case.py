@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .._check import count, positive
-from ..lipschitz.gap import score_gap
 from ..lipschitz.growth import PowerLaw, fit_power_law
+from ..theory.gap import score_gap
 from .families import HeadWeights
 from .layer_constant import HeadsDerivative, singular_values
 from .scores import lower_bound_gamma
@@ -20,8 +20,8 @@ class WorstCase(NamedTuple):
     Attributes:
         lengths: (l,) numbers of tokens.
         constants: (l,) local constants.
-        lower, upper: (l,) what is proved for one head without biases: some tokens in the ball have at least `lower`, none more
-            than `upper`.
+        lower, upper: (l,) what is proved for one head without biases: these tokens have at least `lower`, none in the ball have
+            more than `upper`.
         law: the power of n.
         exponent: `R^2 g`: the tokens keep the √n while n is well below `e^{R^2 g}`.
     """

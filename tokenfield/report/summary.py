@@ -4,7 +4,6 @@ from typing import Any
 
 from ..observables import energy, mean_cosine, normalized_energy, order_parameter
 from ..plotting.frames import Frames, final_clusters, read_frames
-from ..plotting.record import sharpness
 from ..results import Trajectory
 
 MOST_PAIRED = 16384  # energy and clusters of more tokens are those of a random sample
@@ -42,7 +41,7 @@ def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
     frames = read_frames(traj, most=2)
     paired = frames.sample(MOST_PAIRED)
     groups, metric = final_clusters(paired, tol)
-    value, kind = final_energy(paired, sharpness(traj))
+    value, kind = final_energy(paired, traj.energy_beta)
     last = frames.state(-1)
     return {
         "n": frames.n,

@@ -1,12 +1,13 @@
 """What a result says of itself, in words and rows of tables."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..plotting.record import models
+import numpy as np
+
 from ..results import Trajectory
-from ..results.saved import checksum
 
 LARGEST_SHOWN = 64  # entries of a matrix written out
 LEFT_OUT = {"factor", "unit_exponent", "max_steps", "rtol", "atol", "method"}  # internal, or said under provenance
@@ -18,7 +19,7 @@ def headline(traj: Trajectory) -> str:
     """The run in a line: how many tokens, which attention, norm and noise, whether weights move, until when."""
     n, d = traj.dataset.sizes["token"], traj.dataset.sizes["coordinate"]
     parts = [f"{n} token{'s' * (n != 1)} in dimension {d}"]
-    kinds = models(traj)
+    kinds = traj.models
     if len(kinds) == 1:
         beta = kinds[0]["attention"].get("score", {}).get("beta")
         sharp = f" with β = {beta:g}" if isinstance(beta, (int, float)) else ""
@@ -105,11 +106,19 @@ def provenance_rows(traj: Trajectory) -> list[tuple[str, object]]:
         ("tokenfield", attributes.get("tokenfield_version")),
         ("JAX, Diffrax", [attributes.get("jax_version"), attributes.get("diffrax_version")]),
         ("threads", attributes.get("threads")),
+        ("precision", attributes.get("precision")),
         ("seed", "none recorded" if seed is None else int(seed)),
         (
             "tolerances (relative, absolute)",
             [config["rtol"], config.get("atol", 0.0)] if "rtol" in config else "none: layers",
         ),
         ("method", config.get("method", "layers")),
-        ("sha256 of the numbers", checksum(traj.dataset)),
+        ("sha256 of the numbers", _hash(traj)),
     ]
+
+
+def _hash(traj: Trajectory) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(map(str, traj.dataset.variables)):
+        digest.update(name.encode() + np.ascontiguousarray(traj.dataset[name].values).tobytes())
+    return digest.hexdigest()

@@ -4,6 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from .._files import write_text
 from ..results import Trajectory
 from .page import code, figure_png, heading, image, page, paragraph, table
 from .summary import summary
@@ -66,7 +67,7 @@ def write_report(
         ]
     )
     path = target / "report.html"
-    path.write_text(page(title, body), encoding="utf-8")
+    write_text(path, page(title, body))
     return path
 
 

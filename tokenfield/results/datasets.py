@@ -1,10 +1,12 @@
-"""Labelled datasets of each kind of state, and back."""
+"""Convert states to labeled datasets and back."""
 
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
 import numpy as np
 
+from .._shown import shown
 from ..states import AbstractDensity, CircleDensity, Equiangular, Gaussian, SphereDensity, Tokens, ZonalDensity
 
 if TYPE_CHECKING:
@@ -13,8 +15,8 @@ if TYPE_CHECKING:
 
 @singledispatch
 def to_dataset(states: Any, times: np.ndarray) -> "xarray.Dataset":
-    """States stacked along a leading time axis as a labelled dataset; weights have one only where they change."""
-    raise TypeError(f"no dataset is known for {type(states).__name__}")
+    """Return states, stacked along a leading time axis, as a labeled dataset. Weights have a time axis only if they change."""
+    raise TypeError(f"states of type {type(states).__name__} have no dataset: register one with to_dataset.register")
 
 
 @to_dataset.register(Tokens)
@@ -73,7 +75,7 @@ def _(states: AbstractDensity, times: np.ndarray) -> "xarray.Dataset":
 
 
 def state_at(dataset: "xarray.Dataset", index: int) -> Any:
-    """The state at a time index of a dataset."""
+    """Return the state at a time index of a dataset."""
     part = lambda name: dataset[name].values[index]  # noqa: E731
     match dataset.attrs["state"]:
         case "Tokens":
@@ -86,9 +88,9 @@ def state_at(dataset: "xarray.Dataset", index: int) -> Any:
         case "Equiangular":
             return Equiangular(part("rho"), dataset.attrs["n"], part("radius"), gap=part("gap"))
         case "CircleDensity":
-            return CircleDensity(part("coefficients"))
+            return CircleDensity.uniform(1).replaced(jnp.asarray(part("coefficients")))
         case "SphereDensity":
-            return SphereDensity(part("coefficients"))
+            return SphereDensity.uniform(1).replaced(jnp.asarray(part("coefficients")))
         case "ZonalDensity":
-            return ZonalDensity(part("coefficients"), dataset.attrs["d"])
-    raise TypeError(f"no state is known for {dataset.attrs['state']!r}")
+            return ZonalDensity.uniform(1, dataset.attrs["d"]).replaced(jnp.asarray(part("coefficients")))
+    raise TypeError(f"the dataset has an unknown kind of state, {shown(dataset.attrs['state'])}")

@@ -1,17 +1,20 @@
-"""A model as plain data: what a result says of how it was made."""
+"""A model as plain data: how a result records its model, and what can be read from that record."""
 
 import dataclasses
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
 import numpy as np
 
-LARGEST_LISTED = 1024  # arrays with more entries are given by shape and hash
+from .. import normalization
+
+LARGEST_LISTED = 1024  # larger arrays are recorded by shape and hash
 
 
 def describe(part: Any) -> Any:
-    """Modules as `{"kind": name, field: …}`, arrays as lists, functions by name; None fields are left out.
+    """Return modules as `{"kind": name, field: …}`, arrays as lists and functions by name; fields that are None are left out.
 
     Example:
         >>> import tokenfield as tkf
@@ -30,3 +33,42 @@ def describe(part: Any) -> Any:
     if array.size > LARGEST_LISTED:
         return {"shape": list(array.shape), "sha256": hashlib.sha256(array.tobytes()).hexdigest()}
     return array.tolist()
+
+
+def on_sphere(model: Mapping[str, Any]) -> bool:
+    """Return True if the norm of a described model moves directions on the unit sphere, whatever it does to lengths."""
+    kind = getattr(normalization, model["norm"]["kind"], None)
+    return isinstance(kind, type) and issubclass(kind, normalization.AbstractSphereNorm)
+
+
+def energy_beta(model: Mapping[str, Any], d: int) -> float | None:
+    """Return beta such that the flow increases `∬ e^{beta<θ,θ'>} dmu dmu` of the directions θ; None if there is no such energy.
+
+    It exists for one Softmax or Unnormalized head with A = beta I, beta >= 0 and V = I, without mask or MLP, under a norm
+    that moves directions. Under a norm with gain g, attention acts on `g sqrt(d) θ`, so beta becomes `beta g^2 d`.
+
+    Args:
+        model: what `describe` returned for a Transformer.
+        d: dimension of the tokens.
+    """
+    attention, gain = model["attention"], _gain(model["norm"], d)
+    if not on_sphere(model) or "mlp" in model or gain is None:
+        return None
+    if attention["kind"] not in ("Softmax", "Unnormalized") or attention["causal"]:
+        return None
+    score = attention["score"]
+    plain = score["kind"] == "Bilinear" and not {"A", "Q", "K"} & score.keys() and "V" not in attention["value"]
+    beta = score.get("beta")
+    if not plain or not isinstance(beta, (int, float)) or beta < 0:
+        return None
+    return float(beta) * gain**2
+
+
+def _gain(norm: Mapping[str, Any], d: int) -> float | None:
+    """Return the factor between directions and the input of attention; None if it differs between coordinates."""
+    g = (norm.get("gain") or {}).get("g")
+    if g is None:
+        return 1.0
+    if isinstance(g, Mapping) or np.ptp(g) != 0:
+        return None
+    return float(np.ravel(g)[0]) * d**0.5

@@ -1,4 +1,4 @@
-"""What many runs at once give back."""
+"""The result of an ensemble of runs."""
 
 import json
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from ..states import Tokens
 from .datasets import to_dataset
 from .trajectory import Event, Trajectory
 
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Ensemble:
-    """Many runs of one kind: a dataset with a first axis `member`, and a `Trajectory` for each member.
+    """An ensemble of runs: a dataset whose first axis is `member`, and a `Trajectory` for each member.
 
-    A member that ended early has NaN at later times; `end_time` says when it ended and `end_…` where.
+    A member that ended early has NaN at later times; `end_time` is the time at which it ended, and `end_…` its state then.
 
     Example:
         >>> import tokenfield as tkf
@@ -36,7 +37,7 @@ class Ensemble:
 
     @property
     def events(self) -> list[list[Event]]:
-        """What happened to each member."""
+        """The events of each member."""
         return [[Event(**event) for event in events] for events in json.loads(self.dataset.attrs["events"])]
 
     def __len__(self) -> int:
@@ -69,7 +70,7 @@ class Ensemble:
 def stacked_dataset(
     states: Any, times: np.ndarray, counts: np.ndarray, final: Any, ends: np.ndarray
 ) -> "xarray.Dataset":
-    """States with leading axes (member, time), of which the first `counts` times are filled, as one dataset."""
+    """Return one dataset of states with leading axes (member, time), of which the first `counts` times are filled."""
     typical = _with_moving_weights(states)
     first = to_dataset(jax.tree.map(lambda leaf: np.asarray(leaf)[typical], states), times)
     late = np.arange(len(times))[None, :] >= counts[:, None]
@@ -86,8 +87,8 @@ def stacked_dataset(
 
 
 def _with_moving_weights(states: Any) -> int:
-    """A member whose weights change in time, if there is one: its dataset has a time axis where the others need it."""
-    if not hasattr(states, "weights"):
+    """Return a member whose weights change in time, if there is one: its dataset has the time axis that all members then need."""
+    if not isinstance(states, Tokens):
         return 0
     weights = np.asarray(states.weights)
     return int(np.argmax((weights != weights[:, :1]).any(axis=(1, 2))))

@@ -1,8 +1,10 @@
-"""Where a result comes from: versions, threads, machine-independent facts only."""
+"""Provenance of a result: versions, precision and threads; nothing else about the machine."""
 
 import os
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+
+from .._cpus import available_cpus
 
 
 @cache
@@ -13,11 +15,15 @@ def package_version(name: str) -> str:
         return "unknown"
 
 
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that compute a result."""
+    return {f"{name}_version": package_version(name) for name in ("tokenfield", "jax", "diffrax")}
+
+
 def provenance() -> dict[str, str | int]:
-    """Versions and the thread count, which fix the bits of a result."""
+    """Return the versions, the precision and the thread count, which determine the bits of a result."""
     return {
-        "tokenfield_version": package_version("tokenfield"),
-        "jax_version": package_version("jax"),
-        "diffrax_version": package_version("diffrax"),
-        "threads": int(os.environ.get("NPROC") or len(os.sched_getaffinity(0))),
+        **versions(),
+        "precision": "float64",
+        "threads": int(os.environ.get("NPROC") or available_cpus()),
     }

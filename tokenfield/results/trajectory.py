@@ -1,4 +1,4 @@
-"""What a run gives back."""
+"""The result of a run."""
 
 import dataclasses
 import json
@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._check import as_path
+from .._lazy import drawing
+from .describe import energy_beta, on_sphere
 from .saved import read_saved, write_saved
 
 if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-FORMAT = "tokenfield-trajectory-1"
+FORMAT = "tokenfield-trajectory-2"
 
 
 @dataclasses.dataclass(frozen=True)
 class Event:
-    """Something that happened at a moment: a stop rule that held, a blow-up."""
+    """An event at one time, such as a stop, a blow-up, or a token that reached length 0."""
 
     kind: str
     time: float
@@ -28,9 +31,9 @@ class Event:
 
 
 class Trajectory:
-    """States of the measure over time, with everything that made them.
+    """The states of a run over time, with everything that determines them.
 
-    Built by `simulate`, `layers` and `load`; the dataset holds it all.
+    Built by `simulate`, `layers` and `load`. All data are in `dataset`.
 
     Example:
         >>> import tokenfield as tkf
@@ -42,24 +45,56 @@ class Trajectory:
     def __init__(self, dataset: "xarray.Dataset"):
         self.dataset = dataset
 
+    @classmethod
+    def from_solution(cls, solution: Any, model: Any = None) -> "Trajectory":
+        """Return a `Solution` as a trajectory, with its event if it has one.
+
+        Args:
+            solution: the result of `solve`, outside jit, vmap and grad.
+            model: the model, to be recorded in the dataset.
+
+        Example:
+            >>> import tokenfield as tkf
+            >>> model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN())
+            >>> tkf.Trajectory.from_solution(tkf.solve(model, tkf.Equiangular(0.0, n=8), t1=1.0), model)
+        """
+        import jax
+
+        from .attributes import attributes
+        from .datasets import to_dataset
+
+        times = np.asarray(solution.times)
+        kept = np.isfinite(times)
+        states, times = jax.tree.map(lambda leaf: np.asarray(leaf)[kept], solution.states), times[kept]
+        end, events = float(solution.event_time), []
+        if np.isfinite(end):
+            events.append({"kind": solution.reason, "time": end})
+            if not times.size or times[-1] != end:  # the run ended between save times
+                times = np.append(times, end)
+                join = lambda rows, last: np.concatenate([rows, np.asarray(last)[None]])  # noqa: E731
+                states = jax.tree.map(join, states, solution.final)
+        unit, stats = float(solution.log_time_unit), solution.stats
+        described = attributes(model, {}, events, unit, int(stats["steps"]), int(stats["rejected"]))
+        return cls(to_dataset(states, times).assign_attrs(described))
+
     @property
     def times(self) -> np.ndarray:
-        """The times of the states, in the units that `time_unit` says."""
+        """The times of the states, in the unit `time_unit`."""
         return self.dataset["time"].values
 
     @property
     def log_time_unit(self) -> float:
-        """Logarithm of the unit of time (0: plain time)."""
+        """Logarithm of the time unit (0 for plain time)."""
         return float(self.dataset.attrs["log_time_unit"])
 
     @property
     def time_unit(self) -> str:
-        """The unit of time in words."""
+        """The time unit, as text."""
         return "1" if self.log_time_unit == 0 else f"exp({self.log_time_unit:g})"
 
     @property
     def log_times(self) -> np.ndarray:
-        """Logarithms of plain time, which also hold what no double can (-inf at time 0)."""
+        """Logarithms of plain time, also for times too large for a double (-inf at time 0)."""
         if "log_time" in self.dataset:
             return self.dataset["log_time"].values
         with np.errstate(divide="ignore"):
@@ -76,14 +111,14 @@ class Trajectory:
         return self.state(-1)
 
     def state(self, index: int) -> Any:
-        """The state at `times[index]`."""
+        """Return the state at `times[index]`."""
         from .datasets import state_at
 
         return state_at(self.dataset, index)
 
     @property
     def events(self) -> list[Event]:
-        """What happened on the way."""
+        """The events of the run, in order of time."""
         return [Event(**event) for event in json.loads(self.dataset.attrs["events"])]
 
     @property
@@ -91,21 +126,38 @@ class Trajectory:
         """Model, tolerances and method, as plain data."""
         return json.loads(self.dataset.attrs["config"])
 
+    @property
+    def models(self) -> list[Mapping[str, Any]]:
+        """The models of the run, as plain data: one, or one per layer; empty if none was recorded."""
+        model = self.config.get("model") or []
+        return [model] if isinstance(model, Mapping) else list(model)
+
+    @property
+    def on_sphere(self) -> bool:
+        """True if the norm moves directions on the unit sphere, whatever it does to lengths."""
+        return bool(self.models) and all(map(on_sphere, self.models))
+
+    @property
+    def energy_beta(self) -> float | None:
+        """beta of the energy `∬ e^{beta<θ,θ'>} dmu dmu` of directions θ that the flow increases; None if there is no such energy.
+
+        It exists for a single model: isotropic SA or USA with V = I, under a norm that moves directions.
+        """
+        if self.dataset.attrs["state"] != "Tokens" or len(self.models) != 1:
+            return None
+        return energy_beta(self.models[0], self.dataset.sizes["coordinate"])
+
     def save(self, path: str | os.PathLike, overwrite: bool = False) -> Path:
         """Write the run to a Zarr (version 3) folder; read it back with `tokenfield.load`."""
         return write_saved(self.dataset, path, FORMAT, overwrite)
 
     def plot(self, **options: Any) -> "Figure":
-        """One figure: the tokens, their energy, their cosines over time. See `tokenfield.plotting.overview`."""
-        from ..plotting import overview
-
-        return overview(self, **options)
+        """Draw one figure: the tokens, their energy, and their cosines over time. See `tokenfield.plotting.overview`."""
+        return drawing().overview(self, **options)
 
     def animate(self, path: str | os.PathLike, **options: Any) -> Path:
-        """An animation of the tokens as a GIF. See `tokenfield.plotting.animate`."""
-        from ..plotting import animate
-
-        return animate(self, path, **options)
+        """Write an animation of the tokens as a GIF. See `tokenfield.plotting.animate`."""
+        return drawing().animate(self, path, **options)
 
     def __repr__(self) -> str:
         order = sorted(map(str, self.dataset.sizes), key=lambda name: (name != "time", name))
@@ -115,13 +167,13 @@ class Trajectory:
 
 
 def load(path: str | os.PathLike) -> Trajectory:
-    """The trajectory that `Trajectory.save` wrote, checked against its checksum.
+    """Return the trajectory that `Trajectory.save` wrote, after verifying its checksum.
 
     Example:
         >>> import tokenfield as tkf
         >>> traj = tkf.load("run.zarr")
     """
-    found = Trajectory(read_saved(Path(path), "run", FORMAT))
+    found = Trajectory(read_saved(as_path("path", path), "run", FORMAT))
     try:
         _ = found.events, found.config, found.log_time_unit, found.dataset.attrs["state"]
     except (KeyError, TypeError, ValueError) as error:

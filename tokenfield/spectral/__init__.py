@@ -2,5 +2,8 @@
 
 from .base import AbstractHarmonics as AbstractHarmonics
 from .circle import CircleHarmonics as CircleHarmonics
+from .multipliers import Multipliers as Multipliers
+from .multipliers import multipliers as multipliers
+from .multipliers import scaled_multipliers as scaled_multipliers
 from .sphere import SphereHarmonics as SphereHarmonics
 from .zonal import ZonalHarmonics as ZonalHarmonics

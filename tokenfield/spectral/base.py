@@ -3,11 +3,18 @@
 import abc
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import is_concrete
+
+
+def constant(table: np.ndarray) -> Array:
+    """A table as an array whose values can be looked at inside jit too."""
+    with jax.ensure_compile_time_eval():
+        return jnp.asarray(table, float)
 
 
 class AbstractHarmonics(eqx.Module):

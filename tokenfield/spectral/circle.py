@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .base import AbstractHarmonics
+from .base import AbstractHarmonics, constant
 
 
 class CircleHarmonics(AbstractHarmonics):
@@ -21,7 +21,7 @@ class CircleHarmonics(AbstractHarmonics):
         self.modes, self.d = modes, 2
         k = np.tile(np.arange(modes + 1.0), (2, 1))
         k[1, 0] = -1
-        self.degree = jnp.asarray(k, float)
+        self.degree = constant(k)
 
     @property
     def shape(self):

@@ -1,11 +1,10 @@
 """Functions of `t = <x, e>` on the sphere: orthonormal Gegenbauer polynomials and Gauss quadrature."""
 
-import math
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal
+from scipy.linalg import eigvalsh_tridiagonal
 from scipy.special import gammaln
 
 
@@ -16,45 +15,66 @@ class Quadrature(NamedTuple):
     weights: np.ndarray
 
 
-def jacobi(d: int, count: int) -> np.ndarray:
+def jacobi(d: int, count: int, dtype: type = float) -> np.ndarray:
     """`b_1, …, b_count` in `t p_l = b_{l+1} p_{l+1} + b_l p_{l-1}`, p_l orthonormal for the law of t."""
-    k = np.arange(1.0, count + 1)
+    k: np.ndarray = np.arange(1, count + 1).astype(dtype)
     if d == 2:
-        return np.where(k == 1, math.sqrt(0.5), 0.5)
+        return np.where(k == 1, np.sqrt(0.5 * k**0), 0.5 * k**0)
     return np.sqrt(k * (k + d - 3) / ((2 * k + d - 2) * (2 * k + d - 4)))
 
 
 @lru_cache(maxsize=64)
-def gauss(nodes: int, d: int) -> Quadrature:
-    """Golub–Welsch: nodes are eigenvalues of the Jacobi matrix, weights the squares of first components.
+def precise(nodes: int, d: int) -> Quadrature:
+    """`gauss` in extended precision, where the machine has it.
 
-    In high dimension these components may be so small that they have no correct digits; there the weights are
-    `1/sum_l p_l^2`, which is worse near |t| = 1 in low dimension.
+    Nodes are eigenvalues of the Jacobi matrix (Golub–Welsch), refined by Newton's method; weights are `1/sum_l p_l^2`.
     """
     if d == 2:
-        return Quadrature(np.cos((np.arange(nodes)[::-1] + 0.5) * np.pi / nodes), np.full(nodes, 1 / nodes))
-    t, vectors = eigh_tridiagonal(np.zeros(nodes), jacobi(d, nodes - 1))
-    t, first = (t - t[::-1]) / 2, np.abs(vectors[0])
-    with np.errstate(over="ignore"):
-        weights = np.where(first > 10 / nodes**2, first**2, 1 / (polynomials(t, nodes, d)[0] ** 2).sum(axis=1))
+        half = np.arange(nodes)[::-1].astype(np.longdouble) + 0.5
+        return Quadrature(
+            np.cos(half * (np.arccos(np.longdouble(-1)) / nodes)), np.full(nodes, np.longdouble(1) / nodes)
+        )
+    b = jacobi(d, nodes, np.longdouble)
+    t = eigvalsh_tridiagonal(np.zeros(nodes), b[:-1].astype(float)).astype(np.longdouble)
+    t = (t - t[::-1]) / 2
+    for _ in range(2):
+        value, before, slope, slope_before = np.ones_like(t), np.zeros_like(t), np.zeros_like(t), np.zeros_like(t)
+        squares = np.ones_like(t)
+        for k in range(nodes):  # from degree k to k + 1
+            low = b[k - 1] if k else 0
+            new, new_slope = (t * value - low * before) / b[k], (value + t * slope - low * slope_before) / b[k]
+            value, before, slope, slope_before = new, value, new_slope, slope
+            squares += value**2 if k + 1 < nodes else 0
+        t = t - value / slope
+    weights = 1 / squares
     weights = (weights + weights[::-1]) / 2
-    return Quadrature(t, weights / weights.sum())
+    return Quadrature((t - t[::-1]) / 2, weights / weights.sum())
+
+
+@lru_cache(maxsize=64)
+def gauss(nodes: int, d: int) -> Quadrature:
+    """Gauss quadrature for the law of `<x, e>`, exact for polynomials of degree `2 nodes - 1`, correct to rounding."""
+    return Quadrature(*(part.astype(float) for part in precise(nodes, d)))
 
 
 @lru_cache(maxsize=12)
 def basis(nodes: int, d: int) -> np.ndarray:
-    """`p_0 … p_{nodes-1}` at the nodes of `gauss`, (node, degree)."""
+    """`p_0 … p_{nodes-1}` at the nodes of `gauss`, (node, degree), correct to rounding.
+
+    They are orthonormal under the quadrature to rounding only if they are taken at the nodes before these are rounded.
+    """
     if d == 2:  # sqrt(2) cos(l theta), without the loss of digits of the recurrence near |t| = 1
         k = np.arange(nodes)
         turns = (2 * k[::-1, None] + 1) * k % (4 * nodes)  # l theta in units of pi/(2 nodes)
         return np.sqrt(np.where(k == 0, 1, 2)) * np.cos(turns * (np.pi / (2 * nodes)))
-    return polynomials(gauss(nodes, d).t, nodes, d)[0]
+    with np.errstate(over="ignore"):
+        return polynomials(precise(nodes, d).t, nodes, d)[0].astype(float)
 
 
 def polynomials(t: np.ndarray, count: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     """`p_0 … p_{count-1}` and their derivatives at t, orthonormal for the law of `<x, e>`: two (len(t), count) arrays."""
-    b = jacobi(d, count + 1)
-    values, slopes = np.zeros((len(t), count + 1)), np.zeros((len(t), count + 1))
+    b = jacobi(d, count + 1, t.dtype.type)
+    values, slopes = np.zeros((2, len(t), count + 1), t.dtype)
     values[:, 0] = 1
     with np.errstate(over="ignore", invalid="ignore"):  # in very high dimension; left to the caller
         for k in range(count):

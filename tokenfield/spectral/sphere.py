@@ -1,11 +1,14 @@
 """Spherical harmonics on the 2-sphere."""
 
+from functools import lru_cache
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .base import AbstractHarmonics
+from .base import AbstractHarmonics, constant
+from .gegenbauer import gauss, precise
 from .legendre import legendre
 
 
@@ -15,6 +18,12 @@ def legendre_table(modes: int, z: np.ndarray) -> np.ndarray:
     for m in range(modes + 1):
         found[m, m:] = legendre(m, modes, z)
     return found
+
+
+@lru_cache(maxsize=4)
+def _table(modes: int) -> np.ndarray:
+    """The Legendre functions at the nodes, correct to rounding."""
+    return legendre_table(modes, precise(2 * (modes + 1), 3).t)
 
 
 class SphereHarmonics(AbstractHarmonics):
@@ -34,9 +43,9 @@ class SphereHarmonics(AbstractHarmonics):
         self.modes, self.d = modes, 3
         m, k = np.meshgrid(np.arange(modes + 1), np.arange(modes + 1.0), indexing="ij")
         k = np.where(k < m, -1, k)
-        self.degree = jnp.asarray(np.stack([k, np.where(m == 0, -1, k)]), float)
-        z, w = np.polynomial.legendre.leggauss(2 * (modes + 1))
-        self.z, self.weights, self.table = (jnp.asarray(part, float) for part in (z, w / 2, legendre_table(modes, z)))
+        self.degree = constant(np.stack([k, np.where(m == 0, -1, k)]))
+        self.z, self.weights = (constant(part) for part in gauss(2 * (modes + 1), 3))
+        self.table = constant(_table(modes))
 
     @property
     def shape(self):

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .base import AbstractHarmonics
-from .gegenbauer import gauss, polynomials
+from .base import AbstractHarmonics, constant
+from .gegenbauer import basis, gauss, polynomials
 
 
 class ZonalHarmonics(AbstractHarmonics):
@@ -21,10 +21,10 @@ class ZonalHarmonics(AbstractHarmonics):
 
     def __init__(self, modes: int, d: int):
         self.modes, self.d = modes, d
-        self.degree = jnp.arange(modes + 1.0)
-        t, weights = gauss(2 * (modes + 1), d)
-        self.t, self.table = jnp.asarray(t, float), jnp.asarray(polynomials(t, modes + 1, d)[0].T, float)
-        self.weights = jnp.asarray(weights, float)
+        self.degree = constant(np.arange(modes + 1.0))
+        nodes = 2 * (modes + 1)
+        self.t, self.weights = (constant(part) for part in gauss(nodes, d))
+        self.table = constant(basis(nodes, d)[:, : modes + 1].T)
 
     @property
     def shape(self):

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from .._check import count, generator
 from .._types import Vector
 from ..spectral import CircleHarmonics
-from .density import AbstractDensity, checked, invert, projected, smoothed
+from .density import AbstractDensity, as_coefficients, checked, invert, projected, smoothed
 from .samplers import circle_tokens
 from .tokens import Tokens
 
@@ -28,7 +28,7 @@ class CircleDensity(AbstractDensity):
     coefficients: Float[Array, "2 k"]
 
     def __init__(self, coefficients: Vector):
-        self.coefficients = jnp.asarray(coefficients, float)
+        self.coefficients = as_coefficients("CircleDensity", coefficients, (2, 3))
         self.coefficients = checked("CircleDensity", self.harmonics, self.coefficients)
 
     @property

@@ -2,14 +2,16 @@
 
 import abc
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from .._check import count, generator, is_concrete, positive
+from .._shown import shown
 from ..spectral import AbstractHarmonics
 from .tokens import Tokens
 
@@ -72,12 +74,46 @@ class AbstractDensity(eqx.Module):
         modes = count("modes", modes, 1)
         return self.with_coefficients(self.harmonics.embed(self.coefficients, modes))
 
+    def replaced(self, c: Float[Array, "*time l"] | Float[np.ndarray, "*time l"]) -> Self:
+        """The density with other coefficients, unchecked: those of a run may be negative by its error where p vanishes."""
+        return eqx.tree_at(lambda state: state.coefficients, self, c)
+
     @property
-    def tail(self) -> Float[Array, ""]:
-        """Size of the highest degrees (the last tenth, at least two): small when the density is resolved."""
-        degree = self.harmonics.degree
-        last = degree > min(0.9 * self.modes, self.modes - 2)
-        return jnp.sqrt((jnp.where(last, self.coefficients, 0.0) ** 2).sum() / (self.coefficients**2).sum())
+    def spectrum(self) -> Float[Array, " l"]:
+        """The length of the coefficients of each degree 0 … modes, relative to that of all."""
+        c, degree = self.coefficients, jnp.asarray(self.harmonics.degree).astype(int)
+        squares = jnp.zeros(self.modes + 1).at[degree].add(c**2)  # where there is no harmonic, c is 0
+        part = squares / squares.sum()
+        return jnp.where(part == 0, 0, jnp.sqrt(jnp.where(part == 0, 1, part)))  # differentiable at 0
+
+    def unresolved(self, edge: float) -> Bool[Array, ""]:
+        """True when the density needs more modes: degrees larger than `edge` come up to the last one.
+
+        "Up to" is within a tenth of the modes, or within the largest gap between degrees that are larger than `edge`
+        (a density with k equal peaks has degrees 0, k, 2k, … only). Rounding errors fill the last degrees evenly, where
+        those of a function fall: a tail of at most `100 edge` that does not fall is rounding, and needs no more modes.
+        """
+        size, degree = self.spectrum, jnp.arange(self.modes + 1)
+        large = size > edge
+        below = jax.lax.cummax(jnp.where(large, degree, 0))  # the largest such degree up to each one
+        gap = jnp.where(large[1:], degree[1:] - below[:-1], 0).max(initial=0)
+        width = max(0.1 * self.modes, 2)
+        reaches = below[-1] + jnp.maximum(gap, width) > self.modes
+        length = lambda low, high: jnp.sqrt((jnp.where((degree > low) & (degree <= high), size, 0.0) ** 2).sum())  # noqa: E731
+        tail, before = length(self.modes - width, self.modes), length(self.modes - 2 * width, self.modes - width)
+        rounding = (tail > edge) & (tail <= 100 * edge) & (3 * tail > before)
+        return reaches & ~rounding
+
+
+def as_coefficients(name: str, coefficients: Any, axes: tuple[int, int]) -> Array:
+    """Return coefficients as a float64 array of one of two numbers of axes, the larger for states stacked along time."""
+    try:
+        c = jnp.asarray(coefficients, float)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name}: coefficients must be an array of numbers, got {shown(coefficients)}") from None
+    if c.ndim not in axes or 0 in c.shape:
+        raise ValueError(f"{name}: coefficients must have {axes[0]} axes, none of them empty, got shape {c.shape}")
+    return c
 
 
 def checked(name: str, basis: AbstractHarmonics, c: Array) -> Array:
@@ -90,8 +126,9 @@ def checked(name: str, basis: AbstractHarmonics, c: Array) -> Array:
     if not np.isfinite(plain).all():
         raise ValueError(f"{name}: coefficients must be finite numbers")
     if abs(plain.flat[0] - 1) > 1e-12:
-        raise ValueError(f"{name}: a density must have mass 1, got {float(plain.flat[0])!r}")
-    values = np.asarray(_values(basis, c))
+        raise ValueError(f"{name}: a density must have mass 1, got {shown(float(plain.flat[0]))}")
+    with jax.ensure_compile_time_eval():  # inside jit too
+        values = np.asarray(_values(basis, c))
     if values.min() < -NEGATIVE * max(values.max(), 1.0):
         raise ValueError(
             f"{name}: a density must not be negative, got a smallest value of {values.min():.3g}; too few modes for a narrow "
@@ -111,7 +148,7 @@ def projected(name: str, basis: AbstractHarmonics, function: Callable) -> Array:
     c = np.asarray(_coefficients(basis, jnp.asarray(values, float)))
     mass = float(c.flat[0])
     if not mass > 0:
-        raise ValueError(f"{name}: a density must have a positive mass, got {mass!r}")
+        raise ValueError(f"{name}: a density must have a positive mass, got {shown(mass)}")
     return jnp.asarray(c / mass, float)
 
 

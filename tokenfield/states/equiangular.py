@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._check import as_float, count, is_concrete
+from .._shown import shown
 from .._types import Number
 from .samplers import equiangular_tokens
 from .tokens import Tokens
@@ -44,12 +45,12 @@ class Equiangular(eqx.Module):
             least = -1 / (self.n - 1)
             if not least - TOLERANCE <= float(self.rho) <= 1:
                 raise ValueError(
-                    f"rho must lie in [-1/(n-1), 1] = [{least:.6g}, 1] for n = {self.n}, got {float(self.rho)!r}"
+                    f"rho must lie in [-1/(n-1), 1] = [{least:.6g}, 1] for n = {self.n}, got {shown(float(self.rho))}"
                 )
             if not float(self.radius) > 0:
-                raise ValueError(f"radius must be > 0, got {float(self.radius)!r}")
+                raise ValueError(f"radius must be > 0, got {shown(float(self.radius))}")
             if abs(float(self.gap) - (1 - float(self.rho))) > TOLERANCE:
-                raise ValueError(f"gap must be 1 - rho = {1 - float(self.rho)!r}, got {float(self.gap)!r}")
+                raise ValueError(f"gap must be 1 - rho = {shown(1 - float(self.rho))}, got {shown(float(self.gap))}")
 
     def tokens(self, d: int | None = None) -> Tokens:
         """Tokens at these angles in R^d, d >= n (d = n by default)."""

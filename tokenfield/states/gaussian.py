@@ -18,7 +18,8 @@ class Gaussian(eqx.Module):
 
     Args:
         mean: (d,) mean; None for 0.
-        cov: (d, d) symmetric covariance with non-negative eigenvalues; it may be singular.
+        cov: (d, d) symmetric covariance with non-negative eigenvalues. It may be singular; derivatives of runs with respect
+            to it then miss directions that raise its rank.
 
     Example:
         >>> import tokenfield as tkf

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from .._check import count, generator
+from .._check import count, generator, number
+from .._memory import refuse_large
 from .tokens import Tokens
 
 
@@ -22,9 +23,8 @@ def nearly_equiangular(rho: float, n: int, d: int, seed: int = 0) -> Tokens:
         >>> from tokenfield.states.near_equal import nearly_equiangular
         >>> nearly_equiangular(rho=0.3, n=1000, d=64, seed=0)
     """
-    n, d = count("n", n), count("d", d, 2)
-    if not 0 <= rho <= 1:
-        raise ValueError(f"rho must lie in [0, 1], got {rho!r}")
+    n, d, rho = count("n", n), count("d", d, 2), number("rho", rho, 0, 1)
+    refuse_large("n, d", n, d)
     across = generator(seed).standard_normal((n, d - 1))
     across /= np.linalg.norm(across, axis=1, keepdims=True)
     return Tokens(np.concatenate([np.full((n, 1), np.sqrt(rho)), np.sqrt(1 - rho) * across], axis=1))

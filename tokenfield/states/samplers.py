@@ -2,8 +2,12 @@
 
 import numpy as np
 
-from .._check import as_float, count, generator, positive
-from .tokens import Tokens
+from .._check import as_float, count, generator, number, positive
+from .._memory import refuse_large
+from .._shown import shown
+from .tokens import Tokens, only_tokens
+
+COPIES = 3  # as drawn, as normalized, and as handed over
 
 
 def _unit(x: np.ndarray) -> np.ndarray:
@@ -22,6 +26,7 @@ def uniform_sphere(n: int, d: int, seed: int = 0) -> Tokens:
 
 def sphere_points(n: int, d: int, seed: int) -> np.ndarray:
     """The tokens of `uniform_sphere` as a plain array: much quicker for many of them."""
+    refuse_large("n, d", n, d, copies=COPIES)
     x = generator(seed).standard_normal((n, d))
     x /= np.linalg.norm(x, axis=-1, keepdims=True)
     return x
@@ -47,6 +52,7 @@ def gaussian_tokens(n: int, d: int | None = None, seed: int = 0, mean=None, cov=
             raise ValueError("d must be given when neither mean nor a covariance matrix is")
         d = len(mean) if mean is not None else len(cov)
     d = count("d", d)
+    refuse_large("n, d", n + d, d, copies=COPIES)
     mean = np.zeros(d) if mean is None else mean
     cov = np.eye(d) if cov is None else cov * np.eye(d) if cov.ndim == 0 else cov
     if mean.shape != (d,) or cov.shape != (d, d):
@@ -66,8 +72,9 @@ def hemisphere(n: int, d: int, seed: int = 0, margin: float = 0.0) -> Tokens:
         >>> tkf.hemisphere(n=50, d=3, seed=0)
     """
     n, d = count("n", n), count("d", d, 2)
-    if not 0 <= margin < 1:
-        raise ValueError(f"margin must lie in [0, 1), got {margin!r}")
+    if number("margin", margin, 0, 1) == 1:
+        raise ValueError(f"margin must lie in [0, 1), got {shown(margin)}")
+    refuse_large("n, d", 4 * n, d, copies=COPIES)
     rng, kept = generator(seed), np.empty((0, d))
     for _ in range(10_000):
         x = _unit(rng.standard_normal((4 * n, d)))
@@ -75,7 +82,7 @@ def hemisphere(n: int, d: int, seed: int = 0, margin: float = 0.0) -> Tokens:
         kept = np.concatenate([kept, x[x[:, 0] > margin]])
         if len(kept) >= n:
             return Tokens(kept[:n])
-    raise ValueError(f"margin {margin!r} leaves too small a cap in dimension {d}")
+    raise ValueError(f"margin {shown(margin)} leaves too small a cap in dimension {d}")
 
 
 def equiangular_tokens(rho: float, n: int, d: int | None = None, radius: float = 1.0) -> Tokens:
@@ -88,10 +95,12 @@ def equiangular_tokens(rho: float, n: int, d: int | None = None, radius: float =
     n = count("n", n)
     d = n if d is None else count("d", d)
     least = -1 / (n - 1) if n > 1 else -1.0
+    rho = number("rho", rho)
     if not least <= rho <= 1:
-        raise ValueError(f"rho must lie in [-1/(n-1), 1] = [{least:.6g}, 1] for n = {n}, got {rho!r}")
+        raise ValueError(f"rho must lie in [-1/(n-1), 1] = [{least:.6g}, 1] for n = {n}, got {shown(rho)}")
     if d < n:
         raise ValueError(f"d must be at least n = {n}, got {d}")
+    refuse_large("n, d", n, d, copies=COPIES)
     x = np.zeros((n, d))
     x[:, :n] = gram_root(rho, n)
     return Tokens(positive("radius", radius) * _unit(x))
@@ -116,6 +125,7 @@ def separated_clusters(n: int, d: int, k: int, spread: float = 0.1, seed: int = 
     n, d, k = count("n", n), count("d", d, 2), count("k", k)
     if k > n:
         raise ValueError(f"k must be at most n = {n}, got {k}")
+    refuse_large("n, d, k", max(n, 200 * k), max(d, k), copies=COPIES)
     rng = generator(seed)
     tries = _unit(rng.standard_normal((200, k, d)))
     cosines = np.einsum("aid,ajd->aij", tries, tries) - 3 * np.eye(k)
@@ -145,6 +155,6 @@ def perturbed(tokens: Tokens, size: float = 1e-6, seed: int = 0) -> Tokens:
         >>> import tokenfield as tkf
         >>> tkf.perturbed(tkf.circle_tokens([0.0, 2.0944, 4.1888]), size=1e-6, seed=0)
     """
-    x = np.asarray(tokens.x)
+    x = np.asarray(only_tokens("perturbed", tokens).x)
     moved = x + positive("size", size) * generator(seed).standard_normal(x.shape)
     return Tokens(_unit(moved) * np.linalg.norm(x, axis=1, keepdims=True), tokens.weights, tokens.positions)

@@ -8,7 +8,7 @@ from .._check import count, generator
 from .._types import Vector
 from ..spectral import SphereHarmonics
 from ..spectral.sphere import legendre_table
-from .density import AbstractDensity, checked, invert, projected, smoothed
+from .density import AbstractDensity, as_coefficients, checked, invert, projected, smoothed
 from .tokens import Tokens
 from .zonal_density import heights
 
@@ -28,7 +28,7 @@ class SphereDensity(AbstractDensity):
     coefficients: Float[Array, "2 m l"]
 
     def __init__(self, coefficients: Vector):
-        self.coefficients = jnp.asarray(coefficients, float)
+        self.coefficients = as_coefficients("SphereDensity", coefficients, (3, 4))
         self.coefficients = checked("SphereDensity", self.harmonics, self.coefficients)
 
     @property

@@ -9,6 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import as_float, is_concrete
+from .._memory import refuse_large
+from .._shown import shown
 from .._types import Matrix, Vector
 
 
@@ -31,6 +33,8 @@ class Tokens(eqx.Module):
     positions: Float[Array, " n"]
 
     def __init__(self, x: Matrix, weights: Vector | None = None, positions: Vector | None = None):
+        if isinstance(x, np.ndarray):  # which may be larger than memory, in a file
+            refuse_large("x", *x.shape)
         self.x = as_float("x", x, 2).astype(jnp.float64)
         n, d = self.x.shape
         if n == 0 or d == 0:
@@ -47,9 +51,9 @@ class Tokens(eqx.Module):
         if is_concrete(self.weights, self.positions):
             w, s = np.asarray(self.weights), np.asarray(self.positions)
             if w.min() < 0:
-                raise ValueError(f"weights must be >= 0, got {float(w.min())!r}")
+                raise ValueError(f"weights must be >= 0, got {shown(float(w.min()))}")
             if abs(w.sum() - 1) > 1e-9:
-                raise ValueError(f"weights must sum to 1, got a sum of {float(w.sum())!r}")
+                raise ValueError(f"weights must sum to 1, got a sum of {shown(float(w.sum()))}")
             if s.min() < 0 or s.max() > 1:
                 raise ValueError("positions must lie in [0, 1]")
 

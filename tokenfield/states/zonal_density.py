@@ -9,7 +9,7 @@ from .._check import count, generator
 from .._types import Vector
 from ..spectral import ZonalHarmonics
 from ..spectral.gegenbauer import polynomials
-from .density import AbstractDensity, checked, invert, projected, smoothed
+from .density import AbstractDensity, as_coefficients, checked, invert, projected, smoothed
 from .tokens import Tokens
 
 
@@ -32,7 +32,7 @@ class ZonalDensity(AbstractDensity):
 
     def __init__(self, coefficients: Vector, d: int):
         self.dimension = count("d", d, 2)
-        self.coefficients = jnp.asarray(coefficients, float)
+        self.coefficients = as_coefficients("ZonalDensity", coefficients, (1, 2))
         self.coefficients = checked("ZonalDensity", self.harmonics, self.coefficients)
 
     @property

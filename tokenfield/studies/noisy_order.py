@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._check import count, positive
+from .._shown import shown
 from ..attention import Softmax, Unnormalized
+from ..driver.ensemble import simulate_many
+from ..driver.progress import Progress
 from ..noise import SphereNoise
 from ..normalization import PostLN
 from ..results.provenance import provenance
-from ..solve.ensemble import simulate_many
-from ..solve.progress import Progress
 from ..states import Tokens, uniform_sphere
 from ..theory.branches import fold
-from ..theory.names import kernel_name
+from ..theory.names import MOST_DIMENSION, kernel_name
 from ..theory.noise import critical_kappa
 from ..transformer import Transformer
 
@@ -62,11 +63,11 @@ def noisy_order_study(
     """
     import xarray
 
-    d, attention = count("d", d, 2), kernel_name(attention)
+    d, attention = count("d", d, 2, MOST_DIMENSION), kernel_name(attention)
     n = (512 if d <= 3 else 128) if n is None else count("n", n, 2)
     wanted = np.array([positive("betas", beta, or_zero=True) for beta in np.atleast_1d(np.asarray(betas, float))])
     if not len(wanted):
-        raise ValueError(f"betas must hold at least one number, got {betas!r}")
+        raise ValueError(f"betas must hold at least one number, got {shown(betas)}")
     plans = [_plan(beta, d, attention) for beta in wanted]
     kept = [k for k, (kappas, dt) in enumerate(plans) if RELAXATIONS * kappas.max() / (d - 1) <= MOST_STEPS * dt]
     m_1 = np.zeros((len(kept), 4, 2))

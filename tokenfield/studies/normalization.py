@@ -13,6 +13,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import as_float, count
+from .._jax import in_double
+from .._shown import shown
 from ..attention import Softmax
 from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
 from ..normalization.base import unit
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 RULES = ("post", "pre", "mix", "peri", "ngpt", "sqrt")
 
 
+@in_double
 def normalization_study(
     d: int = 512,
     n: int = 128,
@@ -73,9 +76,9 @@ def normalization_study(
     chosen = _seeds(seeds)
     beta = float(d) ** 0.5 if beta is None else float(as_float("beta", beta, 0))
     if not 0 <= rho0 < 1:
-        raise ValueError(f"rho0 must lie in [0, 1), got {rho0!r}")
+        raise ValueError(f"rho0 must lie in [0, 1), got {shown(rho0)}")
     if precision not in ("float32", "float64"):
-        raise ValueError(f"precision must be float32 or float64, got {precision!r}")
+        raise ValueError(f"precision must be float32 or float64, got {shown(precision)}")
     tau = depth / 4 if tau is None else tau
     norms = named_rules(rules, tau, alpha)
     cosines = np.empty((len(norms), len(chosen), depth + 1))
@@ -111,7 +114,7 @@ def named_rules(rules: Sequence[str], tau: float, alpha: float) -> dict[str, Abs
         "sqrt": SqrtScaling,
     }
     if isinstance(rules, str) or not rules or not set(rules) <= set(RULES):
-        raise ValueError(f"rules must be some of {', '.join(RULES)}, got {rules!r}")
+        raise ValueError(f"rules must be some of {', '.join(RULES)}, got {shown(rules)}")
     return {name: make[name]() for name in dict.fromkeys(rules)}
 
 
@@ -171,7 +174,7 @@ def _seeds(seeds: int | Sequence[int]) -> list[int]:
         return list(range(count("seeds", seeds)))
     chosen = [count("seeds", seed, 0) for seed in seeds]
     if not chosen or len(set(chosen)) < len(chosen):
-        raise ValueError(f"seeds must be a number or different whole numbers, got {seeds!r}")
+        raise ValueError(f"seeds must be a number or different whole numbers, got {shown(seeds)}")
     return chosen
 
 

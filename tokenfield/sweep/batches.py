@@ -33,7 +33,8 @@ def batches(cells: Cells) -> list[Batch]:
     groups: dict[str, list[int]] = {}
     repeats = range(cells.plan.repeats)
     for point, config in enumerate(cells.configs):
-        groups.setdefault(_kind(config), []).extend(point * len(repeats) + r for r in repeats)
+        kind = _kind(config) + ("coarsened" if _coarsens(cells, config) else "")
+        groups.setdefault(kind, []).extend(point * len(repeats) + r for r in repeats)
     return [batch for members in groups.values() for batch in _cut(members, *size_and_width(cells, members[0]))]
 
 
@@ -73,10 +74,27 @@ def _alone(config: RunConfig) -> bool:
     return not plain or config.method == "coarsen"
 
 
+def _coarsens(cells: Cells, config: RunConfig) -> bool:
+    """True for runs that `simulate` would coarsen by itself: a cell gives the same numbers alone and in any batch."""
+    asked = config.stop_when is not None or config.method is not None or _alone(config)
+    could = config.norm.kind == "post" and config.attention.kind in ("softmax", "unnormalized")
+    if asked or config.noise is not None or not could or cells.plan.state == "equiangular":
+        return False
+    from ..config import build
+    from ..driver.choice import coarsens
+    from ..states import circle_tokens
+
+    try:
+        assert config.t1 is not None
+        return coarsens(build.model(config), circle_tokens([0.0]), config.t1)
+    except Exception:  # running the cell will say what is wrong with it
+        return False
+
+
 def size_and_width(cells: Cells, first: int) -> tuple[int, int]:
     """The size and the width of batches like that of one cell."""
     config = cells.configs[first // cells.plan.repeats]
-    if _alone(config):
+    if _alone(config) or _coarsens(cells, config):
         return 1, 1
     n = 16 if cells.plan.state == "equiangular" else config.tokens.n
     width = AT_ONCE // n**2

@@ -6,12 +6,14 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._shown import shown
 from .parameters import GAMMA, resolve
 
 if TYPE_CHECKING:
     from ..config.run import RunConfig
     from .plan import Plan
 
+LARGEST = 2**63 - 1
 MOST_CELLS = 10_000_000
 TAKEN = {"repeat", "status", "error", "id", "seed_used", "end_time"}
 ROUNDING = 1e-9
@@ -20,7 +22,7 @@ ROUNDING = 1e-9
 def check(plan: "Plan") -> None:
     """Raise a ValueError for the first thing that makes no sense."""
     if Path(plan.name).name != plan.name or plan.name in ("", ".", ".."):
-        raise ValueError(f"name: must be a plain name, got {plan.name!r}")
+        raise ValueError(f"name: must be a plain name, got {shown(plan.name)}")
     for key, value, least in (("repeats", plan.repeats, 1), ("batch", plan.batch, 1), ("seed", plan.seed, 0)):
         if value is not None and value < least:
             raise ValueError(f"{key}: must be at least {least}, got {value}")
@@ -38,17 +40,18 @@ def check(plan: "Plan") -> None:
         if quantity.event is not None and quantity.event.replace("-", "_") not in events:
             near = difflib.get_close_matches(quantity.event, events, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"with this run.stop_when there are: {', '.join(events)}"
-            raise ValueError(f"record.{name}.event: no run ends with {quantity.event!r}: {hint}")
+            raise ValueError(f"record.{name}.event: no run ends with {shown(quantity.event)}: {hint}")
 
 
 def numbers(config: "RunConfig") -> str | None:
     """What is wrong with the numbers of a run, if anything is."""
-    from ..solve.steppers import STEPPERS
-    from ..solve.stochastic import SCHEMES
+    from ..solver.langevin import SCHEMES
+    from ..solver.methods import RUNGE_KUTTA
 
     for key, value in (("tokens.n", config.tokens.n), ("tokens.d", config.tokens.d), ("depth", config.depth)):
-        if value is not None and value < 1:
-            return f"{key}: must be a whole number >= 1, got {value}"
+        if value is not None and not 1 <= value <= LARGEST:
+            bound = ">= 1" if value < 1 else f"of at most {LARGEST}"
+            return f"{key}: must be a whole number {bound}, got {shown(value)}"
     for key, number, least in (
         ("t1", config.t1, "> 0"),
         ("rtol", config.rtol, ">= 0"),
@@ -60,10 +63,10 @@ def numbers(config: "RunConfig") -> str | None:
         if not fits or (number == math.inf and key != "t1"):
             return f"{key}: must be finite and {least}, got {number}"
     methods = (
-        list(SCHEMES) if config.noise is not None else [*(name for name in STEPPERS if name != "lawson"), "coarsen"]
+        list(SCHEMES) if config.noise is not None else [*(name for name in RUNGE_KUTTA if name != "lawson"), "coarsen"]
     )
     if config.method is not None and config.method not in methods:
-        return f"method: must be one of {', '.join(methods)}, got {config.method!r}"
+        return f"method: must be one of {', '.join(methods)}, got {shown(config.method)}"
     return None
 
 
@@ -75,6 +78,9 @@ def _axes(plan: "Plan") -> None:
     keys = {name: "attention.beta" if name == GAMMA else resolve(name) for name in plan.axes}
     if len(set(keys.values())) != len(keys):
         raise ValueError(f"axes: two of {', '.join(plan.axes)} set the same parameter")
+    for value in plan.axes[GAMMA].expanded() if GAMMA in plan.axes else []:
+        if isinstance(value, (str, bool)) or not abs(value) < 1e300:
+            raise ValueError(f"axes.{GAMMA}: must be finite numbers, got {shown(value)}")
     for name, key in keys.items():
         if key in ("tokens.seed", "noise.seed"):
             raise ValueError(f"axes.{name}: seeds are made from the plan's seed: use repeats")
@@ -96,7 +102,14 @@ def _events(plan: "Plan") -> list[str]:
     axis = plan.axes.get("stop_when")
     texts = [plan.run.get("stop_when")] if axis is None else axis.expanded()
     rules = [build.stop_rule(None if text is None else str(text)) for text in texts]
-    return [*(rule.kind for rule in rules if rule is not None), "blow_up", "merge", "stationary"]
+    return [
+        *(rule.kind for rule in rules if rule is not None),
+        "blow_up",
+        "vanished",
+        "resolution",
+        "merge",
+        "stationary",
+    ]
 
 
 def _end(plan: "Plan", first: Any) -> float:
@@ -108,8 +121,8 @@ def _end(plan: "Plan", first: Any) -> float:
 
 
 def _times(name: str, times: list[Any], end: float) -> None:
-    if any(isinstance(time, (str, bool)) or not math.isfinite(time) for time in times):
-        raise ValueError(f"record.{name}.times: must be finite numbers, got {times}")
+    if any(isinstance(time, (str, bool)) or not abs(time) < math.inf or abs(time) > 1e300 for time in times):
+        raise ValueError(f"record.{name}.times: must be finite numbers, got {shown(times)}")
     if min(times) < 0 or max(times) > end * (1 + ROUNDING):
         raise ValueError(f"record.{name}.times: must lie within [0, {end:g}], got {min(times):g} to {max(times):g}")
     if any(a >= b for a, b in itertools.pairwise(times)):

@@ -1,10 +1,11 @@
 """What a plan will take: cells, batches, numbers on disk and in memory, and time, for which parts of it are tried."""
 
 import math
-import os
 import time
 from typing import Any, NamedTuple
 
+from .._cost import attention_work
+from .._cpus import available_cpus
 from ..config import build
 from ..config.run import RunConfig
 from .batches import Batch, batches
@@ -12,14 +13,13 @@ from .cells import RANDOM_STARTS, Cell, Cells
 from .outcome import Outcome
 from .plan import Plan, Recorded, Spaced
 from .run_batch import check_seeds, run_cells, start
-from .sizes import disk_of, held_by, in_span, memory_of, refuse_too_large, tokens_of
+from .sizes import disk_of, held_by, memory_of, refuse_too_large
 
 FIRST_PART = 0.01  # of the time of a batch, to see how long all of it would take
 ENOUGH, LONG = 1.0, 2.0  # seconds: a part that says enough, and one that is not run again
 COMPILING = 30.0  # seconds: more than it takes to compile a batch
 TRIED = 20.0  # seconds of a dry run, after which no further shape is tried
 WORK, FEWEST = 1e9, 256  # products of numbers in one step of a batch that is tried, and tokens in it at least
-EXPONENTIAL = 20  # products that take as long
 
 
 class Estimate(NamedTuple):
@@ -52,7 +52,7 @@ def estimate(plan: Plan, timed: bool = True, at_once: int | None = None) -> Esti
     for batch in all_batches:
         groups.setdefault(_shape(cells[batch.cells[0]].config, batch), []).append(batch)
     held = max(held_by(plan, cells[g[0].cells[0]].config, g[0].size, g[0].width) for g in groups.values())
-    runs = held.bytes * min(at_once or len(os.sched_getaffinity(0)), len(all_batches))
+    runs = held.bytes * min(at_once or available_cpus(), len(all_batches))
     seconds, failures = _time(plan, cells, list(groups.values())) if timed else (None, ())
     sizes = disk_of(plan), memory_of(plan) + runs
     return Estimate(len(cells), len(all_batches), len(groups), *sizes, seconds, runs, failures)
@@ -86,8 +86,8 @@ def _time(plan: Plan, cells: Cells, groups: list[list[Batch]]) -> tuple[float | 
 def _work(plan: Plan, cells: Cells, batch: Batch) -> float:
     """About how many products of numbers one step of a batch takes; an exponential counts as some."""
     config = cells[batch.cells[0]].config
-    n, d = (1, 1) if plan.state == "equiangular" else tokens_of(config)
-    return batch.size * (1e4 + float(n) * n * ((min(n, d) if in_span(config) else d) + EXPONENTIAL))
+    n, d = (1, 1) if plan.state == "equiangular" else config.tokens.size
+    return batch.size * (1e4 + attention_work(n, min(n, d) if config.in_span else d))
 
 
 def _seconds(plan: Plan, cells: Cells, group: list[Batch]) -> tuple[float | None, list[str]]:
@@ -143,13 +143,14 @@ def _with_step(plan: Plan, members: list[Cell]) -> list[Cell]:
     config = members[0].config
     if config.noise is None or config.dt is not None or config.t1 is None:
         return members
-    from ..flows import prepare, segments
-    from ..solve.stochastic import SMALL, default_dt
+    from ..driver.continuous import NOISE_TOLERANCE
+    from ..flows import reduced, segments
+    from ..solver.langevin import default_dt
 
     try:
-        small, model, _ = prepare(start(plan, members[0]), build.model(config), SMALL)
+        small, model, *_ = reduced(start(plan, members[0]), build.model(config), NOISE_TOLERANCE)
         flow: Any = segments(small, model)[0].flow
-        dt = default_dt(flow, small, config.t1)
+        dt = float(default_dt(flow, small, config.t1))
     except Exception:  # running the cell will say what is wrong with it
         return members
     return _changed(members, lambda config: {"dt": dt})

@@ -11,6 +11,7 @@ from matplotlib import patheffects
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from .._shown import shown
 from ..plotting.style import GREY, INK, PALETTE, WIDTH, Sheet, styled, write_title
 from . import predicted
 from .result import SweepResult
@@ -59,7 +60,7 @@ def plot_sweep(found: SweepResult, name: str) -> Sheet:
     """
     plan = found.plan
     if name not in plan.record:
-        raise ValueError(f"name must be one of {', '.join(plan.record)}, got {name!r}")
+        raise ValueError(f"name must be one of {', '.join(plan.record)}, got {shown(name)}")
     across, up, colour, panels = _roles(found, name)
     every = list(itertools.product(*(plan.axes[axis].expanded() for axis in panels)))
     points = [dict(zip(panels, point, strict=True)) for point in every[:MOST_PANELS]]
@@ -289,16 +290,16 @@ def _curves(ax: Axes, found: SweepResult, name: str, here: dict[str, Any], acros
     x = order.astype(float) if kinds else x[order]
     least, most = _range(found, name)
     places: dict[float, Line2D] = {}
-    for k, shown in enumerate(shades):
-        point = {**here, colour: shown} if colour else here
-        part = (values.sel({colour: shown}) if colour else values).transpose("repeat", across).values[:, order]
+    for k, level in enumerate(shades):
+        point = {**here, colour: level} if colour else here
+        part = (values.sel({colour: level}) if colour else values).transpose("repeat", across).values[:, order]
         there = (~np.isnan(part)).sum(0)
         if not there.any():
             continue
         mean, spread = np.full((2, len(x)), np.nan)
         mean[there > 0], spread[there > 0] = (of(part[:, there > 0], axis=0) for of in (np.nanmean, np.nanstd))
         shade = PALETTE[k % len(PALETTE)]
-        text = _text(colour, shown) if colour else "mean" if plan.repeats > 1 else "one run"
+        text = _text(colour, level) if colour else "mean" if plan.repeats > 1 else "one run"
         at = x + (k - (len(shades) - 1) / 2) * 0.5 / len(shades) if kinds else x
         theory = _theory(plan, point, name, across, x)
         if theory is not None:

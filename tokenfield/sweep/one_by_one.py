@@ -13,7 +13,7 @@ from .quantities import QUANTITIES
 
 def follow(plan: Plan, cell: Cell, model: Any, state: Any) -> Outcome:
     """One run by itself."""
-    from ..solve import layers, simulate
+    from ..driver import layers, simulate
 
     config, times = cell.config, times_of(plan)
     if config.depth is not None:
@@ -36,7 +36,7 @@ def follow(plan: Plan, cell: Cell, model: Any, state: Any) -> Outcome:
 
 
 def noisy(plan: Plan, cells: list[Cell], models: list[Any], states: list[Any]) -> list[Outcome]:
-    from ..solve import simulate_many
+    from ..driver import simulate_many
 
     config = cells[0].config
     assert config.t1 is not None
@@ -53,7 +53,7 @@ def noisy(plan: Plan, cells: list[Cell], models: list[Any], states: list[Any]) -
 def _of_trajectory(plan: Plan, model: Any, run: Any) -> Outcome:
     """What the plan keeps of a finished run."""
     events = [(event.kind, float(event.time)) for event in run.events]
-    blown = any(kind == "blow_up" for kind, _ in events)
+    blown = any(kind in ("blow_up", "vanished", "resolution") for kind, _ in events)
     end, states, reached = float(run.times[-1]), run.states, np.asarray(run.times)
 
     def value(name: str, quantity: Recorded) -> Any:

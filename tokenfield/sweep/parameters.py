@@ -4,6 +4,7 @@ import difflib
 import math
 from typing import Any
 
+from .._shown import cut, shown
 from ..config.keys import put_key
 from ..config.run import SECTIONS, RunConfig
 
@@ -40,7 +41,7 @@ def resolve(name: str) -> str:
         return name
     near = difflib.get_close_matches(name, known(), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join([*SHORT, GAMMA])}, or a key such as norm.gain"
-    raise ValueError(f"axes.{name}: unknown parameter: {hint}")
+    raise ValueError(f"axes.{cut(name)}: unknown parameter: {hint}")
 
 
 def put(data: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
@@ -52,5 +53,8 @@ def put(data: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     if GAMMA in values:
         tokens, attention = data.get("tokens", {}), data.setdefault("attention", {})
         if isinstance(tokens, dict) and isinstance(attention, dict):  # other things are refused with the rest
-            attention["beta"] = values[GAMMA] * math.log(tokens.get("n", RunConfig.model_fields["tokens"].default.n))
+            n = tokens.get("n", RunConfig.model_fields["tokens"].default.n)
+            if not isinstance(n, (int, float)) or not n >= 1:
+                raise ValueError(f"run.tokens.n: must be a whole number >= 1, got {shown(n)}")
+            attention["beta"] = values[GAMMA] * math.log(n)
     return data

@@ -3,6 +3,7 @@
 import difflib
 import itertools
 import json
+import math
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
@@ -12,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
+from .._shown import LONGEST_MESSAGE, cut, shown
 from ..config.keys import put_key
 from ..config.run import RunConfig, explain
 from .checks import MOST_CELLS, check, numbers
@@ -43,11 +45,11 @@ class Spaced(Section):
     @classmethod
     def _plain_list(cls, data: Any) -> Any:
         if not isinstance(data, (list, dict, Spaced)):
-            raise ValueError(f"{KINDS}, got {data!r}")
+            raise ValueError(f"{KINDS}, got {shown(data)}")
         if isinstance(data, dict):
             for kind in ("linspace", "logspace"):
                 if kind in data and (not isinstance(data[kind], (list, tuple)) or len(data[kind]) != 3):
-                    raise ValueError(f"{kind} must be [first, last, count], got {data[kind]!r}")
+                    raise ValueError(f"{kind} must be [first, last, count], got {shown(data[kind])}")
         return {"values": data} if isinstance(data, list) else data
 
     @model_validator(mode="after")
@@ -55,7 +57,9 @@ class Spaced(Section):
         given = [kind for kind in ("values", "linspace", "logspace") if getattr(self, kind) is not None]
         if len(given) != 1:
             raise ValueError(KINDS)
-        count = (self.linspace or self.logspace or (0, 0, 0))[2]
+        first, last, count = self.linspace or self.logspace or (0, 0, 0)
+        if not (math.isfinite(first) and math.isfinite(last)):
+            raise ValueError(f"the ends must be finite, got {first:g} and {last:g}")
         if count > MOST_CELLS:
             raise ValueError(f"{count} values are more than a sweep may have ({MOST_CELLS})")
         if not self.expanded():
@@ -94,7 +98,7 @@ class Recorded(Section):
     @classmethod
     def _plain_name(cls, data: Any) -> Any:
         if not isinstance(data, (str, dict, Recorded)):
-            raise ValueError(f"give the name of an observable or a table, got {data!r}")
+            raise ValueError(f"give the name of an observable or a table, got {shown(data)}")
         return {"observable": data} if isinstance(data, str) else data
 
     @model_validator(mode="after")
@@ -108,7 +112,7 @@ class Recorded(Section):
         if self.observable not in QUANTITIES:
             near = difflib.get_close_matches(str(self.observable), QUANTITIES, n=1, cutoff=0.4)
             hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(QUANTITIES)}"
-            raise ValueError(f"unknown observable {self.observable!r}: {hint}")
+            raise ValueError(f"unknown observable {shown(self.observable)}: {hint}")
         for option in ("threshold", "tol"):
             if getattr(self, option) is not None and option not in QUANTITIES[self.observable].options:
                 raise ValueError(f"{self.observable} takes no {option}")
@@ -138,6 +142,12 @@ class Plan(Section):
     record: dict[str, Recorded]
     batch: int | None = None
     theory: Theory | None = None
+
+    def __init__(self, **data: Any):
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise ValueError(cut(_explain(error), LONGEST_MESSAGE)) from None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -208,13 +218,13 @@ def read_plan(source: str | Path | Mapping[str, Any], overrides: Mapping[str, An
     try:
         return Plan.model_validate(data)
     except ValidationError as error:
-        raise ValueError(_explain(error)) from None
+        raise ValueError(cut(_explain(error), LONGEST_MESSAGE)) from None
 
 
 def _explain(error: ValidationError) -> str:
     """The first problem in one line, with the nearest key when one is unknown."""
     first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"] if part not in ("float", "int", "str", "bool"))
+    key = cut(".".join(str(part) for part in first["loc"] if part not in ("float", "int", "str", "bool")))
     if first["type"] == "extra_forbidden":
         sections: dict[str, type[BaseModel]] = {"axes": Spaced, "record": Recorded}
         names = list(
@@ -225,7 +235,7 @@ def _explain(error: ValidationError) -> str:
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error":
         return f"{key}: {message}" if key else message
-    return f"{key}: {message}, got {first['input']!r}" if first["type"] != "missing" else f"{key}: is missing"
+    return f"{key}: {message}, got {shown(first['input'])}" if first["type"] != "missing" else f"{key}: is missing"
 
 
 def _where(message: str, values: Mapping[str, Value]) -> str:

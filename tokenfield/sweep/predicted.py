@@ -32,7 +32,7 @@ def cosine_curve(plan: Plan, point: Mapping[str, Value], times: np.ndarray) -> n
     """The cosine of equiangular tokens that start orthogonal, over time (FORMULAS §7)."""
     if plan.theory != "equiangular":
         return None
-    from ..solve import simulate
+    from ..driver import simulate
     from ..states import Equiangular
 
     config = plan.config(point)

@@ -26,7 +26,7 @@ class SweepProgress(AbstractContextManager):
             )
 
             self.bar = Progress(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 TaskProgressColumn(),
                 TextColumn(

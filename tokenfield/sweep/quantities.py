@@ -9,8 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..normalization.base import unit
-from ..states import Equiangular, Tokens
+from ..observables import (
+    clusters,
+    effective_rank,
+    energy,
+    fraction_above,
+    mean_cosine,
+    mean_length,
+    normalized_energy,
+    order_parameter,
+    smallest_cosine,
+)
+from ..states import Tokens
 
 
 class AbstractQuantity(eqx.Module):
@@ -21,88 +31,31 @@ class AbstractQuantity(eqx.Module):
         """The number."""
 
 
-class FractionAbove(AbstractQuantity):
-    """The fraction of pairs of different tokens whose cosine is above a threshold."""
+class Measured(AbstractQuantity):
+    """An observable with its options."""
 
-    threshold: float = eqx.field(static=True, default=0.999)
-
-    def __call__(self, state):
-        if isinstance(state, Equiangular):
-            return (state.gap < 1 - self.threshold).astype(float)
-        x = state.x
-        square = (x * x).sum(-1)
-        length = jnp.sqrt(square)
-        pairs = x @ x.T > self.threshold * length * length[:, None]
-        return (pairs.sum() - jnp.sum(square > self.threshold * square)) / (state.n * (state.n - 1))
-
-
-class MeanCosine(AbstractQuantity):
-    """The mean cosine between different tokens."""
+    function: Callable[..., Any] = eqx.field(static=True)
+    options: tuple[tuple[str, float], ...] = eqx.field(static=True, default=())
 
     def __call__(self, state):
-        if isinstance(state, Equiangular):
-            return 1 - state.gap
-        theta, w = unit(state.x), state.weights
-        same = w * w @ (theta * theta).sum(-1)
-        return (jnp.sum((w @ theta) ** 2) - same) / (1 - w @ w)
+        return jnp.asarray(self.function(state, **dict(self.options)), float)
 
 
-class SmallestCosine(AbstractQuantity):
-    """The smallest cosine between two tokens."""
-
-    def __call__(self, state):
-        if isinstance(state, Equiangular):
-            return 1 - state.gap
-        theta = unit(state.x)
-        return jnp.min(theta @ theta.T)
-
-
-class OrderParameter(AbstractQuantity):
-    """`|∫ x/|x| dmu|`."""
-
-    def __call__(self, state):
-        if isinstance(state, Equiangular):
-            return jnp.sqrt(1 - (state.n - 1) / state.n * state.gap)
-        return jnp.linalg.norm(state.weights @ unit(state.x))
-
-
-class MeanLength(AbstractQuantity):
-    """The mean length of the tokens."""
-
-    def __call__(self, state):
-        if isinstance(state, Equiangular):
-            return state.radius
-        return state.weights @ jnp.linalg.norm(state.x, axis=-1)
+def inside(function: Callable[..., Any]) -> Callable[..., AbstractQuantity]:
+    """What makes a quantity, inside the loop, of an observable that needs no model."""
+    return lambda **options: Measured(function, tuple(sorted(options.items())))
 
 
 def _clusters(state: Tokens, model: Any, tol: float = 1e-3) -> float:
-    from ..observables import clusters
-
     return float(clusters(state, tol).count)
 
 
 def _largest_cluster(state: Tokens, model: Any, tol: float = 1e-3) -> float:
-    from ..observables import clusters
-
     return float(np.max(clusters(state, tol).sizes)) / state.n
 
 
 def _rank(state: Any, model: Any) -> float:
-    from ..observables import effective_rank
-
-    return float(effective_rank(state))
-
-
-def _energy(state: Any, model: Any) -> float:
-    from ..observables import energy
-
-    return float(energy(state, model))
-
-
-def _normalized_energy(state: Any, model: Any) -> float:
-    from ..observables import normalized_energy
-
-    return float(normalized_energy(state, model))
+    return effective_rank(state)
 
 
 class Quantity(NamedTuple):
@@ -116,16 +69,18 @@ class Quantity(NamedTuple):
 
 
 QUANTITIES = {
-    "fraction_above": Quantity("fraction of pairs with cosine above {threshold}", ("threshold",), FractionAbove),
-    "mean_cosine": Quantity("mean cosine", make=MeanCosine),
-    "smallest_cosine": Quantity("smallest cosine", make=SmallestCosine),
-    "order_parameter": Quantity("order parameter", make=OrderParameter),
-    "mean_length": Quantity("mean length of tokens", make=MeanLength),
+    "fraction_above": Quantity(
+        "fraction of pairs with cosine above {threshold}", ("threshold",), inside(fraction_above)
+    ),
+    "mean_cosine": Quantity("mean cosine", make=inside(mean_cosine)),
+    "smallest_cosine": Quantity("smallest cosine", make=inside(smallest_cosine)),
+    "order_parameter": Quantity("order parameter", make=inside(order_parameter)),
+    "mean_length": Quantity("mean length of tokens", make=inside(mean_length)),
     "clusters": Quantity("clusters", ("tol",), measure=_clusters, only_tokens=True),
     "largest_cluster": Quantity(
         "share of tokens in the largest cluster", ("tol",), measure=_largest_cluster, only_tokens=True
     ),
     "effective_rank": Quantity("effective rank", measure=_rank, only_tokens=True),
-    "energy": Quantity("energy", measure=_energy),
-    "normalized_energy": Quantity("normalized energy", measure=_normalized_energy),
+    "energy": Quantity("energy", measure=energy),
+    "normalized_energy": Quantity("normalized energy", measure=normalized_energy),
 }

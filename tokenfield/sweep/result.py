@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .plan import Plan
-from .store import DONE, FAILED, open_dataset
+from .store import DONE, FAILED
+from .stored import open_dataset
 
 if TYPE_CHECKING:
     import xarray

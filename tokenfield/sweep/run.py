@@ -7,19 +7,24 @@ from typing import Any
 import numpy as np
 
 from .._cache import keep_compiled_code
+from .._files import recover, write_text
+from .._jax import in_double
+from .._lock import alone_in
 from .batches import Batch, batches
 from .cells import Cells
 from .engines.in_process import in_process
-from .folder import alone_in, clear_errors
+from .folder import clear_errors
 from .outcome import Outcome
 from .plan import Plan, read_plan
 from .progress import SweepProgress
 from .result import SweepResult
 from .run_batch import check_seeds
 from .sizes import refuse_too_large
-from .store import DONE, FAILED, PENDING, Store, create, holds_sweep, open_store
+from .store import DONE, FAILED, PENDING, PLAN, Store, create, open_store
+from .stored import DATASET, holds_sweep
 
 
+@in_double
 def sweep(
     plan: Plan | Mapping[str, Any] | str | Path,
     out: str | Path | None = None,
@@ -63,7 +68,7 @@ def sweep(
     refuse_too_large(plan, None if folder is None or holds_sweep(folder) else folder)
     cells = Cells(plan)
     check_seeds(plan, cells)
-    with alone_in(folder):
+    with alone_in(folder, "sweep"):
         with clear_errors(folder):
             store = _store(plan, cells, folder, resume, overwrite, retry)
         _run(store, plan, batches(cells), engine, progress)
@@ -97,15 +102,23 @@ def _engine(workers: int | None, scheduler: str | None, dask_workers: int | None
 def _store(plan: Plan, cells: Cells, folder: Path | None, resume: bool, overwrite: bool, retry: bool) -> Store:
     if resume and overwrite:
         raise ValueError("give --resume (go on) or --overwrite (begin afresh), not both")
+    if folder is not None:
+        for name in (DATASET, PLAN):
+            recover(folder / name)
     if folder is None or overwrite or not holds_sweep(folder):
         return create(plan, cells, folder)
-    store = open_store(plan, cells, folder, retry)
+    store, damage = open_store(plan, cells, folder, retry)
     if not resume:
         done = int((store.status == DONE).sum())
         raise ValueError(
             f"--out: {folder} holds this sweep, {done} of {len(cells)} cells done: --resume goes on with it, "
             "--overwrite begins afresh"
         )
+    for leftover in (folder / DATASET).rglob("*.partial"):  # of a kill while Zarr was writing
+        leftover.unlink(missing_ok=True)
+    if damage:
+        store.forget(damage)
+    write_text(folder / PLAN, store.dataset.attrs["plan"])
     return store
 
 

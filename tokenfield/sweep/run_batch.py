@@ -3,6 +3,7 @@
 import functools
 from typing import Any
 
+from .._jax import in_double
 from ..config import build
 from .batches import Batch, batches, in_one_thread
 from .cells import Cell, Cells, is_random
@@ -22,6 +23,7 @@ def prepared(plan: str) -> tuple[Cells, list[Batch]]:
     return cells, batches(cells)
 
 
+@in_double
 def run_batch(plan: str, number: int) -> list[Outcome]:
     """The outcomes of one batch of a plan given as JSON: what every engine calls."""
     cells, all_batches = prepared(plan)

@@ -13,7 +13,7 @@ from .plan import Plan, Recorded
 from .quantities import QUANTITIES
 
 if TYPE_CHECKING:
-    from ..solve.observed import Observed
+    from ..driver.observed import Observed
 
 
 class Watch(eqx.Module):
@@ -48,8 +48,8 @@ class Members(NamedTuple):
 
     def values(self, name: str, quantity: Recorded) -> np.ndarray:
         """A quantity at the end (m,), or at its times (m, T). A run that a rule has ended keeps its last value; one that
-        blew up has none after that."""
-        blown = np.array([kind == "blow_up" for kind in self.seen.events])
+        blew up, or in which a token vanished, has none after that."""
+        blown = np.array([kind in ("blow_up", "vanished", "resolution") for kind in self.seen.events])
         final = np.where(blown, np.nan, self._final(name, quantity, blown))
         if quantity.times is None:
             return final
@@ -87,7 +87,7 @@ def side_by_side(
     plan: Plan, config: RunConfig, models: list[Any], states: list[Any], width: int | None = None
 ) -> list[Outcome]:
     """The outcomes of members that differ in their starts and in the numbers of their models alone."""
-    from ..solve.observed import observe_many
+    from ..driver.observed import observe_many
 
     assert config.t1 is not None
     times, (watch, places) = times_of(plan), watch_of(plan)

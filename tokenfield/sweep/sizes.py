@@ -1,11 +1,12 @@
 """How much a plan holds, in memory and on disk, and the refusal of one that holds too much."""
 
 import math
-import os
 import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+from .._cost import PAIRS, SAVED, STAGES, STARTS, UNCUT, WHOLE
+from .._memory import bytes_text, free_memory
 from ..config.run import RunConfig
 from .batches import size_and_width
 from .cells import Cells
@@ -20,12 +21,6 @@ CONFIG = 5200  # bytes for the configs of a point, which the engine has too
 SHARE = 0.5  # of the memory that is free, for the dataset
 BLOCK = 4096  # bytes that a file or a folder takes at least
 
-STARTS = 3  # arrays of n d numbers for each cell of a batch: its start as built, as handed over, and its end
-STAGES = 20  # the same for each cell that is being run: stages of a step, states before and after it, what XLA keeps
-SAVED = 2  # the same for each state that is kept: as computed, and as read
-PAIRS = 2  # matrices of pairs of tokens for each cell that is being run
-WHOLE = 1024  # up to so many tokens the matrix of pairs is formed whole; attention of the kinds UNCUT always does so
-UNCUT = {"sinkhorn"}
 SMOOTH = {"attention.beta", "attention.V", "norm.alpha", "norm.tau", "noise.kappa", "tokens.rho", "tokens.spread"}
 """Parameters that change no size."""
 
@@ -41,7 +36,7 @@ def disk_of(plan: Plan) -> int:
     series = [() if q.times is None else (len(q.times.expanded()),) for q in plan.record.values()]
     shapes = [*((*plan.shape, *extra) for extra in series), *[plan.shape] * 5]  # end, status, error, id, seed
     labels = len(plan.shape) + sum(map(len, series))  # arrays with a folder, a description, a folder and a file
-    places = sum(map(_places, shapes)) + 4 * labels + 3  # and the dataset's folder, its description and the plan
+    places = sum(map(_places, shapes)) + 4 * labels + 4  # the dataset's folder, its description (two blocks), the plan
     return size_of(plan) + BLOCK * places + 2 * len(plan.model_dump_json(exclude_none=True))
 
 
@@ -68,8 +63,8 @@ class Held(NamedTuple):
 def held_by(plan: Plan, config: RunConfig, size: int, width: int) -> Held:
     """What one batch holds at once: starts and ends of its cells, the stages of those that are being run, pairs of
     tokens, and the states from which something is measured afterwards."""
-    n, d = tokens_of(config)
-    inside = n * (min(n, d) if in_span(config) else d)  # the flow lives in the span of its tokens
+    n, d = config.tokens.size
+    inside = n * (min(n, d) if config.in_span else d)  # the flow lives in the span of its tokens
     whole = n if config.attention.kind in UNCUT else min(n, WHOLE)
     state, pairs = n * d, PAIRS * whole**2
     if plan.state == "equiangular":
@@ -78,20 +73,6 @@ def held_by(plan: Plan, config: RunConfig, size: int, width: int) -> Held:
         size * STARTS * state + width * (STAGES * inside + pairs) + size * SAVED * _kept(plan, config, size) * inside
     )
     return Held(8 * numbers, size, n, d)
-
-
-def tokens_of(config: RunConfig) -> tuple[int, int]:
-    tokens = config.tokens
-    if tokens.kind == "circle":
-        return len(tokens.angles or []), 2
-    return tokens.n, tokens.dimension
-
-
-def in_span(config: RunConfig) -> bool:
-    """True where no matrix and no layer takes tokens out of their span."""
-    attention = config.attention
-    plain = not any(isinstance(m, list) for m in (attention.A, attention.Q, attention.K, attention.V, config.norm.gain))
-    return plain and config.mlp is None and config.noise is None and config.depth is None and attention.heads is None
 
 
 def _kept(plan: Plan, config: RunConfig, size: int) -> int:
@@ -120,42 +101,20 @@ def _smooth(name: str) -> bool:
 
 def refuse_too_large(plan: Plan, folder: Path | None) -> None:
     """Raise a ValueError for a dataset or a batch that does not fit in memory, or a dataset that does not on the disk."""
-    memory, free = memory_of(plan), _free_memory()
+    memory, free = memory_of(plan), free_memory()
     if memory > SHARE * free:
-        needs = f"{plan.count} cells need about {show(memory)} of memory, {show(free)} are free"
+        needs = f"{plan.count} cells need about {bytes_text(memory)} of memory, {bytes_text(free)} are free"
         raise ValueError(f"plan: {needs}: use fewer cells or times")
     held = largest(plan)
     if held.bytes + memory > free:
         cells = "a run" if held.cells == 1 else f"a batch of {held.cells} runs"
-        needs = f"{cells} with n = {held.n}, d = {held.d} needs about {show(held.bytes + memory)} of memory"
+        needs = f"{cells} with n = {held.n}, d = {held.d} needs about {bytes_text(held.bytes + memory)} of memory"
         hint = "use fewer tokens or times" if held.cells == 1 else "use fewer tokens or times, or a smaller batch"
-        raise ValueError(f"plan: {needs}, {show(free)} are free: {hint}")
+        raise ValueError(f"plan: {needs}, {bytes_text(free)} are free: {hint}")
     if folder is not None:
         size = disk_of(plan)
         near = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
         left = shutil.disk_usage(near).free
         if size > left:
-            needs = f"{plan.count} cells need up to {show(size)} on disk, {show(left)} are free"
+            needs = f"{plan.count} cells need up to {bytes_text(size)} on disk, {bytes_text(left)} are free"
             raise ValueError(f"--out: {needs}: use fewer cells or times")
-
-
-def _free_memory() -> float:
-    """What programs can have, caches of files included where the system says so."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        pass
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (ValueError, OSError, AttributeError):
-        return float("inf")
-
-
-def show(size: float) -> str:
-    """Bytes in words."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} TB"

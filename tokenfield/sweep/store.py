@@ -1,30 +1,30 @@
-"""The results of a sweep on disk: one Zarr dataset with named axes, laid out before the first run.
+"""The results of a sweep: one dataset with named axes, laid out before the first run.
 
 One process writes. Every file of a Zarr array is replaced in one atomic step, and a cell's status is written after its
 numbers: whenever the sweep is killed, a cell that is marked as done is done.
 """
 
 import itertools
-import json
-import shutil
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._files import replacing, write_text
 from ..results.provenance import provenance
+from ..results.saved import UNSEALED, seal
 from .batches import batches, in_one_thread
 from .cells import Cells
 from .outcome import Outcome
 from .plan import Plan, differences
 from .quantities import QUANTITIES
+from .stored import DATASET, FORMAT, Damage, coordinates, lost_cells, plan_in, read, results
 
 if TYPE_CHECKING:
     import xarray
 
 PENDING, DONE, FAILED = 0, 1, 2
-DATASET, PLAN = "sweep.zarr", "plan.json"
+PLAN = "plan.json"  # for people: the plan that counts is in the dataset
 CHUNK = 1 << 15  # numbers in a file
 
 
@@ -38,7 +38,7 @@ class Store:
         if folder is not None:
             import zarr
 
-            self.group = zarr.open_group(folder / DATASET, mode="r+")
+            self.group = zarr.open_group(folder / DATASET, mode="r+", zarr_format=3)
 
     @property
     def status(self) -> np.ndarray:
@@ -56,14 +56,24 @@ class Store:
             self.arrays["end_time"][place] = outcome.end_time
             self.arrays["error"][place] = outcome.error
             self.arrays["status"][place] = FAILED if outcome.error else DONE
-        for name in [*self.plan.record, "end_time", "error", "status"]:
+        for name in results(self.plan):
             self._write(name, places)
+
+    def forget(self, damage: list[Damage]) -> None:
+        """Make the cells of damaged files wait again: first that they do, then their blank numbers and whole files."""
+        lost = lost_cells(self.cells.shape, damage)
+        for name in reversed(results(self.plan)):
+            self.arrays[name][lost] = {"status": PENDING, "error": ""}.get(name, np.nan)
+            for each in damage:
+                if each.name == name:
+                    each.file.unlink(missing_ok=True)
+            self._write(name, [tuple(place) for place in np.argwhere(lost)])
 
     def _write(self, name: str, places: list[tuple[Any, ...]]) -> None:
         """The files that hold some places."""
         if self.group is None:
             return
-        array, values = self.group[name], self.arrays[name]
+        array, values = self.group[name].with_config({"write_empty_chunks": True}), self.arrays[name]
         touched = {tuple(int(i) // size for i, size in zip(place, array.chunks, strict=False)) for place in places}
         for block in sorted(touched):
             where = tuple(slice(b * size, (b + 1) * size) for b, size in zip(block, array.chunks, strict=False))
@@ -79,15 +89,11 @@ def layout(plan: Plan, cells: Cells) -> "xarray.Dataset":
     import xarray
 
     dims = [*plan.axes, "repeat"]
-    coordinates: dict[str, Any] = {name: _labels(axis.expanded()) for name, axis in plan.axes.items()}
-    coordinates["repeat"] = np.arange(plan.repeats)
+    axes = coordinates(plan)
     variables: dict[str, Any] = {}
-    for name, quantity in plan.record.items():
-        times = quantity.times
-        extra = [] if times is None else [f"time_{name}"]
-        shape = (*plan.shape, *([len(times.expanded())] if times is not None else []))
-        if times is not None:
-            coordinates[extra[0]] = np.asarray(times.expanded(), float)
+    for name in plan.record:
+        extra = [f"time_{name}"] if f"time_{name}" in axes else []
+        shape = (*plan.shape, *(len(axes[time]) for time in extra))
         variables[name] = ([*dims, *extra], np.full(shape, np.nan), {"long_name": label(plan, name)})
     variables["end_time"] = (dims, np.full(plan.shape, np.nan), {"long_name": "time at which the run ended"})
     variables["status"] = (dims, np.zeros(plan.shape, np.int8), {"flag_meanings": "pending done failed"})
@@ -95,7 +101,7 @@ def layout(plan: Plan, cells: Cells) -> "xarray.Dataset":
     variables["id"] = (dims, np.array(cells.ids(), dtype="T").reshape(plan.shape))
     variables["seed_used"] = (dims, np.array(cells.seeds(), np.int64).reshape(plan.shape))
     attributes = {**what_fixes_bits(cells), "plan": plan.model_dump_json(exclude_none=True)}
-    return xarray.Dataset(variables, coordinates, attributes)
+    return xarray.Dataset(variables, axes, attributes)
 
 
 def what_fixes_bits(cells: Cells) -> dict[str, Any]:
@@ -113,39 +119,25 @@ def label(plan: Plan, name: str) -> str:
     return table.label.format(threshold=0.999 if quantity.threshold is None else quantity.threshold)
 
 
-def _labels(values: list[Any]) -> np.ndarray:
-    return np.array(values, dtype="T") if any(isinstance(value, str) for value in values) else np.array(values)
-
-
 def create(plan: Plan, cells: Cells, folder: Path | None) -> Store:
-    """A new store, laid out in its folder."""
+    """A new store, laid out in its folder; a sweep that is there is replaced when the layout is whole."""
     dataset = layout(plan, cells)
     if folder is not None:
+        from zarr.codecs import Crc32cCodec, ZstdCodec
+
+        checked = {"compressors": (ZstdCodec(), Crc32cCodec())}
+        encoding: dict[str, Any] = {str(name): dict(checked) for name in dataset.variables}
+        for name, variable in dataset.data_vars.items():
+            encoding[str(name)]["chunks"] = chunks(variable.shape)
         folder.mkdir(parents=True, exist_ok=True)
-        old, part = folder / f"{DATASET}.old", folder / f"{DATASET}.part"
-        shutil.rmtree(part, ignore_errors=True)
-        encoding = {str(name): {"chunks": chunks(variable.shape)} for name, variable in dataset.data_vars.items()}
-        try:
-            dataset.to_zarr(part, mode="w", consolidated=False, zarr_format=3, encoding=encoding)
-        except BaseException:
-            _remove(part)
-            raise
-        if (folder / DATASET).exists():
-            shutil.rmtree(old, ignore_errors=True)
-            (folder / DATASET).rename(old)
-        (folder / PLAN).write_text(plan.model_dump_json(indent=1, exclude_none=True), encoding="utf-8")
-        part.rename(folder / DATASET)  # the folder holds a sweep only when its layout is whole
-        shutil.rmtree(old, ignore_errors=True)
+        with replacing(folder / DATASET) as part:
+            marked = dataset.assign_attrs(format=FORMAT, checksum=UNSEALED)
+            marked.to_zarr(
+                part, mode="w", consolidated=False, zarr_format=3, encoding=encoding, write_empty_chunks=True
+            )
+            seal(part, without=results(plan))
+        write_text(folder / PLAN, plan.model_dump_json(indent=1, exclude_none=True))
     return Store(plan, cells, folder, dataset)
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder into which Zarr's threads may still be writing for a moment."""
-    for _ in range(50):
-        shutil.rmtree(folder, ignore_errors=True)
-        time.sleep(0.01)
-        if not folder.exists():
-            return
 
 
 def chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -156,16 +148,16 @@ def chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
     )
 
 
-def open_store(plan: Plan, cells: Cells, folder: Path, retry: bool = True) -> Store:
-    """The store of the same plan; a ValueError that shows the difference for another one's."""
-    old = read_plan_of(folder)
+def open_store(plan: Plan, cells: Cells, folder: Path, retry: bool = True) -> tuple[Store, list[Damage]]:
+    """The store of the same plan, and the damaged files in it; a ValueError that shows the difference for another one's."""
+    old = plan_in(folder)
     changes = differences(old.canonical(), plan.canonical())
     if changes:
         more = f" and {len(changes) - 5} more" if len(changes) > 5 else ""
         raise ValueError(
             f"--out: {folder} holds another plan: {'; '.join(changes[:5])}{more}. Give another folder, or --overwrite"
         )
-    dataset = open_dataset(folder)
+    dataset, damage = read(folder)
     here = what_fixes_bits(cells)
     other = [
         f"{key} {dataset.attrs.get(key)} → {value}" for key, value in here.items() if dataset.attrs.get(key) != value
@@ -186,32 +178,4 @@ def open_store(plan: Plan, cells: Cells, folder: Path, retry: bool = True) -> St
         failed = dataset["status"].values == FAILED
         for name, again in (("status", PENDING), ("error", "")):
             dataset[name].values[failed] = again
-    return Store(plan, cells, folder, dataset)
-
-
-def holds_sweep(folder: Path) -> bool:
-    """True when a folder holds a sweep."""
-    return (folder / DATASET).is_dir() and (folder / PLAN).is_file()
-
-
-def read_plan_of(folder: Path) -> Plan:
-    """The plan of the sweep in a folder."""
-    if not holds_sweep(folder):
-        raise ValueError(f"{folder} holds no sweep")
-    try:
-        return Plan.model_validate(json.loads((folder / PLAN).read_text(encoding="utf-8")))
-    except ValueError as error:
-        raise ValueError(f"{folder / PLAN} cannot be read: {error}") from None
-
-
-def open_dataset(folder: Path) -> "xarray.Dataset":
-    """The dataset of the sweep in a folder, in memory."""
-    import xarray
-
-    if not holds_sweep(folder):
-        raise ValueError(f"{folder} holds no sweep")
-    try:
-        with xarray.open_zarr(folder / DATASET, consolidated=False, chunks=None) as dataset:
-            return dataset.load()
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise ValueError(f"{folder / DATASET} cannot be read, it is damaged: {error}") from None
+    return Store(plan, cells, folder, dataset), damage

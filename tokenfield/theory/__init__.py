@@ -15,7 +15,7 @@ __all__, __getattr__ = lazy(
         "noise": "critical_kappa beta_star transition",
         "stationary": "stationary_states StationaryState",
         "branches": "branch fold first_order_point Branch",
-        "phase_diagram": "phase_diagram",
+        "phases": "phase_diagram",
         "long_context": "layer_contraction residual_layer_contraction critical_gamma layer_contraction_limit "
         "causal_contraction",
         "long_context_depth": "iterated_contraction iterated_contraction_limit orthogonal_threshold",

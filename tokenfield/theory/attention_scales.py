@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._check import number, one_of, positive, reals
+from .._shown import shown
 from .long_context import (
     checked,
     critical_gamma,
@@ -94,22 +96,18 @@ def attention_scale(name: str, n: ArrayLike, *, base: float = 1.0, **options: fl
         >>> attention_scale("logn", [1024, 4096, 32768], base=8.0, n_train=2048)
         array([ 8.        ,  8.72727273, 10.90909091])
     """
-    if name not in SCALES:
-        raise ValueError(f"name must be one of {', '.join(SCALES)}, got {name!r}")
-    scale = SCALES[name]
+    scale = SCALES[one_of("name", name, SCALES)]
     for key, value in options.items():
         if key not in scale.options:
             allowed = ", ".join(scale.options) or "no options"
             raise ValueError(f"{name} takes {allowed}, got {key}")
         least = 1.0 if key == "n_train" else 0.0
-        if not least < value < np.inf:
-            raise ValueError(f"{key} must be finite and > {least:g}, got {value!r}")
-    seen = np.asarray(n, float)
+        if not least < number(key, value) < np.inf:
+            raise ValueError(f"{key} must be finite and > {least:g}, got {shown(value)}")
+    (seen,) = reals(n=n)
     if not ((seen >= 1) & np.isfinite(seen)).all():
-        raise ValueError(f"n must be finite and at least 1, got {n!r}")
-    if not np.isfinite(base):
-        raise ValueError(f"base must be finite, got {base!r}")
-    return plain(base * scale.factor(seen, **{**scale.options, **options}))
+        raise ValueError(f"n must be finite and at least 1, got {shown(n)}")
+    return plain(number("base", base) * scale.factor(seen, **{**scale.options, **options}))
 
 
 class GammaChoice(NamedTuple):
@@ -147,15 +145,15 @@ def choose_gamma(rho: float, n: float, target: float | None = None, residual: fl
         >>> choose_gamma(0.5, n=4096)
         GammaChoice(gamma=2.000102..., beta=16.636386..., cosine=0.79999..., critical=2.0)
     """
-    start, many, _ = (float(value) for value in checked(rho, n, 0.0))
+    start, many, _ = (float(value) for value in checked(number("rho", rho), number("n", n), 0.0))
+    residual = None if residual is None else positive("residual", residual)
     if target is None:
         if not start > 0:
-            raise ValueError(f"target must be given for rho <= 0, got rho = {rho!r}")
+            raise ValueError(f"target must be given for rho <= 0, got rho = {shown(rho)}")
         target = float(layer_contraction_limit(start, 1 / (1 - start))) if start < 1 else 1.0
+    target = number("target", target)
     if not start < target < 1:
-        raise ValueError(f"target must lie between rho and 1, ({start:g}, 1), got {target!r}")
-    if residual is not None and not 0 < residual < np.inf:
-        raise ValueError(f"residual must be finite and > 0, got {residual!r}")
+        raise ValueError(f"target must lie between rho and 1, ({start:g}, 1), got {shown(target)}")
     S = 1 + (many - 1) * start
     q = (target - start) / (1 - target)
     r = np.inf if sum_cosine(start, many) == 0 else q / S / (1 + np.sqrt(1 + many * q / S))

@@ -2,16 +2,17 @@
 
 import math
 import warnings
-from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from .._check import count, positive
+from .._shown import shown
 from .continuation import Path, between, trace
 from .linearised import growth
-from .names import kernel_name
+from .names import MOST_DIMENSION, kernel_name
 from .noise import critical_kappa, transition
 from .self_consistency import SelfConsistency
 from .stationary import branches, is_stable
@@ -63,7 +64,7 @@ def branch(
         >>> import tokenfield as tkf
         >>> tkf.theory.branch(beta=4.0, d=2).kappa.min()
     """
-    beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2), kernel_name(attention)
+    beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2, MOST_DIMENSION), kernel_name(attention)
     mode = count("l", l)
     degrees = SelfConsistency(beta, d, attention)
     if mode not in degrees.degrees:
@@ -71,7 +72,7 @@ def branch(
             f"l must be a mode that the kernel has at beta = {beta:g}, 1 to {degrees.degrees[-1]}, got {l}"
         )
     if side not in (1, -1):
-        raise ValueError(f"side must be 1 or -1, got {side!r}")
+        raise ValueError(f"side must be 1 or -1, got {shown(side)}")
     unit = critical_kappa(beta, d, attention, log_unit)
     onset = -math.log(degrees.rho[mode - 1])
     end = onset + math.log(2) if kappa_max is None else math.log(positive("kappa_max", kappa_max)) - math.log(unit)
@@ -103,6 +104,26 @@ def _cut(
     return kept
 
 
+class Window(NamedTuple):
+    """Logarithms of `kappa/kappa_c` between which order sets in: all 0 where it does so continuously.
+
+    fold: the least with an ordered law (one peak). equal: where it has the free energy of the uniform law, which stays
+    linearly stable up to 0.
+    """
+
+    fold: float
+    equal: float
+
+
+@lru_cache(maxsize=64)
+def window(beta: float, d: int, attention: str) -> Window:
+    """The thresholds of a first-order transition (FORMULAS §10)."""
+    if transition(beta, d, attention) == "continuous":
+        return Window(0.0, 0.0)
+    problem, path = ordered(beta, d, attention, 0.0)
+    return Window(path.points[path.lowest()].sigma, equal_energy(problem, path))
+
+
 def fold(beta: float, d: int, attention: str = "unnormalized", log_unit: float = 0.0) -> float:
     """The least kappa with an ordered law (one peak): where the branch of mode 1 folds (FORMULAS §10).
 
@@ -113,7 +134,8 @@ def fold(beta: float, d: int, attention: str = "unnormalized", log_unit: float =
         >>> import tokenfield as tkf
         >>> tkf.theory.fold(beta=4.0, d=2)
     """
-    return _threshold(beta, d, attention, log_unit, lambda problem, path: path.points[path.lowest()].sigma)
+    unit = critical_kappa(beta, d, attention, log_unit)
+    return unit * math.exp(window(float(beta), d, kernel_name(attention)).fold)
 
 
 def first_order_point(beta: float, d: int, attention: str = "unnormalized", log_unit: float = 0.0) -> float:
@@ -126,16 +148,8 @@ def first_order_point(beta: float, d: int, attention: str = "unnormalized", log_
         >>> import tokenfield as tkf
         >>> tkf.theory.first_order_point(beta=4.0, d=2)
     """
-    return _threshold(beta, d, attention, log_unit, equal_energy)
-
-
-def _threshold(beta, d, attention, log_unit, sigma: Callable[[SelfConsistency, Path], float]) -> float:
-    """`kappa_c e^sigma`, sigma found on the branch of mode 1; `kappa_c` where the transition is continuous."""
-    beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2), kernel_name(attention)
     unit = critical_kappa(beta, d, attention, log_unit)
-    if transition(beta, d, attention) == "continuous":
-        return unit
-    return unit * math.exp(sigma(*ordered(beta, d, attention, 0.0)))
+    return unit * math.exp(window(float(beta), d, kernel_name(attention)).equal)
 
 
 def ordered(beta: float, d: int, attention: str, sigma: float) -> tuple[SelfConsistency, Path]:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
 
-from .._check import count, positive
+from .._check import as_float, count, number, one_of, positive
+from .._shown import shown
 from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
 from .names import kernel_name, norm_rule
 
@@ -41,7 +42,7 @@ def initial_velocity(
         >>> tkf.theory.initial_velocity(32, 1.0, tkf.PostLN())
     """
     n, rho0, radius, norm = _check(n, rho0, radius, norm)
-    rate, _ = _rates(n, float(beta), norm.segments()[0][1], attention)(0.0, 1 - rho0, radius)
+    rate, _ = _rates(n, number("beta", beta), norm.segments()[0][1], attention)(0.0, 1 - rho0, radius)
     return rate * (1 - rho0)
 
 
@@ -65,15 +66,16 @@ def time_to_cosine(
         >>> tkf.theory.time_to_cosine(0.999, n=32, beta=1.0, norm=tkf.PostLN())  # 5.27028
     """
     n, rho0, radius, norm = _check(n, rho0, radius, norm)
+    rho1, beta = number("rho1", rho1), number("beta", beta)
     if not rho0 <= rho1 <= 1:
-        raise ValueError(f"rho1 must lie in [rho0, 1] = [{rho0:g}, 1], got {rho1!r}")
+        raise ValueError(f"rho1 must lie in [rho0, 1] = [{rho0:g}, 1], got {shown(rho1)}")
     if rho1 == rho0:
         return 0.0
     if rho1 == 1 or 1 + (n - 1) * rho0 <= 1e-12:
         return math.inf
     place, end, t, r = -math.log1p(-rho0), -math.log1p(-rho1), 0.0, radius
     for until, rule in norm.segments():
-        rates = _rates(n, float(beta), rule, attention)
+        rates = _rates(n, beta, rule, attention)
 
         def right(lam, y, rates=rates):
             rate, growth = rates(y[0], math.exp(-lam), y[1])
@@ -102,7 +104,7 @@ def terminal_law(n: int, beta: float, norm: str | AbstractSphereNorm, attention:
     """
     count("n", n, 2)
     norm = norm_rule(norm)
-    speed = 1.0 if kernel_name(attention) == "softmax" else _exp(float(beta))
+    speed = 1.0 if kernel_name(attention) == "softmax" else _exp(number("beta", beta))
     match norm:
         case PostLN():
             return TerminalLaw(f"exp(-{2 * speed:.6g} t)", "exponential", 2 * speed)
@@ -114,7 +116,7 @@ def terminal_law(n: int, beta: float, norm: str | AbstractSphereNorm, attention:
             return TerminalLaw(f"exp(-{2 * float(norm.alpha):.6g} t)", "exponential", 2 * float(norm.alpha))
         case PreLN() | PeriLN() | MixLN():
             return TerminalLaw("t^-2", "power", 2.0)
-    raise ValueError(f"norm must be one of the rules of FORMULAS §7, got {norm!r}")
+    raise ValueError(f"norm must be one of the rules of FORMULAS §7, got {shown(norm)}")
 
 
 def fit_terminal_law(times: ArrayLike, gap: ArrayLike, kind: str) -> float:
@@ -126,14 +128,15 @@ def fit_terminal_law(times: ArrayLike, gap: ArrayLike, kind: str) -> float:
         >>> t = np.linspace(1.0, 2.0)
         >>> tkf.theory.fit_terminal_law(t, np.exp(-3 * t), "exponential")
     """
-    t, gap = np.asarray(times, float), np.asarray(gap, float)
+    t, gap = np.asarray(as_float("times", times)), np.asarray(as_float("gap", gap))
     if t.ndim != 1 or t.shape != gap.shape or t.size < 2:
         raise ValueError(f"times and gap must be vectors of one length >= 2, got {t.shape} and {gap.shape}")
     if not (gap > 0).all():
         raise ValueError("gap must be > 0 everywhere: leave out times after the tokens have met")
     scales: dict[str, Any] = {"exponential": np.asarray, "power": np.log, "stretched": np.sqrt}
-    if kind not in scales:
-        raise ValueError(f"kind must be one of {', '.join(scales)}, got {kind!r}")
+    one_of("kind", kind, scales)
+    if kind in ("power", "stretched") and not (t > 0).all():
+        raise ValueError(f"times must be > 0 for kind {kind}, got {t.min():g}")
     return float(-np.polyfit(scales[kind](t), np.log(gap), 1)[0])
 
 
@@ -141,8 +144,9 @@ def _check(
     n: int, rho0: float, radius: float, norm: str | AbstractSphereNorm
 ) -> tuple[int, float, float, AbstractSphereNorm]:
     n, norm = count("n", n, 2), norm_rule(norm)
+    rho0 = number("rho0", rho0)
     if not -1 / (n - 1) - 1e-12 <= rho0 <= 1:
-        raise ValueError(f"rho0 must lie in [-1/(n-1), 1] = [{-1 / (n - 1):.6g}, 1], got {rho0!r}")
+        raise ValueError(f"rho0 must lie in [-1/(n-1), 1] = [{-1 / (n - 1):.6g}, 1], got {shown(rho0)}")
     return n, float(rho0), positive("radius", radius), norm
 
 
@@ -166,6 +170,6 @@ def _rates(n: int, beta: float, rule: AbstractSphereNorm, attention: str):
         speed, growth = float(rule.speed(*given)), float(rule.growth(*given))
         if not math.isfinite(speed * c) or speed * c == 0:
             raise ValueError(f"beta = {beta:g} is out of range here: e^beta leaves double precision")
-        return 2 * speed * c * (n - (n - 1) * u), growth
+        return 2 * speed * c * (1 + (n - 1) * rho), growth
 
     return rates

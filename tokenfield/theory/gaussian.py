@@ -5,7 +5,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._check import as_float
+from .._check import as_float, number
+from .._jax import in_double
+from .._shown import shown
 
 TOLERANCE = 1e-9
 
@@ -26,9 +28,9 @@ def gaussian_closed_form(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike, t: f
         >>> import tokenfield as tkf
         >>> tkf.theory.gaussian_closed_form([[0.0, 1.0], [1.0, -1.0]], None, [[0.7, 0.1], [0.1, 0.3]], t=0.5)
     """
-    S, m, U = _reduced(A, V, cov)
+    t, (S, m, U) = number("t", t), _reduced(A, V, cov)
     if t * m.max(initial=0.0) >= 1:
-        raise ValueError(f"t must lie before the blow-up at {1 / m.max():.8g}, got {t!r}")
+        raise ValueError(f"t must lie before the blow-up at {1 / m.max():.8g}, got {shown(t)}")
     SU = S @ U
     return (SU / (1 - t * m)) @ SU.T
 
@@ -44,9 +46,9 @@ def gaussian_mean(A: ArrayLike, mean: ArrayLike, cov: ArrayLike, t: float) -> np
     A, cov = _matrices(A, cov)
     if not _same(A, A.T) or not _commute(A, cov):
         raise ValueError("A must be symmetric and commute with cov for this closed form: simulate it instead")
-    _, m, U = _reduced(A, None, cov)
+    t, (_, m, U) = number("t", t), _reduced(A, None, cov)
     if t * m.max(initial=0.0) >= 1:
-        raise ValueError(f"t must lie before the blow-up at {1 / m.max():.8g}, got {t!r}")
+        raise ValueError(f"t must lie before the blow-up at {1 / m.max():.8g}, got {shown(t)}")
     alpha = np.asarray(as_float("mean", mean, 1))
     if alpha.shape != (len(cov),):
         raise ValueError(f"mean must have shape ({len(cov)},), got {alpha.shape}")
@@ -95,12 +97,15 @@ def gaussian_rank_bound(A: ArrayLike, tol: float = 1e-9) -> int:
         >>> tkf.theory.gaussian_rank_bound([[1.0, 0.0], [0.0, -1.0]])
     """
     A = np.asarray(as_float("A", A, 2))
+    if A.shape[0] != A.shape[1]:
+        raise ValueError(f"A must be a square matrix, got shape {A.shape}")
     eigenvalues = np.linalg.eigvalsh(A + A.T)
     small = tol * np.abs(eigenvalues).max(initial=0.0)
     positive, negative = int((eigenvalues > small).sum()), int((eigenvalues < -small).sum())
     return len(A) - positive - negative + min(positive, negative)
 
 
+@in_double
 def gaussian_stationarity(attention, cov: ArrayLike, mean: ArrayLike | None = None, t: float = 0.0) -> float:
     """`|V B Sigma + (V B Sigma)^T|`, the Frobenius norm of `Sigma'`: 0 exactly at stationary covariances.
 
@@ -113,7 +118,7 @@ def gaussian_stationarity(attention, cov: ArrayLike, mean: ArrayLike | None = No
     import jax.numpy as jnp
 
     from ..flows.affine import attend
-    from ..flows.gaussian import root
+    from ..flows.matrices import root
     from ..states import Gaussian
 
     state = Gaussian(mean, cov)  # type: ignore[arg-type]  # which checks them

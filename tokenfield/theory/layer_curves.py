@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._check import count, positive
+from .._check import count, number, positive
+from .._shown import shown
 from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
-from .long_context import mixed_cosine, mixed_length, softmax_weights
+from .long_context import MOST_LAYERS, mixed_cosine, mixed_length, softmax_weights
 
 
 class LayerCurve(NamedTuple):
@@ -52,10 +53,9 @@ def equiangular_layers(
         >>> from tokenfield.theory.layer_curves import equiangular_layers
         >>> equiangular_layers(tkf.PreLN(), n=16, beta=2.0, depth=8).cosine
     """
-    n, depth, step = count("n", n, 2), count("depth", depth), positive("step", step)
+    n, depth, step = count("n", n, 2), count("depth", depth, 1, MOST_LAYERS), positive("step", step)
     rho0, radius = checked_start(norm, n, rho0, radius)
-    if not math.isfinite(beta):
-        raise ValueError(f"beta must be finite, got {beta!r}")
+    beta = number("beta", beta)
     cosines, radii = [rho0], [radius]
     for layer in range(depth):
         rho, r, t = cosines[-1], radii[-1], layer * step
@@ -91,13 +91,14 @@ def relative_step(rule: AbstractSphereNorm, t: float, radius: Any, step: float) 
 def checked_start(norm: Any, n: int, rho0: float, radius: float) -> tuple[float, float]:
     """The start, in its range for the rule."""
     if not isinstance(norm, (PostLN, PreLN, PeriLN, MixLN, NGPT, SqrtScaling)):
-        raise ValueError(f"norm must be one of the six rules of FORMULAS §7, such as PostLN(), got {norm!r}")
-    if getattr(getattr(norm, "gain", None), "g", None) is not None:
+        raise ValueError(f"norm must be one of the six rules of FORMULAS §7, such as PostLN(), got {shown(norm)}")
+    if not norm.isotropic:
         raise ValueError("norm must have no gain: it changes the angles that attention reads")
     least = -1 / (n - 1)
+    rho0 = number("rho0", rho0)
     if not least <= rho0 <= 1:
-        raise ValueError(f"rho0 must lie in [-1/(n-1), 1] = [{least:.6g}, 1], got {rho0!r}")
+        raise ValueError(f"rho0 must lie in [-1/(n-1), 1] = [{least:.6g}, 1], got {shown(rho0)}")
     radius = positive("radius", radius)
     if radius != 1 and not isinstance(norm, (PreLN, PeriLN)):
-        raise ValueError(f"radius must be 1 under {type(norm).__name__}, got {radius!r}")
+        raise ValueError(f"radius must be 1 under {type(norm).__name__}, got {shown(radius)}")
     return float(rho0), radius

@@ -11,6 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
+from .._check import positive, reals
+
+MOST_LAYERS = 10**6  # of a stack that is followed layer by layer
+
 
 def layer_contraction(rho: ArrayLike, n: ArrayLike, beta: ArrayLike) -> Any:
     """The cosine of two tokens after one softmax layer, from n tokens at equal angles of cosine rho (FORMULAS §7).
@@ -66,7 +70,7 @@ def critical_gamma(rho: ArrayLike) -> Any:
         >>> critical_gamma(0.5)
         2.0
     """
-    rho = np.asarray(rho, float)
+    (rho,) = reals(rho=rho)
     if not (np.abs(rho) <= 1).all():
         raise ValueError(f"rho must lie in [-1, 1], got {first(rho, np.abs(rho) <= 1)}")
     with np.errstate(divide="ignore"):
@@ -94,7 +98,8 @@ def layer_contraction_limit(rho: ArrayLike, gamma: ArrayLike, residual: float | 
         >>> layer_contraction_limit(0.5, [1.9, 2.0, 2.1])
         array([1. , 0.8, 0.5])
     """
-    rho, gamma = np.broadcast_arrays(np.asarray(rho, float), np.asarray(gamma, float))
+    rho, gamma = reals(rho=rho, gamma=gamma)
+    residual = None if residual is None else positive("residual", residual, or_zero=True)
     if not ((rho >= 0) & (rho <= 1)).all():
         raise ValueError(f"rho must lie in [0, 1], got {first(rho, (rho >= 0) & (rho <= 1))}")
     if not ((gamma >= 0) & np.isfinite(gamma)).all():
@@ -132,7 +137,7 @@ def causal_contraction(rho: ArrayLike, i: ArrayLike, j: ArrayLike, beta_i: Array
         >>> causal_contraction(0.5, i=1000, j=4000, beta_i=13.8, beta_j=16.6)
         0.8000424726483211
     """
-    rho, i, j, beta_i, beta_j = np.broadcast_arrays(*(np.asarray(a, float) for a in (rho, i, j, beta_i, beta_j)))
+    rho, i, j, beta_i, beta_j = reals(rho=rho, i=i, j=j, beta_i=beta_i, beta_j=beta_j)
     if not (i >= 1).all():
         raise ValueError(f"i must be at least 1, got {first(i, i >= 1)}")
     if not (i <= j).all():
@@ -202,12 +207,11 @@ def phase(value: np.ndarray, threshold: float) -> np.ndarray:
 
 def checked(rho: ArrayLike, n: ArrayLike, beta: ArrayLike) -> tuple[np.ndarray, ...]:
     """The three broadcast against each other, each in its range."""
-    rho, n, beta = (np.asarray(value, float) for value in (rho, n, beta))
+    rho, n, beta = reals(rho=rho, n=n, beta=beta)
     if not ((n >= 2) & np.isfinite(n)).all():
         raise ValueError(f"n must be finite and at least 2, got {first(n, (n >= 2) & np.isfinite(n))}")
     if not np.isfinite(beta).all():
         raise ValueError(f"beta must be finite, got {first(beta, np.isfinite(beta))}")
-    rho, n, beta = np.broadcast_arrays(rho, n, beta)
     inside = (rho >= -1 / (n - 1)) & (rho <= 1)
     if not inside.all():
         least = -1 / (first(n, inside) - 1)

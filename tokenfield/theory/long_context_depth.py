@@ -5,7 +5,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .long_context import layer_contraction, layer_contraction_limit, phase, plain, residual_layer_contraction
+from .._check import count, number, reals
+from .._shown import shown
+from .long_context import (
+    MOST_LAYERS,
+    layer_contraction,
+    layer_contraction_limit,
+    phase,
+    plain,
+    residual_layer_contraction,
+)
 
 
 def iterated_contraction(
@@ -30,11 +39,11 @@ def iterated_contraction(
         >>> iterated_contraction(0.3, n=1024, beta=10.0, depth=2)
         array([0.3       , 0.61637542, 0.9988825 ])
     """
-    depth = _depth(depth)
-    betas = np.broadcast_to(np.asarray(beta, float), (depth,)) if np.ndim(beta) == 0 else np.asarray(beta, float)
+    depth, (betas,) = count("depth", depth, 1, MOST_LAYERS), reals(beta=beta)
+    betas = np.broadcast_to(betas, (depth,)) if betas.ndim == 0 else betas
     if betas.shape != (depth,):
         raise ValueError(f"beta must be a number or have one entry for each of {depth} layers, got {betas.shape}")
-    cosines = [float(rho)]
+    cosines, n = [number("rho", rho)], number("n", n)
     for each in betas:
         here = cosines[-1]
         value = (
@@ -59,8 +68,8 @@ def iterated_contraction_limit(rho: float, gamma: float, depth: int, residual: f
         >>> iterated_contraction_limit(0.5, gamma=2.0, depth=3)
         array([0.5, 0.8, 1. , 1. ])
     """
-    depth = _depth(depth)
-    cosines = [float(rho)]
+    depth, gamma, rho = count("depth", depth, 1, MOST_LAYERS), number("gamma", gamma), number("rho", rho)
+    cosines = [rho]
     for layer in range(1, depth + 1):
         here = cosines[-1]
         if rho == 0 and residual is None and here == 0:
@@ -82,13 +91,7 @@ def orthogonal_threshold(depth: ArrayLike) -> Any:
         >>> orthogonal_threshold([1, 2, 4])
         array([0.5  , 0.75 , 0.875])
     """
-    layers = np.asarray(depth, float)
+    (layers,) = reals(depth=depth)
     if not (layers >= 1).all():
-        raise ValueError(f"depth must be at least 1, got {depth!r}")
+        raise ValueError(f"depth must be at least 1, got {shown(depth)}")
     return plain(1 - 1 / (2 * layers))
-
-
-def _depth(depth: int) -> int:
-    if isinstance(depth, bool) or int(depth) != depth or depth < 1:
-        raise ValueError(f"depth must be a whole number >= 1, got {depth!r}")
-    return int(depth)

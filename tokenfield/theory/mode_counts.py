@@ -5,7 +5,8 @@ import math
 import numpy as np
 from scipy.special import ive, log_ndtr
 
-from .._check import positive
+from .._check import flag, positive
+from .._shown import shown
 
 
 def kde_modes_circle(beta: float, limit: bool = False) -> float:
@@ -25,7 +26,7 @@ def kde_modes_circle(beta: float, limit: bool = False) -> float:
         >>> kde_modes_circle(beta=100.0)
     """
     beta = positive("beta", beta, or_zero=True)
-    if limit:
+    if flag("limit", limit):
         return math.sqrt(1.5 * beta)
     if beta < 1e-8:
         return 1.0
@@ -98,5 +99,5 @@ def kde_modes_line_limit(exponent: float) -> float:
     """
     a = positive("exponent", exponent)
     if a >= 2:
-        raise ValueError(f"exponent must lie in (0, 2), got {exponent!r}")
+        raise ValueError(f"exponent must lie in (0, 2), got {shown(exponent)}")
     return math.sqrt(3) / math.pi * (math.sqrt(1 / a - 0.5) - math.sqrt(max(1 / a - 1.5, 0.0)))

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import gammaln, ive, logsumexp
 
-from .._check import count, positive
-from .names import kernel_name
+from .._check import count, items, number, positive
+from .names import MOST_DIMENSION, kernel_name
+
+LARGEST_BETA = 1e9  # Bessel functions beyond it are not known to SciPy
 
 _LARGEST = math.log(np.finfo(float).max)
 
@@ -24,7 +26,9 @@ def log_multiplier(k: int, beta: float, d: int) -> float:
         >>> import tokenfield as tkf
         >>> tkf.theory.log_multiplier(1, beta=1.0, d=3)
     """
-    k, beta, d = count("k", k, 0), positive("beta", beta, or_zero=True), count("d", d, 2)
+    k, beta, d = count("k", k, 0), positive("beta", beta, or_zero=True), count("d", d, 2, MOST_DIMENSION)
+    if beta > LARGEST_BETA:
+        raise ValueError(f"beta must be at most {LARGEST_BETA:g}, got {beta:g}")
     if beta == 0:
         return 0.0 if k == 0 else -math.inf
     a, x = k + d / 2, beta * beta / 4
@@ -70,8 +74,9 @@ def growth_rates(
         >>> import tokenfield as tkf
         >>> tkf.theory.growth_rates(beta=7.0, d=2, modes=6)
     """
-    beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2), kernel_name(attention)
-    ks = range(count("modes", modes, 0) + 1) if isinstance(modes, (int, np.integer)) else modes
+    beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2, MOST_DIMENSION), kernel_name(attention)
+    ks = range(count("modes", modes, 0) + 1) if isinstance(modes, (int, np.integer)) else items("modes", modes, "modes")
+    log_unit = number("log_unit", log_unit)
     logs = np.array([_log_rate(count("modes", k, 0), beta, d) for k in ks], float)
     logs -= log_unit + (log_multiplier(0, beta, d) if attention == "softmax" else 0.0)
     if logs.size and logs.max() > _LARGEST:
@@ -93,7 +98,7 @@ def first_clusters(beta: float, d: int) -> int:
         >>> import tokenfield as tkf
         >>> tkf.theory.first_clusters(beta=7.0, d=2)
     """
-    beta, d = positive("beta", beta, or_zero=True), count("d", d, 2)
+    beta, d = positive("beta", beta, or_zero=True), count("d", d, 2, MOST_DIMENSION)
     if beta == 0:
         return 1
 

@@ -1,14 +1,14 @@
 """Kernels and norms by name: theory takes "softmax" as well as `Softmax(...)`, "post" as well as `PostLN()`."""
 
-import difflib
-from collections.abc import Iterable
 from typing import Any
 
 from .._check import positive
-from ..attention import AbstractAttention
+from .._shown import nearest, shown
+from ..attention import AbstractAttention, Softmax, Unnormalized
 from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
 
-KERNELS = ("softmax", "unnormalized")
+MOST_DIMENSION = 10**9  # beyond it the differences between modes are lost in rounding
+KERNELS: dict[str, type] = {"softmax": Softmax, "unnormalized": Unnormalized}
 """The two kernels whose mean field has closed rates: softmax (the SA flow) and unnormalized (the USA flow)."""
 NORMS: dict[str, Any] = {
     "post": PostLN,
@@ -24,10 +24,14 @@ def kernel_name(attention: str | AbstractAttention | type) -> str:
     """ "softmax" or "unnormalized", from a name in any capitals, an attention or its class."""
     if isinstance(attention, AbstractAttention):
         attention = type(attention)
-    name = attention.__name__ if isinstance(attention, type) else attention
-    name = name.lower() if isinstance(name, str) else name
-    if name not in KERNELS:
-        raise ValueError(f'attention must be "softmax" or "unnormalized", got {attention!r}{nearest(name, KERNELS)}')
+    if isinstance(attention, type):
+        name: Any = next((name for name, kernel in KERNELS.items() if attention is kernel), attention.__name__)
+    else:
+        name = attention.lower() if isinstance(attention, str) else attention
+    if not isinstance(name, str) or name not in KERNELS:
+        raise ValueError(
+            f'attention must be "softmax" or "unnormalized", got {shown(attention)}{nearest(str(name).lower(), KERNELS)}'
+        )
     return name
 
 
@@ -38,11 +42,15 @@ def norm_rule(
     given = {name: value for name, value in (("alpha", alpha), ("tau", tau)) if value is not None}
     if isinstance(norm, AbstractSphereNorm):
         if given:
-            raise ValueError(f"{next(iter(given))} belongs to the norm itself when norm is an object, got {norm!r}")
+            raise ValueError(
+                f"{next(iter(given))} belongs to the norm itself when norm is an object, got {shown(norm)}"
+            )
         return norm
     name = norm.lower() if isinstance(norm, str) else norm
     if not isinstance(name, str) or name not in NORMS:
-        raise ValueError(f"norm must be one of {', '.join(NORMS)} or such a rule, got {norm!r}{nearest(name, NORMS)}")
+        raise ValueError(
+            f"norm must be one of {', '.join(NORMS)} or such a rule, got {shown(norm)}{nearest(name, NORMS)}"
+        )
     takes = {"mix": "tau", "ngpt": "alpha"}.get(name)
     for other in given:
         if other != takes:
@@ -50,9 +58,3 @@ def norm_rule(
     if name == "mix" and tau is None:
         raise ValueError("norm mix needs tau, the time at which it turns from Post to Pre")
     return NORMS[name](**{key: positive(key, value) for key, value in given.items()})
-
-
-def nearest(name: Any, known: Iterable[str]) -> str:
-    """A hint at the known name that is nearest to an unknown one, if one is near."""
-    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.5)
-    return f": did you mean {near[0]!r}?" if near else ""

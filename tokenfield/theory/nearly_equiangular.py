@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import expit, gammaln, hyp0f1, ive
 
+from .._check import reals
 from .long_context import checked, first, phase, plain
 
 
@@ -57,7 +58,7 @@ def nearly_equiangular_limit(rho: ArrayLike, gamma: ArrayLike, c: ArrayLike) -> 
         array([0.98..., 0.5       ])
     """
     rho, c = _ranges(rho, c)
-    gamma = np.asarray(gamma, float)
+    (gamma,) = reals(gamma=gamma)
     if not ((gamma >= 0) & np.isfinite(gamma)).all():
         raise ValueError(f"gamma must be finite and >= 0, got {first(gamma, (gamma >= 0) & np.isfinite(gamma))}")
     g = gamma * (1 - rho)
@@ -100,6 +101,8 @@ def nearly_equiangular_contraction(rho: ArrayLike, n: ArrayLike, d: ArrayLike, b
 
 def _critical(c: float) -> float:
     """g with f(g) = g, in the variable `L = -log(1-s^2)`, which lies in (0, 2/c)."""
+    if c < 1e-300:  # g is about c e^(2/c), beyond all numbers, and so is 2/c
+        return np.inf
     s = lambda L: np.sqrt(-np.expm1(-L))  # noqa: E731
     L = brentq(lambda L: 1 - c * L / 2 - c * s(L) / (1 + s(L)), 0.0, 2 / c, xtol=1e-300, rtol=1e-14)
     with np.errstate(over="ignore"):
@@ -126,7 +129,7 @@ def _tilt(k: np.ndarray, D: np.ndarray) -> np.ndarray:
 
 
 def _ranges(rho: ArrayLike, c: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    rho, c = np.asarray(rho, float), np.asarray(c, float)
+    rho, c = reals(rho=rho, c=c)
     if not ((rho >= 0) & (rho < 1)).all():
         raise ValueError(f"rho must lie in [0, 1), got {first(rho, (rho >= 0) & (rho < 1))}")
     if not ((c > 0) & np.isfinite(c)).all():

@@ -6,9 +6,9 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import brentq
 
-from .._check import count, positive
+from .._check import count, number, positive
 from .modes import log_multiplier
-from .names import kernel_name
+from .names import MOST_DIMENSION, kernel_name
 
 _LARGEST, _SMALLEST = math.log(np.finfo(float).max), math.log(np.finfo(float).tiny)
 
@@ -29,7 +29,8 @@ def critical_kappa(beta: float, d: int, attention: str = "unnormalized", log_uni
         >>> import tokenfield as tkf
         >>> tkf.theory.critical_kappa(beta=1.0, d=2)
     """
-    beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2), kernel_name(attention)
+    beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2, MOST_DIMENSION), kernel_name(attention)
+    log_unit = number("log_unit", log_unit)
     logarithm = math.log(d)
     if beta > 0:
         logarithm = math.log(beta) - log_multiplier(1, beta, d)
@@ -51,7 +52,7 @@ def beta_star(d: int, attention: str = "unnormalized") -> float:
         >>> import tokenfield as tkf
         >>> tkf.theory.beta_star(d=2)
     """
-    d = count("d", d, 2)
+    d = count("d", d, 2, MOST_DIMENSION)
     if kernel_name(attention) == "softmax":
         return math.inf
     # With v = d/2, b/(v+1 + sqrt(b^2 + (v+1)^2)) < I_{v+1}(b)/I_v(b) < b/(2v+2): the root lies between 1 and 3.
@@ -73,7 +74,7 @@ def transition(beta: float, d: int, attention: str = "unnormalized") -> Literal[
         >>> import tokenfield as tkf
         >>> tkf.theory.transition(4.0, d=2), tkf.theory.transition(4.0, d=2, attention="softmax")
     """
-    beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2), kernel_name(attention)
+    beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2, MOST_DIMENSION), kernel_name(attention)
     return "continuous" if beta == 0 or _landau(beta, d, attention) >= 0 else "first order"
 
 

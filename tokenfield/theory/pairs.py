@@ -6,7 +6,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.integrate import quad
 
-from .._check import positive
+from .._check import flag, items, number, positive
+from .._shown import shown
 from .names import kernel_name
 
 _LARGEST, _SMALLEST = math.log(np.finfo(float).max), math.log(np.finfo(float).tiny)
@@ -112,7 +113,7 @@ def _integral(log_f: Callable[[float], float], length: float, beta: float) -> tu
 
 def _range(what: str, logarithm: float, factor: float, log: bool) -> float:
     """`e^logarithm factor`, or its logarithm; an error where the number itself leaves double precision."""
-    if log:
+    if flag("log", log):
         return logarithm + math.log(factor)
     if not _SMALLEST < logarithm + math.log(factor) < _LARGEST:
         raise ValueError(f"{what} is e^{logarithm + math.log(factor):.6g}, out of range: use log=True")
@@ -120,8 +121,8 @@ def _range(what: str, logarithm: float, factor: float, log: bool) -> float:
 
 
 def _cosine(name: str, value: float) -> float:
-    if not -1 < value < 1:
-        raise ValueError(f"{name} must lie strictly between -1 and 1, got {value!r}")
+    if not -1 < number(name, value) < 1:
+        raise ValueError(f"{name} must lie strictly between -1 and 1, got {shown(value)}")
     return float(value)
 
 
@@ -130,6 +131,7 @@ def _beta(value: float) -> float:
 
 
 def _masses(values: tuple[float, float]) -> tuple[float, float]:
-    if np.shape(values) != (2,):
-        raise ValueError(f"masses must be two numbers > 0, got {values!r}")
-    return positive("masses", values[0]), positive("masses", values[1])
+    both = items("masses", values, "two numbers > 0")
+    if len(both) != 2:
+        raise ValueError(f"masses must be two numbers > 0, got {shown(values)}")
+    return positive("masses", both[0]), positive("masses", both[1])

@@ -5,9 +5,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._check import as_float, count, positive
+from .._check import as_float, count, number, positive
+from .._shown import shown
 from ..normalization import AbstractSphereNorm
-from .names import kernel_name, norm_rule
+from .names import MOST_DIMENSION, kernel_name, norm_rule
 from .prediction_rows import TOPICS, Case, same
 from .prediction_rows import Prediction as Prediction
 
@@ -55,7 +56,7 @@ def predict(
         >>> import tokenfield as tkf
         >>> [(row.key, row.value, row.valid) for row in tkf.theory.predict(32, 64, beta=4.0)]
     """
-    n, d, rule = count("n", n), count("d", d, 2), norm_rule(norm, alpha, tau)
+    n, d, rule = count("n", n), count("d", d, 2, MOST_DIMENSION), norm_rule(norm, alpha, tau)
     A, V = _matrix("A", A, d), _matrix("V", V, d)
     if beta is None:
         if A is None:
@@ -93,12 +94,13 @@ def _matrix(name: str, value: ArrayLike | None, d: int) -> np.ndarray | None:
 
 def _rho0(value: float, n: int) -> float:
     least = -1 / (n - 1) if n > 1 else -1.0
-    if not least - 1e-12 <= value < 1:
-        raise ValueError(f"rho0 must lie in [-1/(n-1), 1) = [{least:.6g}, 1), got {value!r}")
+    if not least - 1e-12 <= number("rho0", value) < 1:
+        raise ValueError(f"rho0 must lie in [-1/(n-1), 1) = [{least:.6g}, 1), got {shown(value)}")
     return float(value)
 
 
 def _angle(degrees: float) -> float:
+    degrees = number("angle", degrees)
     if not (0 < degrees < 180 and abs(math.cos(math.radians(degrees))) < 1):
-        raise ValueError(f"angle must lie between 0 and 180 degrees, got {degrees!r}")
+        raise ValueError(f"angle must lie between 0 and 180 degrees, got {shown(degrees)}")
     return float(degrees)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
+from .favored import which_law
 from .modes import first_clusters
 from .noise import beta_star, critical_kappa, transition
 from .pairs import pair_merge_time
@@ -210,8 +211,7 @@ def noise(case: Case) -> Iterator[Prediction]:
         if abs(logarithm) > 700:
             fact = f"e^{logarithm:.8g}, beyond double range"
         if case.kappa is not None:
-            side = "above it: tokens order" if math.log(case.kappa) > logarithm else "not above it: tokens stay spread"
-            side = f"kappa = {case.kappa:g} is {side}"
+            side = f"kappa = {case.kappa:g} is {which_law(case.b, case.d, case.attention, case.kappa, logarithm, not problems)}"
 
     def threshold() -> float | None:
         return None if fact else critical_kappa(case.b, case.d, case.attention)
@@ -256,12 +256,12 @@ def long_context(case: Case) -> Iterator[Prediction]:
 
 
 def lipschitz(case: Case) -> Iterator[Prediction]:
-    from ..lipschitz.bounds import bounds
+    from .ball_bounds import ball_bounds
 
-    found = bounds(case.b if case.A is None else case.A, case.V, case.R, case.n, d=case.d)
-    lower = "sqrt(n-1)/(1 + (n-1) e^(-R^2 g)) max_(e⊥Au) |Ve|, g = max_u |Au| - <u,Au>"
+    found = ball_bounds(case.b if case.A is None else case.A, case.V, case.R, case.n, d=case.d)
+    lower = "max(|V|, sqrt(n-1)/(1 + (n-1) e^(-R^2 g)) max_(e⊥Au) |Ve|), g = max_u |Au| - <u,Au>"
     lines = {
-        "upper": ("Lipschitz constant, upper bound", "sqrt(3) |V| (|A|^2 R^4 (4n+1) + n)^(1/2)"),
+        "sharp_upper": ("Lipschitz constant, upper bound", "|V| (sqrt(n) (1+|A|R^2) + |A|R^2)"),
         "lower": ("Lipschitz constant, lower bound", lower),
         "mean_field": ("Lipschitz constant in W_p, for any n", "|V| (1+3|A|R^2) e^(2|A|R^2)"),
     }
@@ -271,7 +271,16 @@ def lipschitz(case: Case) -> Iterator[Prediction]:
         if field == "mean_field" and math.isinf(found.mean_field):
             fact = f"e^{found.log_mean_field:.8g}, beyond double range"
         value = partial(getattr, found, field)
-        yield row(f"lipschitz_{field}", name, formula, "§6", value, case.only_softmax(), condition, fact)
+        yield row(
+            f"lipschitz_{field.removeprefix('sharp_')}",
+            name,
+            formula,
+            "§6",
+            value,
+            case.only_softmax(),
+            condition,
+            fact,
+        )
 
 
 TOPICS = (equiangular, modes, pair, noise, long_context, lipschitz)

@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._check import count, positive
+from .._check import count, flag, number, positive
+from .._shown import shown
 from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
 from .layer_curves import checked_start, current, relative_step
+from .long_context import MOST_LAYERS
 from .random_weight_noise import Spread
 from .row_moments import softmax_moments
 
@@ -67,18 +69,17 @@ def random_attention(rho: float, n: int, beta: float, d: int, equiangular: bool 
         RandomAttention(own=0.2146..., cross=0.2075..., cosine=0.9668...)
     """
     n, d = count("n", n, 2), count("d", d)
+    rho = number("rho", rho)
     if not -1 / (n - 1) <= rho <= 1:
-        raise ValueError(f"rho must lie in [-1/(n-1), 1] = [{-1 / (n - 1):.6g}, 1], got {rho!r}")
+        raise ValueError(f"rho must lie in [-1/(n-1), 1] = [{-1 / (n - 1):.6g}, 1], got {shown(rho)}")
     return RandomAttention(*(float(value) for value in _written(float(rho), n, beta, d, equiangular)(float(rho))))
 
 
 def _written(rho: float, n: int, beta: float, d: int, equiangular: bool) -> Callable[[Any], tuple[Any, Any, Any]]:
     """B, C and the cosine of outputs as functions of a cosine R near rho: the softmax is that of rho."""
-    if not math.isfinite(beta):
-        raise ValueError(f"beta must be finite, got {beta!r}")
-    variance = float(beta) ** 2 / d * (1 - rho)
+    variance = number("beta", beta) ** 2 / d * (1 - rho)
     moments = softmax_moments(rho, n, variance)
-    near = 0.0 if equiangular else variance / d
+    near = 0.0 if flag("equiangular", equiangular) else variance / d
     own = moments.own + near * moments.pull
     cross = moments.cross + near * (rho * (1 - 2 * moments.own - moments.cross) - 2 * moments.cross)
     share = (1 - rho) * moments.own / (rho + (1 - rho) * own)
@@ -148,9 +149,9 @@ def random_weight_layers(
         >>> from tokenfield.theory.random_weights import random_weight_layers
         >>> random_weight_layers(tkf.PeriLN(), n=128, beta=512**0.5, d=512, depth=8).cosine
     """
-    n, d, depth, step = count("n", n, 2), count("d", d), count("depth", depth), positive("step", step)
+    n, d, depth, step = count("n", n, 2), count("d", d), count("depth", depth, 1, MOST_LAYERS), positive("step", step)
     rho0, radius = checked_start(norm, n, rho0, radius)
-    if noise and d < LEAST_NOISY_DIMENSION:
+    if flag("noise", noise) and d < LEAST_NOISY_DIMENSION:
         raise ValueError(f"d must be at least {LEAST_NOISY_DIMENSION} with noise, got {d}: give noise=False")
     spreads = [Spread.start(rho0, radius, n, d, noise)]
     for layer in range(depth):
@@ -203,5 +204,5 @@ def random_weight_tail(norm: AbstractSphereNorm, step: float = 1.0) -> RandomWei
         case SqrtScaling():
             return RandomWeightTail(f"l^-{step:g}", "power", step)
         case _:
-            raise ValueError(f"norm must be one of the six rules of FORMULAS §7, such as PostLN(), got {norm!r}")
+            raise ValueError(f"norm must be one of the six rules of FORMULAS §7, such as PostLN(), got {shown(norm)}")
     return RandomWeightTail(f"exp(-{rate:.6g} l)", "exponential", rate)

@@ -16,7 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._check import number
+
 LARGEST_VARIANCE = 50.0
+LARGEST_ROW = 1e100
 REACH = 8.6  # beyond so many standard deviations a Gaussian is below rounding
 
 
@@ -38,7 +41,6 @@ class SoftmaxMoments(NamedTuple):
     pull: float
 
 
-@lru_cache(maxsize=4096)
 def softmax_moments(rho: float, n: float, variance: float) -> SoftmaxMoments:
     """`E sum_j p_j^2` and `E sum_j p_j p'_j` for softmax weights of Gaussian scores.
 
@@ -52,12 +54,12 @@ def softmax_moments(rho: float, n: float, variance: float) -> SoftmaxMoments:
         >>> softmax_moments(0.0, n=32, variance=1.0)
         SoftmaxMoments(own=0.0728..., cross=0.0312..., spread=0.0720..., pull=0.6996...)
     """
-    if not -1 <= rho <= 1:
-        raise ValueError(f"rho must lie in [-1, 1], got {rho!r}")
-    if not 2 <= n < np.inf:
-        raise ValueError(f"n must be finite and at least 2, got {n!r}")
-    if not 0 <= variance <= LARGEST_VARIANCE:
-        raise ValueError(f"variance must lie in [0, {LARGEST_VARIANCE:g}], got {variance!r}")
+    n = number("n", n, 2, LARGEST_ROW)
+    return _moments(number("rho", rho, -1, 1), n, number("variance", variance, 0, LARGEST_VARIANCE))
+
+
+@lru_cache(maxsize=4096)
+def _moments(rho: float, n: float, variance: float) -> SoftmaxMoments:
     sigma = float(np.sqrt(variance))
     own, pull = _one_row(n, sigma)
     return SoftmaxMoments(own, _cross(rho, n, sigma), n**2 * _direction(n, sigma) ** 2 * own - 1, pull)

@@ -5,8 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._check import number
 from ..states import Tokens
+from ..states.tokens import only_tokens
 from .names import kernel_name
+from .pairs import _cosine, _masses
 
 
 class SaddleMerge(NamedTuple):
@@ -39,6 +42,7 @@ def saddle_to_saddle(tokens: Tokens, attention: str = "softmax") -> list[SaddleM
         >>> tkf.theory.saddle_to_saddle(tkf.circle_tokens([0.0, 0.5, 2.0]))
     """
     softmax = kernel_name(attention) == "softmax"
+    only_tokens("saddle_to_saddle", tokens)
     x, mass, first = np.array(tokens.x), np.array(tokens.weights), np.arange(tokens.n)
     if not tokens.on_sphere():
         raise ValueError("tokens must have length 1: normalise them first, e.g. with tokens.normalized()")
@@ -72,10 +76,8 @@ def pair_cosine(s: float, rho0: float, masses: tuple[float, float] = (0.5, 0.5))
         >>> import tokenfield as tkf
         >>> tkf.theory.pair_cosine(0.5, rho0=0.3)
     """
-    if not -1 < rho0 < 1:
-        raise ValueError(f"rho0 must lie strictly between -1 and 1, got {rho0!r}")
-    a, b = masses
-    return math.tanh((a / b + b / a) * s + math.atanh(rho0))
+    a, b = _masses(masses)
+    return math.tanh((a / b + b / a) * number("s", s) + math.atanh(_cosine("rho0", rho0)))
 
 
 def _along(x: np.ndarray, y: np.ndarray, share: float) -> np.ndarray:

@@ -8,6 +8,7 @@ from ..spectral.gegenbauer import basis, gauss, log_dimension
 from .modes import log_multiplier
 
 TAIL, MOST_NODES = 1e-13, 1024
+LARGEST = 700  # of the argument of exp
 
 
 class Unresolved(ValueError):
@@ -26,7 +27,8 @@ class SelfConsistency:
     def __init__(self, beta: float, d: int, attention: str, every: int = 1):
         self.beta, self.d, self.softmax = beta, d, attention == "softmax" and beta > 0
         first = log_multiplier(1, beta, d)
-        self.q = math.exp(log_multiplier(0, beta, d) - first) if beta > 0 else math.inf
+        log_q = log_multiplier(0, beta, d) - first if beta > 0 else math.inf
+        self.q = math.exp(log_q) if log_q < LARGEST else math.inf
         degrees: list[int] = []
         logs, largest = [], -math.inf
         degree = every

@@ -10,7 +10,7 @@ from .._check import count, positive
 from ..spectral.gegenbauer import polynomials
 from .continuation import LONGEST, Path, between, near_onset, trace
 from .linearised import growth, uniform_growth
-from .names import kernel_name
+from .names import MOST_DIMENSION, kernel_name
 from .noise import critical_kappa
 from .self_consistency import SelfConsistency
 
@@ -90,7 +90,7 @@ def stationary_states(
         >>> import tokenfield as tkf
         >>> [(state.kind, state.m_1, state.stable) for state in tkf.theory.stationary_states(4.0, 0.39, d=2)]
     """
-    beta, kappa, d = positive("beta", beta, or_zero=True), positive("kappa", kappa), count("d", d, 2)
+    beta, kappa, d = positive("beta", beta, or_zero=True), positive("kappa", kappa), count("d", d, 2, MOST_DIMENSION)
     attention, last = kernel_name(attention), None if l_max is None else count("l_max", l_max, 0)
     sigma = math.log(kappa) - math.log(critical_kappa(beta, d, attention, log_unit))
     whole = SelfConsistency(beta, d, attention)

@@ -4,7 +4,7 @@ import numpy as np
 
 import tokenfield as tkf
 
-from ...solve.collapse import join
+from ...driver.collapse import join
 from ..claim import Claim, Evidence, at_least, at_most, close, equal
 
 SAVED = 47  # the same in all runs, so that one program is compiled

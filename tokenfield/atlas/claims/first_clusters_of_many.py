@@ -6,7 +6,7 @@ import numpy as np
 
 import tokenfield as tkf
 
-from ...solve.collapse import join
+from ...driver.collapse import join
 from ..claim import Claim, Evidence, close
 
 SAVED = 46

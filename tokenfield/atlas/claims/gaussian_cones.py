@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tokenfield.plotting.cone_cases import CASES, KERNELS, cone_starts, outcomes, q, run_case
 from tokenfield.plotting.cones import cone_figure
+from tokenfield.studies.gaussian_cones import CASES, KERNELS, cone_starts, outcomes, q, run_case
 from tokenfield.theory.gaussian import gaussian_limit
 
 from ..claim import Claim, Evidence, at_least, at_most, close, equal
@@ -119,7 +119,7 @@ def measure(quick: bool) -> Evidence:
     caption = (
         "Covariances of the plane at (a − b, 2c, a + b), from starts of trace 1; q = (.406, .914). Orange: the limits."
     )
-    return Evidence(tuple(checks), cone_figure(runs=runs), caption)
+    return Evidence(tuple(checks), cone_figure(runs), caption)
 
 
 CLAIM = Claim(

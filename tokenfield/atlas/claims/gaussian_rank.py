@@ -3,7 +3,8 @@
 import numpy as np
 
 import tokenfield as tkf
-from tokenfield.plotting.ranks import VALUES, limit_ranks, rank_histogram
+from tokenfield.plotting.ranks import rank_histogram
+from tokenfield.studies.gaussian_ranks import VALUES, limit_ranks
 from tokenfield.theory.gaussian import gaussian_limit, gaussian_rank_bound, gaussian_stationarity
 
 from ..claim import Claim, Evidence, at_least, at_most, equal
@@ -95,7 +96,7 @@ def measure(quick: bool) -> Evidence:
     caption = (
         f"Ranks after simulation, {draws} draws in each panel, eigenvalues above 1 % of the largest. Dashed: ⌊d/2⌋."
     )
-    return Evidence(checks, rank_histogram(found=found), caption)
+    return Evidence(checks, rank_histogram(found), caption)
 
 
 CLAIM = Claim(

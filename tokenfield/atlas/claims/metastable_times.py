@@ -50,7 +50,7 @@ def centres() -> np.ndarray:
 def log_speed(beta: float) -> float:
     """The logarithm of the largest speed of two point clusters at the centres, from the forces in rescaled time."""
     one = jnp.ones(())
-    flow = CoarseFlow(jnp.array([0.5, 0.5]), beta * one, 0 * one, 0 * one, 0 * one, True)
+    flow = CoarseFlow(jnp.array([0.5, 0.5]), jnp.ones(2, bool), beta * one, 0 * one, 0 * one, 0 * one, True, False)
     m, forces = flow.forces(jnp.asarray(centres()))
     return float(jnp.log(jnp.linalg.norm(forces, axis=1).max()) - m)
 

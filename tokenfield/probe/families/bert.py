@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from ..._shown import shown
 from .base import AbstractFamily, HeadWeights, by_heads, linear, output_by_heads
 
 
@@ -17,7 +18,7 @@ class Bert(AbstractFamily):
     def supports(self, config):
         kind = getattr(config, "position_embedding_type", "absolute") or "absolute"
         if kind != "absolute":
-            return False, f"position_embedding_type {kind!r} adds scores that are not read (supported: 'absolute')"
+            return False, f"position_embedding_type {shown(kind)} adds scores that are not read (supported: 'absolute')"
         return True, ""
 
     def lost_positions(self, config):

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from ..._shown import shown
 from .base import AbstractFamily, HeadWeights, array, by_heads, linear, output_by_heads
 
 
@@ -19,7 +20,7 @@ class Llama(AbstractFamily):
     def supports(self, config):
         kind = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
         if kind not in ("default", "linear", "llama3"):
-            return False, f"rotary positions of type {kind!r} are not read (supported: default, linear, llama3)"
+            return False, f"rotary positions of type {shown(kind)} are not read (supported: default, linear, llama3)"
         return True, ""
 
     def blocks(self, model):

@@ -8,8 +8,9 @@ from typing import Any
 
 from ..outcome import Outcome
 from ..run_batch import run_batch, worker_environment
+from .scheduler_address import require_scheduler, split_address
 
-TIMEOUT = 15  # seconds to wait for a scheduler
+TIMEOUT = 10  # seconds to wait for a scheduler
 LOOK, PATIENCE = 2, 30  # seconds after which to look for workers when nothing comes, and to go without any
 GO_ON = "what is done is kept, and --resume goes on"
 
@@ -38,29 +39,36 @@ def _quiet() -> Iterator[None]:
 
 
 def dask_cluster(address: str) -> Callable:
-    """An engine on the cluster of the scheduler at an address such as tcp://127.0.0.1:8786."""
+    """An engine on the cluster of the scheduler at an address such as tcp://127.0.0.1:8786, which must answer now."""
+    split_address(address)
     distributed = _distributed()
+    with _client(distributed, address):
+        pass
 
     @contextmanager
     def engine(plan: str, numbers: list[int]) -> Iterator[Iterator[tuple[int, list[Outcome]]]]:
-        with _quiet():
-            try:
-                protocol, _ = distributed.comm.parse_address(address)
-                distributed.comm.registry.get_backend(
-                    protocol
-                )  # refuses one that is not known; a client logs it as well
-                client = distributed.Client(address, timeout=TIMEOUT, set_as_default=False)
-            except (OSError, ValueError) as error:
-                reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-                raise ValueError(f"--scheduler: no Dask scheduler answers at {address}: {reason}") from None
-            with client:
-                if not client.scheduler_info()["workers"]:
-                    raise ValueError(
-                        f"--scheduler: the scheduler at {address} has no workers: start some with `dask worker {address}`"
-                    )
-                yield _run(client, plan, numbers)
+        with _client(distributed, address) as client:
+            yield _run(client, plan, numbers)
 
     return engine
+
+
+@contextmanager
+def _client(distributed: Any, address: str) -> Iterator[Any]:
+    """A client of the scheduler at an address, which has workers."""
+    require_scheduler(address)
+    with _quiet():
+        try:
+            client = distributed.Client(address, timeout=TIMEOUT, set_as_default=False)
+        except (OSError, ValueError, RuntimeError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise ValueError(f"--scheduler: no Dask scheduler answers at {address}: {reason}") from None
+        with client:
+            if not client.scheduler_info()["workers"]:
+                raise ValueError(
+                    f"--scheduler: the scheduler at {address} has no workers: start some with `dask worker {address}`"
+                )
+            yield client
 
 
 def dask_local(workers: int) -> Callable:

@@ -1,10 +1,10 @@
 """This process: a batch in each of as many threads as there are cores. Compiled code runs outside Python's lock."""
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
+from ..._cpus import available_cpus
 from ..outcome import Outcome
 from ..run_batch import prepared, run_batch
 
@@ -12,16 +12,13 @@ from ..run_batch import prepared, run_batch
 @contextmanager
 def in_process(plan: str, numbers: list[int]) -> Iterator[Iterator[tuple[int, list[Outcome]]]]:
     prepared(plan)  # once, before several threads ask for it
-    pool = ThreadPoolExecutor(threads(), thread_name_prefix="sweep")
+    pool = ThreadPoolExecutor(available_cpus(), thread_name_prefix="sweep")
     try:
         yield _finished({pool.submit(run_batch, plan, number): number for number in numbers})
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def threads() -> int:
-    """One for each core that this process may use."""
-    return len(os.sched_getaffinity(0))
+    except BaseException:  # an interruption: what the threads are computing is not waited for
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown(wait=True)
 
 
 def _finished(futures: dict[Future, int]) -> Iterator[tuple[int, list[Outcome]]]:

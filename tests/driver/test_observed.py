@@ -1,0 +1,64 @@
+"""Runs of which only numbers are kept: members that take turns, and batches that shrink, are the same runs."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tokenfield as tkf
+from tokenfield.driver.observed import observe_many
+
+TIMES = np.linspace(0.0, 6.0, 7)
+
+
+class Order(eqx.Module):
+    def __call__(self, state):
+        return jnp.linalg.norm(state.weights @ state.x)
+
+
+def observed(count, width, rtol=1e-9):
+    models = [tkf.Transformer(tkf.Softmax(beta=beta), tkf.PostLN()) for beta in (0.5, 6.0)]
+    starts = [tkf.uniform_sphere(4, 2, seed=k) for k in range(count)]
+    own = [models[k % 5 == 0] for k in range(count)]
+    rule = tkf.one_cluster()
+    seen = observe_many(own, starts, 6.0, Order(), save_at=TIMES, stop_when=rule, rtol=rtol, atol=1e-12, width=width)
+    return own, starts, seen
+
+
+@pytest.fixture(scope="module")
+def together():
+    return observed(72, None)  # most of them end early: the others go on in a batch of 18
+
+
+@pytest.mark.parametrize("width", [5, 16])
+def test_members_that_take_turns_are_those_that_run_together(together, width):
+    _, _, all_at_once = together
+    _, _, seen = observed(72, width)
+    assert seen.events == all_at_once.events
+    assert 20 < sum(event is not None for event in seen.events) < 72
+    np.testing.assert_array_equal(seen.counts, all_at_once.counts)
+    np.testing.assert_allclose(seen.end_time, all_at_once.end_time, atol=1e-8)
+    np.testing.assert_allclose(seen.saved, all_at_once.saved, atol=1e-9)
+    np.testing.assert_allclose(seen.last, all_at_once.last, atol=1e-9)
+
+
+def test_members_are_the_single_runs(together):
+    models, starts, seen = together
+    for k in (0, 1, 35, 71):
+        run = tkf.simulate(
+            models[k], starts[k], 6.0, save_at=TIMES, stop_when=tkf.one_cluster(), rtol=1e-9, atol=1e-12, progress=False
+        )
+        assert seen.events[k] == (run.events[0].kind if run.events else None)
+        assert seen.end_time[k] == pytest.approx(run.times[-1], abs=1e-8)
+        order = [tkf.order_parameter(state) for state in run.states][: seen.counts[k]]
+        np.testing.assert_allclose(seen.saved[k][: seen.counts[k]], order, atol=1e-8)
+        assert float(seen.last[k]) == pytest.approx(tkf.order_parameter(run.final), abs=1e-8)
+
+
+def test_a_loose_tolerance_still_finds_the_moment_of_a_stop_well_within_it():
+    _, _, seen = observed(12, None, rtol=1e-3)
+    stopped = [k for k, event in enumerate(seen.events) if event == "one_cluster"]
+    assert len(stopped) > 3
+    for k in stopped:
+        cosines = tkf.pairwise_cosines(tkf.Tokens(seen.states.x[k]))
+        assert cosines.min() == pytest.approx(0.999, abs=1e-6)

@@ -1,0 +1,92 @@
+"""Derivatives by the ends of smooth segments, and by numbers whose trial steps leave the domain of the equation."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tokenfield as tkf
+
+TIGHT = {"rtol": 1e-10, "atol": 1e-12}
+START = tkf.Equiangular(rho=0.1, n=5)
+
+
+def central(function, at, step=1e-4):
+    return float(function(at + step) - function(at - step)) / (2 * step)
+
+
+def mixed(tau):
+    model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.MixLN(tau=tau))
+    return tkf.solve(model, START, 2.0, **TIGHT).final.rho
+
+
+def stepped(t1):
+    """A(t) jumps at 0.5: the right-hand side at the end is that after the jump."""
+    model = tkf.Transformer(
+        tkf.Softmax(beta=lambda t: jnp.where(t < 0.5, 1.0, 3.0)), norm=tkf.PostLN(), breakpoints=[0.5]
+    )
+    return tkf.solve(model, START, t1, **TIGHT).final.rho
+
+
+@pytest.mark.parametrize(("function", "at"), [(mixed, 0.7), (stepped, 0.9)])
+def test_ends_of_segments(function, at):
+    expected = central(function, at)
+    assert float(jax.grad(function)(at)) == pytest.approx(expected, rel=1e-6)
+    assert float(jax.jvp(function, (at,), (1.0,))[1]) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_jump_at_the_end_is_not_seen():
+    model = tkf.Transformer(
+        tkf.Softmax(beta=lambda t: jnp.where(t < 0.5, 1.0, 1e3)), norm=tkf.PostLN(), breakpoints=[0.5]
+    )
+    plain = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN())
+    found, expected = (tkf.solve(each, START, 0.5, **TIGHT).final.rho for each in (model, plain))
+    assert float(found) == pytest.approx(float(expected), abs=1e-12)
+
+
+def test_rejected_steps_that_leave_the_domain_do_not_reach_the_gradient():
+    """Pre-LN towards length 0: trial steps beyond it have a right-hand side that is NaN."""
+
+    def length(v):
+        model = tkf.Transformer(tkf.Softmax(beta=1.0, V=v), norm=tkf.PreLN())
+        return jnp.linalg.norm(tkf.solve(model, tkf.Tokens([[1.0, 0.0]]), 0.99, dt=None, rtol=1e-4, atol=1e-4).final.x)
+
+    assert float(jax.grad(length)(-1.0)) == pytest.approx(0.99, rel=1e-6)  # |x| = 1 + v t
+    assert float(jax.jvp(length, (-1.0,), (1.0,))[1]) == pytest.approx(0.99, rel=1e-6)
+
+
+def test_members_that_do_not_stop_have_gradients():
+    """The derivative of all members at once, one of which does not reach the stop."""
+
+    def times(betas):
+        def one(beta):
+            model = tkf.Transformer(tkf.Softmax(beta=beta), norm=tkf.PostLN())
+            return tkf.solve(model, START, 2.0, save_at=[0.0, 1.0], stop_when=tkf.cosine_above(0.5), **TIGHT)
+
+        return jax.vmap(one)(betas)
+
+    betas = jnp.array([0.1, 9.0])
+    found = times(betas)
+    assert np.isfinite(np.asarray(found.event_time)).tolist() == [True, False]
+    gradient = jax.grad(lambda betas: times(betas).final.rho.sum())(betas)
+    assert np.isfinite(np.asarray(gradient)).all()
+    alone = jax.grad(lambda beta: times(jnp.array([0.1, beta])).final.rho[1])(9.0)
+    assert float(gradient[1]) == pytest.approx(float(alone), rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "lawson"}, "method 'lawson' is for densities, got Equiangular"),
+        ({"method": tkf.Layers(1.0), "dt": 0.1}, "dt and key belong to a method given by its name"),
+        ({"method": "coarsen"}, "method 'coarsen' merges tokens"),
+        ({"key": jax.random.key(0)}, "key was given, but nothing in this model is random"),
+        ({"save_at": [0.5, 0.2]}, r"save_at must increase within \[0, t1\] = \[0, 1\], got"),
+        ({"save_at": [2.0]}, r"save_at must increase within \[0, t1\] = \[0, 1\], got"),
+        ({"adjoint": 3}, "adjoint must be None or one of diffrax.ForwardMode"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, message):
+    model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN())
+    with pytest.raises(ValueError, match=message):
+        tkf.solve(model, START, 1.0, **options)

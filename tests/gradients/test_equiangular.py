@@ -1,0 +1,127 @@
+"""Derivatives of the equiangular cosine, and of the time to reach one, against differentiated quadrature."""
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tokenfield as tkf
+
+from .compare import TIGHT, error, jacobians
+from .equiangular import CASES, TAU, Case, N, by_quadrature, in_time, pre_by_quadrature, rates, time_to
+
+GOAL = 0.999
+KERNELS = {"softmax": tkf.Softmax, "unnormalized": tkf.Unnormalized}
+NORMS = {
+    "post": tkf.PostLN,
+    "pre": tkf.PreLN,
+    "peri": tkf.PeriLN,
+    "mix": lambda: tkf.MixLN(TAU),
+    "sqrt": tkf.SqrtScaling,
+}
+
+in_time, time_to = functools.cache(in_time), functools.cache(time_to)
+
+
+def build(case, p):
+    """The model and the state for `p = (beta, rho_0, third)`."""
+    attention = KERNELS[case.kernel](beta=p[0], V=p[2] if case.third == "V" else None)
+    norm = tkf.NGPT(alpha=p[2]) if case.norm == "ngpt" else NORMS[case.norm]()
+    radius = p[2] if case.third == "radius" else 1.0
+    return tkf.Transformer(attention, norm=norm), tkf.Equiangular(rho=p[1], n=N, radius=radius)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cosine_and_radius(name):
+    """`d (rho, r)(t) / d (beta, rho_0, third)`."""
+    case = CASES[name]
+    value, exact = in_time(case, case.t)
+
+    def run(p):
+        final = tkf.solve(*build(case, p), case.t, **TIGHT).final
+        return jnp.stack([final.rho, final.radius])
+
+    reached, modes = jacobians(run, case.p)
+    assert np.abs(reached - value).max() < 1e-10
+    for mode, found in modes.items():
+        assert error(found[0], exact[0]) < 1e-8, mode
+        assert np.abs(found[0] - exact[0])[0] < 1e-8 * abs(exact[0, 0]), mode  # by beta itself
+        assert np.abs(found[1] - exact[1]).max() < 1e-8 * max(1.0, np.abs(exact[1]).max()), mode
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_time_to_a_cosine(name):
+    """`d t* / d (beta, rho_0, third)` where the run stops: the implicit function theorem at rho = .999."""
+    case = CASES[name]
+    value, exact = time_to(case, GOAL)
+
+    def stop(p):
+        return tkf.solve(*build(case, p), 4 * value, stop_when=tkf.cosine_above(GOAL), **TIGHT).event_time
+
+    reached, modes = jacobians(stop, case.p)
+    assert abs(reached / value - 1) < 1e-10
+    for mode, found in modes.items():
+        assert np.abs(found / exact - 1).max() < 1e-8, mode
+
+
+def test_the_state_at_a_stop_moves_along_the_surface():
+    """At the stop rho is the goal whatever beta: its derivative is 0, and that of the radius is total, with the time's."""
+    case = CASES["SA, Pre-LN"]
+    time, slope = time_to(case, 0.9)
+    _, S = in_time(case, time)
+    growth = rates(case, "pre", time, 0.9, in_time(case, time)[0][1], case.p)[1]
+
+    def final(p):
+        state = tkf.solve(*build(case, p), 4 * time, stop_when=tkf.cosine_above(0.9), **TIGHT).final
+        return jnp.stack([state.rho, state.radius])
+
+    for mode, found in jacobians(final, case.p)[1].items():
+        assert np.abs(found[0]).max() < 1e-8, mode
+        assert error(found[1], S[1] + growth * slope) < 1e-8, mode
+
+
+def test_a_margin_of_the_users_own_stops_there_too():
+    case = CASES["SA"]
+    value, exact = time_to(case, 0.9)
+    margin = lambda state: state.rho - 0.9  # noqa: E731
+    stop = lambda p: tkf.solve(*build(case, p), 4 * value, stop_when=margin, **TIGHT).event_time  # noqa: E731
+    reached, modes = jacobians(stop, case.p)
+    assert abs(reached / value - 1) < 1e-10
+    for mode, found in modes.items():
+        assert np.abs(found / exact - 1).max() < 1e-8, mode
+
+
+def test_a_time_that_is_not_reached_is_infinite_and_has_no_slope():
+    case = CASES["SA"]
+    stop = lambda p: tkf.solve(*build(case, p), 1.0, stop_when=tkf.cosine_above(GOAL)).event_time  # noqa: E731
+    value, modes = jacobians(stop, case.p)
+    assert value == np.inf
+    for mode, found in modes.items():
+        assert not found.any() or np.isnan(found).all(), mode  # no number that could be taken for a derivative
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.norm in ("post", "ngpt", "sqrt")])
+def test_the_reference_is_the_quadrature(name):
+    """The variational equation and mpmath's integrals agree, in time and at the goal."""
+    case = CASES[name]
+    value, exact = time_to(case, GOAL)
+    time, slope = by_quadrature(case, GOAL)
+    assert abs(time / value - 1) < 1e-12
+    assert np.abs(slope / exact[[0, 2]] - 1).max() < 1e-12
+    (rho, _), S = in_time(case, case.t)
+    time, slope = by_quadrature(case, rho)
+    assert abs(time / case.t - 1) < 1e-12
+    assert np.abs(-rates(case, case.norm, case.t, rho, 1.0, case.p)[0] * slope / S[0, [0, 2]] - 1).max() < 1e-12
+
+
+def test_the_reference_is_the_double_quadrature():
+    value, exact = time_to(CASES["SA, Pre-LN"], GOAL)
+    time, slope = pre_by_quadrature(CASES["SA, Pre-LN"], GOAL)
+    assert abs(time / value - 1) < 1e-12
+    assert np.abs(slope / exact[[0, 2]] - 1).max() < 1e-12
+
+
+@pytest.mark.parametrize(("beta", "time"), [(1.0, 5.27028), (4.0, 6.95350), (9.0, 178.73093)])
+def test_the_reference_has_the_published_times(beta, time):
+    assert abs(by_quadrature(Case("softmax", "post", beta, "V", rho=0.0), GOAL)[0] - time) < 1e-5

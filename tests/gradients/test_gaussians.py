@@ -1,0 +1,160 @@
+"""Derivatives of mean and covariance by A, V, Q, K, the first mean and the first covariance."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+
+import tokenfield as tkf
+
+from .compare import TIGHT, column_error, error, jacobians
+from .gaussians import MATRICES, closed_form, run, split
+
+D, T = 2, 0.7
+MEAN, COV = np.array([0.4, -0.3]), np.array([[0.7, 0.1], [0.1, 0.3]])
+A = np.array([[-0.5, 0.9], [-0.2, 0.3]])
+V = np.array([[0.8, -0.3], [0.5, 0.6]])  # commutes with neither A nor COV
+Q, K = np.array([[0.6, -0.4], [0.1, 0.9]]), np.array([[-0.5, 0.3], [0.7, 0.4]])
+GIVEN = {
+    "softmax": [A, V],
+    "sinkhorn": [A, V],
+    "linear": [A, V],
+    "l2": [Q, K, V],
+    "multi_head": [A, V, 0.5 * Q, -0.4 * K],
+}
+PLAIN = {"softmax": tkf.Softmax, "sinkhorn": tkf.Sinkhorn, "linear": tkf.Linear}
+
+
+def parameters(kernel, cov=COV, *rest):
+    return np.concatenate([MEAN, cov.ravel(), *(M.ravel() for M in GIVEN[kernel]), rest])
+
+
+def build(kernel, p, noise=False):
+    mean, cov, matrices, rest = split(p, D, MATRICES[kernel])
+    if kernel == "l2":
+        attention = tkf.L2(Q=matrices[0], K=matrices[1], V=matrices[2])
+    elif kernel == "multi_head":
+        heads = [tkf.Softmax(A=A, V=V) for A, V in (matrices[:2], matrices[2:])]
+        attention = tkf.MultiHead(heads)
+    else:
+        attention = PLAIN[kernel](A=matrices[0], V=matrices[1])
+    return tkf.Transformer(attention, noise=tkf.EuclideanNoise(rest[0]) if noise else None), tkf.Gaussian(mean, cov)
+
+
+def moments(state):
+    return jnp.concatenate([state.mean, state.cov.ravel()])
+
+
+@pytest.mark.parametrize("kernel", GIVEN)
+def test_every_kernel_against_the_variational_equation(kernel):
+    p = parameters(kernel)
+    value, exact = run(kernel, p, D, T)
+    reached, modes = jacobians(lambda p: moments(tkf.solve(*build(kernel, p), T, **TIGHT).final), p)
+    assert np.abs(reached - value).max() < 1e-10
+    for mode, found in modes.items():
+        assert column_error(found, exact) < 1e-8, mode
+
+
+def test_with_noise():
+    """`Sigma'` gains `(2/kappa) I`; kappa is one of the parameters."""
+    p = parameters("softmax", COV, 3.0)
+    value, exact = run("softmax", p, D, T, noise=True)
+    reached, modes = jacobians(lambda p: moments(tkf.solve(*build("softmax", p, True), T, **TIGHT).final), p)
+    assert np.abs(reached - value).max() < 1e-10
+    for mode, found in modes.items():
+        assert column_error(found, exact) < 1e-8, mode
+
+
+@pytest.mark.parametrize("cov", [COV, np.eye(2)], ids=["generic", "equal eigenvalues"])
+def test_softmax_against_the_closed_form(cov):
+    """`Sigma = (Sigma_0^{-1} - t v (A + A^T))^{-1}`, V = v I, in every direction of A and Sigma_0, and by v.
+
+    At `Sigma_0 = I` the eigenvectors of a covariance have no derivative, but Sigma(t) has.
+    """
+    v = 0.8
+    end, by_A, by_v, by_cov = closed_form(MEAN, cov, A, v, T)
+
+    def final(p):
+        S = p[5:].reshape(2, 2)
+        model = tkf.Transformer(tkf.Softmax(A=p[:4].reshape(2, 2), V=p[4] * jnp.eye(2)))
+        return tkf.solve(model, tkf.Gaussian(MEAN, (S + S.T) / 2), T, **TIGHT).final.cov
+
+    units = np.eye(4).reshape(4, 2, 2)
+    columns = [by_A(E) for E in units] + [by_v] + [by_cov((E + E.T) / 2) for E in units]
+    reached, modes = jacobians(final, np.concatenate([A.ravel(), [v], cov.ravel()]))
+    assert error(reached, end) < 1e-10
+    for mode, found in modes.items():
+        assert column_error(found, np.stack(columns, -1)) < 1e-8, mode
+
+
+def test_a_number_for_V():
+    """`V = v`, a number: the flow takes another way than for a matrix."""
+    _, _, by_v, _ = closed_form(MEAN, COV, A, 0.8, T)
+    model = lambda v: tkf.Transformer(tkf.Softmax(A=A, V=v))  # noqa: E731
+    final = lambda p: tkf.solve(model(p[0]), tkf.Gaussian(MEAN, COV), T, **TIGHT).final.cov  # noqa: E731
+    for mode, found in jacobians(final, [0.8])[1].items():
+        assert error(found[..., 0], by_v) < 1e-8, mode
+
+
+def test_the_mean_against_its_closed_form():
+    """A symmetric, commuting with Sigma_0: `alpha(t) = e^t Sigma(t)^{1/2} Sigma_0^{-1/2} alpha_0`, linear in alpha_0."""
+    symmetric = 0.6 * np.eye(2) - 0.8 * COV
+    end = closed_form(MEAN, COV, symmetric, 1.0, T)[0]
+    exact = np.exp(T) * scipy.linalg.sqrtm(end) @ np.linalg.inv(scipy.linalg.sqrtm(COV))
+    model = tkf.Transformer(tkf.Softmax(A=symmetric))
+    reached, modes = jacobians(lambda m: tkf.solve(model, tkf.Gaussian(m, COV), T, **TIGHT).final.mean, MEAN)
+    assert error(reached, exact @ MEAN) < 1e-10
+    for mode, found in modes.items():
+        assert error(found, exact) < 1e-8, mode
+
+
+RAISES_THE_RANK = pytest.mark.xfail(
+    strict=True,
+    reason="a factor of a singular covariance has no derivative in directions that raise its rank: it is taken as 0",
+)
+
+
+@pytest.mark.parametrize("by", ["A, V", pytest.param("Sigma_0", marks=RAISES_THE_RANK)])
+def test_a_singular_covariance(by):
+    """Sigma_0 of rank 1: Sigma(t) is smooth in all parameters there, though the square root of Sigma_0 is not."""
+    singular = np.outer([1.0, 0.5], [1.0, 0.5])
+    p = parameters("softmax", singular)
+    _, exact = run("softmax", p, D, 0.4)
+    columns = slice(6, 14) if by == "A, V" else slice(2, 6)
+
+    def final(part):
+        return moments(tkf.solve(*build("softmax", jnp.asarray(p).at[columns].set(part)), 0.4, **TIGHT).final)
+
+    for mode, found in jacobians(final, p[columns])[1].items():
+        assert column_error(found, exact[:, columns]) < 1e-8, mode
+
+
+def test_the_reference_is_the_closed_form():
+    p = np.concatenate([MEAN, COV.ravel(), A.ravel(), 0.8 * np.eye(2).ravel()])
+    value, slope = run("softmax", p, D, T)
+    end, by_A, by_v, by_cov = closed_form(MEAN, COV, A, 0.8, T)
+    assert error(value[2:].reshape(2, 2), end) < 1e-12
+    for k, E in enumerate(np.eye(4).reshape(4, 2, 2)):
+        assert error(slope[2:, 2 + k].reshape(2, 2), by_cov((E + E.T) / 2)) < 1e-11
+        assert error(slope[2:, 6 + k].reshape(2, 2), by_A(E)) < 1e-11
+    assert error((slope[2:, 10] + slope[2:, 13]).reshape(2, 2), by_v) < 1e-11
+
+
+@pytest.mark.parametrize("kernel", GIVEN)
+def test_the_reference_has_the_slope_of_its_values(kernel):
+    """Central differences of fourth order of the reference's own values."""
+    p, h, rng = parameters(kernel), 1e-3, np.random.default_rng(0)
+    e = rng.standard_normal(len(p))
+    at = lambda s: run(kernel, p + s * h * e, D, T, rtol=1e-11)[0]  # noqa: E731
+    slope = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * h)
+    assert error(run(kernel, p, D, T, rtol=1e-11)[1] @ e, slope) < 1e-8
+
+
+@pytest.mark.parametrize(
+    ("kernel", "given", "t", "value"),
+    [("l2", [-0.6, 0.8, 1.1], 1.0, 0.4357743954), ("sinkhorn", [0.7, 1.0], 2.0, 24.40185777)],
+)
+def test_the_reference_has_the_known_values(kernel, given, t, value):
+    """FORMULAS §5, d = 1."""
+    cov = {"l2": 0.9, "sinkhorn": 1.0}[kernel]
+    assert abs(run(kernel, [0.0, cov, *given], 1, t)[0][1] / value - 1) < 1e-9

@@ -1,0 +1,26 @@
+"""Reverse mode does not keep every step: 200 steps of n = 1000, d = 16 within 1 GB, in a process of their own.
+
+A tape of all steps would hold six n x n matrices of 8 MB for each of them: about 10 GB.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the largest resident size is in kB on Linux only")
+def test_reverse_mode_within_a_gigabyte():
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "XLA_FLAGS": ""}  # compiled as users do
+    program = Path(__file__).with_name("reverse_memory.py")
+    done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["steps"] >= 200
+    assert found["finite"]
+    assert found["megabytes"] < 1000

@@ -1,0 +1,1 @@
+"""Reference implementations: nothing here imports tokenfield or JAX."""

@@ -1,0 +1,118 @@
+"""Stop rules: a margin that is 0 where the observable reaches its level."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import tokens
+
+import tokenfield as tkf
+from tokenfield.stop_rule import When, as_rule
+
+MODEL = tkf.Transformer(tkf.Softmax(beta=2.0), tkf.PostLN())
+
+
+def margin(rule, state, model=MODEL, velocity=None):
+    return as_rule(rule).resolve(model, state).margin(jnp.zeros(()), state, velocity)
+
+
+def holds(rule, state, model=MODEL):
+    return bool(as_rule(rule).resolve(model, state)(jnp.zeros(()), state, None))
+
+
+def test_margins_are_those_of_the_observables():
+    state, angle = tokens(n=6), tkf.Equiangular(0.3, 6)
+    for each in (state, angle):
+        assert margin(tkf.order_above(0.4), each) == pytest.approx(tkf.order_parameter(each) - 0.4, abs=1e-15)
+        assert margin(tkf.cosine_above(0.1), each) == pytest.approx(tkf.mean_cosine(each) - 0.1, abs=1e-15)
+    assert margin(tkf.one_cluster(0.2), angle) == pytest.approx(0.2 - 0.7, abs=1e-15)
+    assert holds(tkf.at_most_clusters(6, 0.2), angle)
+    tiny = tkf.Equiangular(1.0, 6, gap=1e-13)
+    assert margin(tkf.cosine_above(1 - 2e-13), tiny) == pytest.approx(1e-13, rel=1e-2)
+
+
+def test_the_margin_of_one_cluster_is_what_is_left_of_the_reach():
+    """(r^2 - D^2)/2r, D the largest distance: by hand, and as all pairs say."""
+    far = tkf.Tokens([[0.0, 0.0], [0.3, 0.0], [0.3, 0.4]])
+    for tol in (0.6, 0.45, 0.2):
+        reach = tol * (1 - 1e-9)
+        largest = 0.5  # token 0 is also the center
+        expected = (reach**2 - largest**2) / (2 * reach)
+        assert margin(tkf.one_cluster(tol, "distance"), far) == pytest.approx(expected, rel=1e-12)
+    pair = tkf.circle_tokens([0.0, 0.2])
+    assert margin(tkf.one_cluster(0.02, "cosine"), pair) == pytest.approx(
+        (0.04 - 4 * math.sin(0.1) ** 2) / 0.4, rel=1e-6
+    )
+    slope = jax.grad(lambda x: margin(tkf.one_cluster(0.6, "distance"), tkf.Tokens(x)))(far.x)
+    np.testing.assert_allclose(slope, np.array([[0.3, 0.4], [0.0, 0.0], [-0.3, -0.4]]) / 0.6, rtol=1e-8)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_cluster_rules_agree_with_clusters_and_have_finite_derivatives(k):
+    rng, agreed, rule = np.random.default_rng(k), [], tkf.at_most_clusters(k, 0.05, "distance")
+    found = jax.jit(jax.value_and_grad(lambda x: margin(rule, tkf.Tokens(x))))
+    for _ in range(60):
+        count = rng.integers(1, 5)
+        x = rng.standard_normal((count, 3))[rng.integers(0, count, 12)]
+        x += 10 ** rng.uniform(-4, -1) * rng.standard_normal((12, 3))
+        value, slope = found(x)
+        agreed.append(tkf.clusters(tkf.Tokens(x), 0.05, "distance").count <= k)
+        assert (float(value) >= 0) == agreed[-1]
+        assert np.isfinite(slope).all()
+    assert 0 < sum(agreed) < 60
+
+
+def test_clusters_that_touch_have_a_negative_margin():
+    """Five points in a row, each within reach of the next: two balls hold them, but they are one wide component."""
+    row = tkf.Tokens(np.array([[0.0], [0.9], [1.8], [2.7]]))
+    assert tkf.clusters(row, 1.0, "distance").count == 4
+    assert margin(tkf.at_most_clusters(2, 1.0, "distance"), row) < 0
+    apart = tkf.Tokens(np.array([[0.0], [0.9], [2.0], [2.7]]))
+    assert margin(tkf.at_most_clusters(2, 1.0, "distance"), apart) == pytest.approx((1 - 0.81) / 2, rel=1e-7)
+
+
+def test_the_margin_of_a_settled_energy_is_the_rate_left():
+    """d log Ebar/dt of two tokens that move towards each other, by hand."""
+    angle, beta, speed = 0.7, 2.0, 0.3
+    state = tkf.circle_tokens([0.0, angle])
+    moving = tkf.Tokens(np.array([[0.0, 0.0], [speed * math.sin(angle), -speed * math.cos(angle)]]), state.weights)
+    e = math.exp(beta * (math.cos(angle) - 1))
+    rate = beta * math.sin(angle) * speed * e / (1 + e)
+    found = margin(tkf.energy_settled(0.5), state, velocity=lambda: moving)
+    assert float(found) == pytest.approx(0.5 - rate, rel=1e-12)
+
+
+def test_functions_of_the_state_are_margins_if_they_are_real():
+    state = tokens(n=5)
+    real = lambda s: s.x[:, 0] + 0.25  # noqa: E731
+    assert margin(real, state) == pytest.approx(np.min(np.asarray(state.x)[:, 0]) + 0.25, rel=1e-15)
+    assert When(real).resolve(MODEL, state).differentiable
+    assert not When(lambda s: s.x[0, 0] > 0).resolve(MODEL, state).differentiable
+    assert holds(lambda s: s.x[:, 0] > -2, state)
+    assert not holds(lambda s: s.x[:, 0] > np.asarray(state.x)[0, 0], state)
+    assert holds(lambda s: 0.0, state)
+    assert all(rule.differentiable for rule in (tkf.one_cluster(), tkf.order_above(0.5), tkf.energy_settled()))
+    with pytest.raises(ValueError, match=r"stop_when must return a bool, or a real number .* got dtype int64"):
+        margin(lambda s: 3, state)
+    with pytest.raises(ValueError, match=r"stop_when must use jax\.numpy"):
+        margin(lambda s: bool(s.x[0, 0] > 0), state)
+
+
+def test_a_nan_stops_nothing():
+    assert not holds(lambda s: jnp.nan * s.x[0, 0], tokens())
+
+
+def test_a_run_stops_where_a_real_function_reaches_zero():
+    """As where the condition that it is at least 0 first holds, and where an observable reaches its level."""
+    start = tkf.circle_tokens([0.0, 1.0])
+    rules = (
+        lambda s: tkf.order_parameter(s) - 0.97,
+        lambda s: tkf.order_parameter(s) >= 0.97,
+        tkf.order_above(0.97),
+    )
+    ends = [tkf.simulate(MODEL, start, 5.0, stop_when=rule, save_at=2, progress=False).times[-1] for rule in rules]
+    assert ends[0] == pytest.approx(ends[2], rel=1e-13)
+    assert ends[1] == pytest.approx(ends[2], rel=1e-13)
+    assert 0 < ends[2] < 5

@@ -1,0 +1,49 @@
+"""Enforce the shapes and dtypes that annotations promise, while tests run.
+
+`jaxtyping` wraps every function of the packages below, and `beartype` checks its arguments and its result. Only annotations
+of arrays are enforced: what else a user hands over is checked by our own code, whose messages have tests of their own, and
+what we hand over by mypy.
+"""
+
+import functools
+import operator
+import types
+import typing
+from typing import Any
+
+import beartype
+import jaxtyping
+import numpy as np
+
+PACKAGES = "attention normalization noise states flows observables mlp transformer spectral solver driver"
+
+
+def install() -> None:
+    """Enforce annotations in the core packages. Call it before they are imported."""
+    jaxtyping.install_import_hook([f"tokenfield.{name}" for name in PACKAGES.split()], "shapes.checked")
+
+
+def checked(function: Any) -> Any:
+    """Return a function that checks its arrays."""
+    hints = function.__annotations__
+    function.__annotations__ = {name: _widened(hint) for name, hint in hints.items() if _is_of_arrays(hint)}
+    return beartype.beartype(function)
+
+
+def _widened(hint: Any) -> Any:
+    """The same with arrays of NumPy of that shape and dtype allowed, and plain numbers where a number is, as in jax.numpy."""
+    if isinstance(hint, type) and issubclass(hint, jaxtyping.AbstractArray):
+        numbers = (float, int) if hint.dim_str.strip() == "" else ()
+        return typing.Union[(hint, hint.dtype[np.ndarray, hint.dim_str], *numbers)]
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return functools.reduce(operator.or_, map(_widened, typing.get_args(hint)))
+    if typing.get_origin(hint) is tuple:
+        return tuple[tuple(map(_widened, typing.get_args(hint)))]
+    return hint
+
+
+def _is_of_arrays(hint: Any) -> bool:
+    """True for an annotation of jaxtyping, such as Float[Array, "n d"], and for unions, tuples and the like that hold one."""
+    if isinstance(hint, type) and issubclass(hint, jaxtyping.AbstractArray):
+        return True
+    return any(map(_is_of_arrays, typing.get_args(hint)))

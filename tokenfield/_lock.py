@@ -1,0 +1,151 @@
+"""One lock for everything that is written: run folders, sweeps, probes, checkpoints, saved runs.
+
+The operating system releases it when a process ends, however it ends: a kill leaves no stale lock.
+"""
+
+import contextlib
+import functools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from ._files import present, recover
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+WINDOWS = os.name == "nt"  # where an open file cannot be deleted
+_held: dict[Path, int] = {}
+
+
+@contextlib.contextmanager
+def locked(file: Path, message: str, wait: float = 0.0) -> Iterator[None]:
+    """Hold a lock file, or raise ValueError(message) if another process or thread keeps it for `wait` seconds.
+
+    A thread that holds it already may take it again. The file is deleted at the end.
+    """
+    key, me = file.parent.resolve() / file.name, threading.get_ident()
+    if _held.get(key) == me:
+        yield
+        return
+    deadline = time.monotonic() + wait
+    while (descriptor := _acquired(file)) is None:
+        if time.monotonic() >= deadline:
+            raise ValueError(message)
+        time.sleep(0.02)
+    _held[key] = me
+    try:
+        yield
+    finally:
+        del _held[key]
+        if not WINDOWS:
+            with contextlib.suppress(OSError):
+                file.unlink()  # while it is locked: who has opened it meanwhile sees that it is gone, and makes a new one
+        os.close(descriptor)
+        if WINDOWS:
+            with contextlib.suppress(OSError):
+                file.unlink()  # which fails if another process has opened it meanwhile
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path | None, what: str = "run") -> Iterator[None]:
+    """Make a folder and keep other processes out of it: each would undo what the other has written."""
+    if folder is None:
+        yield
+        return
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--out: {folder} is a file, not a folder")
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(folder / ".lock", f"--out: another {what} is writing to {folder}"))
+        except OSError as error:
+            raise ValueError(f"--out: cannot write to {folder}: {error.strerror}") from None
+        yield
+
+
+@contextlib.contextmanager
+def alone_with(path: Path, name: str, wait: float = 0.0) -> Iterator[None]:
+    """Keep other processes from a file or folder that an argument `name` gave, and clear up what a killed one left."""
+    with contextlib.ExitStack() as stack:
+        try:
+            busy = f"{name}: another process is using {path}: wait for it, or give another path"
+            stack.enter_context(locked(path.with_name(f".lock-{path.name}"), busy, wait))
+        except OSError as error:
+            raise ValueError(f"{name}: cannot write to {path}: {error.strerror}") from None
+        recover(path)
+        yield
+
+
+def locking(argument: str, folder: bool = False) -> Callable[[F], F]:
+    """Decorate a function that is to have a file to itself, which a keyword argument names (None: no file).
+
+    Args:
+        argument: its name.
+        folder: it is a folder that the function writes into.
+    """
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def alone(*args: Any, **kwargs: Any) -> Any:
+            path: Any = kwargs.get(argument)
+            if path is None:
+                return function(*args, **kwargs)
+            with alone_in(Path(path)) if folder else alone_with(Path(path), argument):
+                return function(*args, **kwargs)
+
+        return cast(F, alone)
+
+    return decorate
+
+
+def _acquired(file: Path) -> int | None:
+    """The descriptor of a lock file that is now locked; None if someone else has it."""
+    while True:
+        try:
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        except PermissionError:
+            if WINDOWS and present(file):  # it is being deleted
+                return None
+            raise
+        try:
+            free = _lock(descriptor)
+            there = free and (WINDOWS or _is_at(descriptor, file))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if there:
+            return descriptor
+        os.close(descriptor)
+        if not free:
+            return None
+
+
+def _is_at(descriptor: int, file: Path) -> bool:
+    """False if the file was deleted after it was opened, by the process that had it locked."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(file, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:
+        import msvcrt
+
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        except OSError:
+            return False
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True

@@ -1,0 +1,28 @@
+"""How values appear in messages. Imports no JAX."""
+
+import difflib
+from collections.abc import Iterable
+
+LONGEST = 80
+LONGEST_MESSAGE = 600
+
+
+def shown(value: object) -> str:
+    """Return `repr(value)` in one line of at most 80 characters; a longer one keeps its two ends."""
+    try:
+        return cut(repr(value), LONGEST)
+    except Exception:  # such as a whole number of more digits than Python prints
+        return f"a {type(value).__name__} that cannot be printed"
+
+
+def cut(text: str, longest: int = LONGEST) -> str:
+    """Return the text in one line of at most `longest` characters, with … in place of its middle."""
+    line = " ".join(text.split())
+    head = 2 * longest // 3
+    return line if len(line) <= longest else f"{line[:head]}…{line[head + 1 - longest :]}"
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """A hint at the known name that is nearest to an unknown one, if one is near."""
+    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.5)
+    return f": did you mean {shown(near[0])}?" if near else ""

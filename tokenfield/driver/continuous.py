@@ -1,0 +1,283 @@
+"""`simulate`: the continuous flow of any model on any state."""
+
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._check import as_float, count, positive
+from .._cost import check_run
+from .._jax import in_double
+from .._lock import locking
+from .._memory import refuse_large
+from .._programs import bounded
+from .._shown import shown
+from ..flows import AbstractFlow, AbstractRescaledFlow, AbstractSpectralFlow, Reduction, is_random, reduced, segments
+from ..results.attributes import attributes
+from ..results.datasets import to_dataset
+from ..results.describe import describe
+from ..results.trajectory import Trajectory
+from ..solver.base import STOPPED, UNDERFLOW, UNRESOLVED, VANISHED, AbstractMethod
+from ..solver.methods import runge_kutta
+from ..stop_rule import AbstractStopRule, as_rule
+from ..transformer import Transformer, only_transformer
+from .choice import check_infinite, default_method
+from .coarsen import simulate_waiting
+from .ending import check_end, check_lengths, event_kinds, how_ended
+from .errors import SolverError
+from .noise import checked_scheme, checked_seed, langevin, refuse
+from .refining import run_refined
+from .run import Outcome, Plan, packed, run
+
+RTOL, ATOL = 1e-6, 1e-9
+NOISE_TOLERANCE = 1e-6  # allowed error of the velocity under noise, far below the error of a step
+BLOW_UP_RTOL = 1e-10  # blow-ups and lengths that reach 0 are located with at most this tolerance
+
+
+@in_double
+@bounded
+@locking("checkpoint")
+def simulate(
+    model: Transformer,
+    state: Any,
+    t1: float,
+    *,
+    save_at: int | ArrayLike | None = None,
+    rtol: float = RTOL,
+    atol: float = ATOL,
+    seed: int | None = None,
+    stop_when: AbstractStopRule | Callable | None = None,
+    method: str | None = None,
+    dt: float | None = None,
+    progress: bool | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_every: float = 30.0,
+    max_steps: int = 1_000_000,
+    merge_tolerance: float | None = None,
+) -> Trajectory:
+    """Solve `d mu/dt + div(mu v) = 0` from time 0 to t1, where v is the model's velocity (FORMULAS §2).
+
+    Args:
+        model: the Transformer.
+        state: the measure, e.g. `Tokens`.
+        t1: end time, in plain units (for `Unnormalized` with beta > 30, in the units that its docstring gives).
+        save_at: the number of evenly spaced states to save (101 by default, including both ends), or their times. With
+            method "coarsen" or an infinite t1, the default is to save the steps of the run.
+        rtol, atol: error tolerances of a step: the error of each token, as a Euclidean length, is at most
+            `atol + rtol |x_i|`. On the unit sphere this is `atol + rtol`.
+        seed: random seed, required for tokens with noise and an error otherwise. The same seed gives the same bits.
+        stop_when: a rule such as `one_cluster()`, or a function of the state that returns a bool, or a real number that is
+            >= 0 where the run should end. The time at which it first holds is located to rounding error. The state at that
+            time is the last one, and the stop is an event.
+        method: "tsit5", "dopri5", "dopri8", "bosh3", "heun", or "euler" with a fixed step; or "coarsen", which merges
+            collapsed clusters and follows the others through exponentially long waits (SA and USA with Post-LN). The
+            default is "coarsen" for long runs that it supports and that have no stop rule, and "tsit5" for all others.
+            With noise: "heun" (half a kick, a Heun step of the drift, half a kick; weak order 2 with `SphereNoise` and
+            `EuclideanNoise`, 1 with other kinds; the default) or "euler" (projected Euler–Maruyama, weak order 1).
+        dt: a fixed step size instead of error control. Runs with noise always use one. Their default is t1/100, or, if that
+            is shorter, 1/20 of the time scale of the drift and the noise, `min(1/((1 + beta) |drift|), kappa/(d-1))`, where
+            |drift| is that of coinciding tokens (1 for SA, e^beta for USA).
+        progress: show a progress bar; by default only on a terminal.
+        checkpoint: path of a checkpoint file. A run that was killed resumes from it and gives the same bits. It is an error
+            if the file belongs to another run, even one that differs only in what a function computes, or if a function
+            of the run calls back into Python.
+        checkpoint_every: seconds between checkpoints.
+        max_steps: maximum number of steps.
+        merge_tolerance: distance within which "coarsen" merges tokens; 1e-6 or less by default. With "coarsen", t1 may be
+            infinite: the run then ends with one cluster. Each merge is an event "merge". Its time is halfway up the step of
+            the energy, or, for clusters that were never so far apart, halfway up the rest of that step (the detail
+            `energy_fraction` says how far up). `traj.log_times` holds times too large for a double. With more than 48
+            tokens, merges during the first collapse are not events.
+
+    Returns:
+        A `Trajectory`. A blow-up in finite time ends the run, with an event "blow_up" that has the time. Under Pre-LN, Peri-LN
+        and Mix-LN, a token whose length reaches 0 has no direction and ends the run, with an event "vanished".
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
+        >>> tkf.simulate(model, tkf.uniform_sphere(256, 3, seed=0), t1=40.0).plot()
+    """
+    only_transformer(model)
+    check_run(model, state, save_at, progress)
+    if not isinstance(method, str | None):
+        raise ValueError(f"method must be the name of a method or None, got {shown(method)}")
+    try:
+        t1 = float(t1)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"t1 must be a number > 0, got {shown(t1)}") from None
+    path = None if checkpoint is None else Path(checkpoint)
+    random, given = is_random(state, model), method
+    if method is None:
+        controlled = stop_when is not None or dt is not None or merge_tolerance is not None
+        method = default_method(model, state, t1, controlled)
+        if method == "coarsen" and save_at is None and math.isfinite(t1):
+            save_at = 101
+    check_infinite(model, state, t1, method if method == "coarsen" else given)
+    if random:
+        seed = checked_seed(seed, model)
+        refuse(
+            stop_when=stop_when is not None,
+            merge_tolerance=merge_tolerance is not None,
+            rtol=rtol != RTOL,
+            atol=atol != ATOL,
+        )
+        method = checked_scheme(method)
+    elif seed is not None:
+        raise ValueError(f"seed = {shown(seed)} was given, but nothing in this model is random")
+    if method == "coarsen":
+        if dt is not None:
+            raise ValueError("method 'coarsen' takes no dt: its steps follow from rtol and atol")
+        rtol, atol, max_steps = (
+            positive("rtol", rtol, or_zero=True),
+            positive("atol", atol),
+            count("max_steps", max_steps),
+        )
+        t1, wanted, delta = _checked(t1, save_at, state, stop_when, merge_tolerance)
+        clusters = 1 if stop_when is None else stop_when.k  # type: ignore[union-attr]
+        what = model, state, t1, wanted, rtol, atol, delta, clusters, stop_when
+        return simulate_waiting(*what, progress, max_steps, path, checkpoint_every)
+    if merge_tolerance is not None:
+        raise ValueError(
+            f"merge_tolerance = {shown(merge_tolerance)} belongs to method 'coarsen', got method {shown(given)}"
+        )
+    t1 = positive("t1", t1)
+    rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
+    dt = None if dt is None else positive("dt", dt)
+    times, max_steps = save_times(save_at, t1, state), count("max_steps", max_steps)
+    rule = as_rule(stop_when)
+    rule = None if rule is None else rule.resolve(model, state)
+
+    small = reduced(state, model, NOISE_TOLERANCE if random else rtol + atol)
+    parts = segments(small.state, small.model)
+    stepping: AbstractMethod
+    if random:
+        stepping = langevin(parts, small.state, t1, times, dt, method, seed, max_steps)  # type: ignore[arg-type]
+        dt = float(stepping.dt)
+        config = {"t1": t1, "method": method, "dt": dt, "kappa": float(model.noise.kappa), "max_steps": max_steps}  # type: ignore[union-attr]
+        config["seed"] = seed
+        more = {"dt": dt, "kappa": config["kappa"], "seed": seed}
+    else:
+        if method == "lawson" and not isinstance(parts[0].flow, AbstractSpectralFlow):
+            raise ValueError(f"method 'lawson' is for densities, got {type(state).__name__}")
+        stepping = runge_kutta(method, dt)
+        config = {"t1": t1, "rtol": rtol, "atol": atol, "method": method, "dt": dt, "stop_when": describe(rule)}
+        config["max_steps"] = max_steps
+        more = {}
+    config["reductions"] = list(small.names)
+    plan = Plan(parts, packed(parts[0].flow, small.state), t1, times, rtol, atol, stepping, rule, max_steps)
+    if isinstance(parts[0].flow, AbstractSpectralFlow):
+        if checkpoint is not None:
+            raise ValueError("checkpoint must be None for densities, whose runs take only seconds")
+        return _refined(model, plan, small.model, progress, config)
+    outcome = run(plan, progress, path, checkpoint_every)
+    status, time = how_ended(outcome, stepping)
+    if status in (UNDERFLOW, VANISHED) and dt is None and rtol + atol > BLOW_UP_RTOL:
+        plan = plan._replace(rtol=BLOW_UP_RTOL, atol=min(atol, 1e-2 * BLOW_UP_RTOL))
+        outcome = run(plan, progress, None, checkpoint_every)
+        status, time = how_ended(outcome, stepping)
+    event: dict[str, Any] = {"kind": event_kinds(rule).get(status), "time": time}
+    if status == UNRESOLVED:
+        event["detail"] = {"message": outcome.flow.hidden_reason}
+    return _trajectory(model, outcome, small, [] if event["kind"] is None else [event], config, more)
+
+
+def _checked(
+    t1: float, save_at: Any, state: Any, stop_when: Any, merge_tolerance: float | None
+) -> tuple[float, np.ndarray | None, float | None]:
+    """Return the end time, save times and merge tolerance of a run that merges clusters, after checking them."""
+    if stop_when is not None and not hasattr(stop_when, "k"):
+        raise ValueError("stop_when: method 'coarsen' stops at one_cluster() or at_most_clusters(k) only")
+    t1 = math.inf if t1 == math.inf else positive("t1", t1)
+    if save_at is not None and math.isinf(t1) and np.ndim(save_at) == 0:
+        raise ValueError("save_at must be a list of times when t1 is infinite")
+    times = None if save_at is None else save_times(save_at, t1, state)
+    return t1, times, None if merge_tolerance is None else positive("merge_tolerance", merge_tolerance)
+
+
+def save_times(save_at: int | ArrayLike | None, t1: float, states: Any) -> np.ndarray:
+    """Return the times at which to save states; raise ValueError if the states would not fit in memory."""
+    if save_at is None or isinstance(save_at, (int, np.integer)):
+        kept = count("save_at", 101 if save_at is None else save_at, 2)
+        refuse_large("save_at", kept, max(1, sum(np.size(leaf) for leaf in jax.tree.leaves(states))))
+        times = np.linspace(0, t1, kept)
+        if (np.diff(times) <= 0).any():
+            raise ValueError(f"t1 = {t1:g} is too short for {kept} save times in double precision")
+        return times
+    times = np.asarray(as_float("save_at", save_at), float)
+    if times.ndim != 1 or times.size == 0 or not np.isfinite(times).all():
+        raise ValueError(f"save_at must be a number of times or a list of finite times, got {shown(save_at)}")
+    if (np.diff(times) <= 0).any() or times[0] < 0 or times[-1] > t1:
+        raise ValueError(f"save_at must increase within [0, t1] = [0, {t1:g}], got {times[0]:g} to {times[-1]:g}")
+    return times
+
+
+def _refined(
+    model: Transformer, plan: Plan, small_model: Transformer, progress: bool | None, config: dict[str, Any]
+) -> Trajectory:
+    """Run a density, and add modes whenever its spectrum is no longer resolved."""
+    found, events, rule = run_refined(plan, small_model, unpack_all, progress), [], plan.stop
+    outcome = found.outcome
+    if found.exhausted:
+        words = (
+            f"the density needs more than {found.states[-1].modes} modes, the maximum: without noise it tends to "
+            "Dirac masses. Continue with tokens, e.g. traj.final.sample(n, seed)"
+        )
+        events.append({"kind": "resolution", "time": found.t, "detail": {"message": words}})
+    elif outcome.status == STOPPED and rule is not None:
+        events.append({"kind": rule.kind, "time": found.t})
+    if outcome.status == UNDERFLOW:
+        raise SolverError(f"no step succeeds at t = {found.t:.6g}")
+    check_end(found.t, config["t1"], events)
+    unit = float(outcome.flow.log_time_unit)
+    states = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found.states)
+    described = attributes(model, config, events, unit, found.steps, outcome.rejected)
+    return Trajectory(to_dataset(states, found.times).assign_attrs(described))
+
+
+def _trajectory(
+    model: Transformer,
+    outcome: Outcome,
+    small: Reduction,
+    events: list[dict],
+    config: dict[str, Any],
+    more: dict[str, Any],
+) -> Trajectory:
+    flow, times, found = outcome.flow, outcome.times, outcome.saved
+    # Unpack whole buffers, whose shape does not depend on the run, and slice them in NumPy: this avoids recompilation.
+    states = jax.tree.map(lambda leaf: np.asarray(leaf)[: times.size], unpack_all(flow, outcome.saved))
+    if not times.size or times[-1] != outcome.t:  # the run ended between save times
+        times = np.append(times, outcome.t)
+        join = lambda buffer, leaf: np.concatenate([buffer, np.asarray(leaf)[None]])  # noqa: E731
+        states = jax.tree.map(join, states, eqx.filter_jit(flow.unpack)(outcome.y))
+        found = jax.tree.map(lambda buffer, leaf: join(buffer[: times.size - 1], leaf), found, outcome.y)
+    states = small.lift(states)
+    check_end(outcome.t, config["t1"], events)
+    check_lengths(model, states)
+    dataset = to_dataset(states, times)
+    if isinstance(flow, AbstractRescaledFlow):
+        cut = jax.tree.map(lambda leaf: leaf[: times.size], found)
+        scaled, log_scale = _scaled_all(flow, jnp.asarray(times, float), cut)
+        scaled = small.lift(eqx.tree_at(lambda s: s.x, states, np.asarray(scaled))).x
+        dataset = dataset.assign(scaled=(dataset["x"].dims, scaled), log_scale=("time", np.asarray(log_scale)))
+    unit = float(flow.log_time_unit)
+    described = attributes(model, config, events, unit, outcome.steps, outcome.rejected, **more)
+    return Trajectory(dataset.assign_attrs(described))
+
+
+@eqx.filter_jit
+def unpack_all(flow: AbstractFlow, saved: Any) -> Any:
+    """Return the states that a buffer of unknowns represents."""
+    return jax.vmap(flow.unpack)(saved)
+
+
+@eqx.filter_jit
+def _scaled_all(flow: Any, times: Any, saved: Any) -> Any:
+    return jax.vmap(flow.scaled)(times, saved)

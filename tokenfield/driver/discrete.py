@@ -1,0 +1,135 @@
+"""`layers`: the discrete Transformer."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._check import count, positive
+from .._cost import check_layers
+from .._jax import in_double
+from .._lock import locking
+from .._memory import refuse_large
+from .._programs import bounded
+from ..flows import Segment
+from ..flows.layers import LayerFlow, layer_flow
+from ..flows.sphere import check_directions
+from ..normalization import AbstractSphereNorm
+from ..results.attributes import attributes
+from ..results.datasets import to_dataset
+from ..results.trajectory import Trajectory
+from ..solver.base import UNDERFLOW, VANISHED
+from ..solver.layers import Layers
+from ..states import Tokens
+from ..transformer import Transformer, only_transformer
+from .continuous import unpack_all
+from .ending import check_end, check_lengths
+from .errors import SolverError
+from .run import Outcome, Plan, run
+
+
+@in_double
+@bounded
+@locking("checkpoint")
+def layers(
+    model: Transformer | Sequence[Transformer] | Callable[[int], Transformer],
+    state: Tokens,
+    depth: int | None = None,
+    step: float = 1.0,
+    *,
+    progress: bool | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_every: float = 30.0,
+) -> Trajectory:
+    """Run tokens through a stack of layers, `x <- norm(x, step * sublayer)` for attention and then the MLP.
+
+    `step = 1` is a standard Transformer layer. As `step -> 0` with `depth = t1/step`, the layers tend to the flow. Layer l
+    acts at time `t = l step`. Each norm defines its own layer (FORMULAS §2, §7).
+
+    Args:
+        model: one Transformer for all layers, a list with one per layer, or a function from the layer index to a Transformer.
+        state: the tokens before the first layer. Norms that keep tokens on a sphere accept tokens of any positive length: the
+            first layer reads them unchanged and returns tokens on the sphere.
+        depth: number of layers; with a list of models, the length of the list.
+        step: the step size h.
+        progress, checkpoint, checkpoint_every: as for `simulate`.
+
+    Returns:
+        A `Trajectory` with `depth + 1` states at times `l * step`. Overflow ends it early, with an event "blow_up" at the
+        layer that overflows. A token that cannot be normalized because it is 0 (`x + A(x)` with V = -1 may be 0) also ends it
+        early, with an event "vanished".
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=4.0), norm=tkf.PreLN())
+        >>> tkf.layers(model, tkf.uniform_sphere(64, 8, seed=0), depth=24).plot()
+    """
+    step = positive("step", step)
+    models = stack(model, depth)
+    flows = {id(each): layer_flow(state, each) for each in models}
+    if isinstance(models[0].norm, AbstractSphereNorm):
+        check_directions(state, models[0].norm)
+    check_layers(state, len(models), progress)
+    different = len(flows) > 1
+    ends = step * np.arange(1, len(models) + 1) if different else [np.inf]
+    parts = tuple(Segment(float(end), flows[id(each)]) for end, each in zip(ends, models, strict=False))
+    times = step * np.arange(len(models) + 1)
+    plan = Plan(parts, state.x, float(times[-1]), times, 0.0, 1.0, Layers(step), None, len(models) + 1)
+    outcome = run(plan, progress, None if checkpoint is None else Path(checkpoint), checkpoint_every, "layers")
+    ended = _event(outcome, step)
+    states = jax.tree.map(lambda leaf: np.asarray(leaf)[: outcome.times.size], unpack_all(outcome.flow, outcome.saved))
+    events = [] if ended is None else [{"kind": ended, "time": step * (outcome.steps + 1)}]
+    check_end(outcome.steps, len(models), events)
+    if ended is None:
+        check_lengths(models[-1], eqx.tree_at(lambda s: s.x, state, outcome.y))
+    config = {"depth": len(models), "step": step}
+    unit = -float(models[0].attention.log_unit)
+    described = attributes(models if different else models[0], config, events, unit, outcome.steps)
+    return Trajectory(to_dataset(states, outcome.times).assign_attrs(described))
+
+
+def _event(outcome: Outcome, step: float) -> str | None:
+    """Return the event that ended the layers early. Raise SolverError if a layer gives NaN without an overflow of the tokens."""
+    if outcome.status == VANISHED:
+        return "vanished"
+    if outcome.status != UNDERFLOW:
+        return None
+    short = outcome.y / jnp.abs(outcome.y).max()
+    layer = eqx.filter_jit(LayerFlow.layer)(outcome.flow, jnp.asarray(outcome.t), short, jnp.asarray(step))
+    if not bool(jnp.isfinite(layer[0]).all()):
+        raise SolverError(
+            f"layer {outcome.steps} gives NaN: check that functions of time such as A(t) are finite, and that the scores do "
+            "not overflow double precision"
+        )
+    return "blow_up"
+
+
+def stack(model, depth) -> list[Transformer]:
+    if isinstance(model, Transformer):
+        if depth is None:
+            raise ValueError("depth must be given when model is a single Transformer")
+        depth = count("depth", depth)
+        refuse_large("depth", depth)
+        return [model] * depth
+    if callable(model) and not isinstance(
+        model, eqx.Module
+    ):  # an attention module is callable, but is no function of the layer index
+        if depth is None:
+            raise ValueError("depth must be given when model is a function of the layer index")
+        depth = count("depth", depth)
+        refuse_large("depth", depth)
+        try:
+            return [only_transformer(model(index)) for index in range(depth)]
+        except TypeError as error:
+            raise ValueError(f"model must return a Transformer for every layer index: {error}") from error
+    models = list(model) if isinstance(model, Iterable) and getattr(model, "ndim", True) else []
+    if not models or not all(isinstance(each, Transformer) for each in models):
+        wanted = "a Transformer, a list of them, or a function from the layer index to one"
+        raise ValueError(f"model must be {wanted}, got {type(model).__name__}")
+    if depth is not None and count("depth", depth) != len(models):
+        raise ValueError(f"depth must be the number of models, {len(models)}, or None, got {depth}")
+    return models

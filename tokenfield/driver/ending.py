@@ -1,0 +1,90 @@
+"""How a run ended, and the checks at the end of every run, which raise SolverError."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..solver.base import FAILED, STOPPED, UNDERFLOW, UNRESOLVED, VANISHED, AbstractMethod
+from ..solver.ending import cause
+from ..solver.runge_kutta import RungeKutta
+from ..states import Tokens
+from ..transformer import Transformer
+from .errors import SolverError
+from .run import Outcome
+
+LENGTH_ERROR = 1e-9  # relative; a retraction leaves about 1e-16
+
+
+def event_kinds(rule: Any) -> dict[int, str]:
+    """Return the kind of event for each status that ends a run early."""
+    kinds = {UNDERFLOW: "blow_up", VANISHED: "vanished", UNRESOLVED: "resolution"}
+    return kinds if rule is None else kinds | {STOPPED: rule.kind}
+
+
+def how_ended(outcome: Outcome, method: AbstractMethod) -> tuple[int, float]:
+    """Return the `(status, time)` of the end of a run; raise SolverError if a step failed for a reason that is not a result."""
+    if outcome.status != UNDERFLOW:
+        return outcome.status, outcome.t
+    if not isinstance(method, RungeKutta):
+        dt = float(method.dt)  # type: ignore[attr-defined]
+        raise SolverError(
+            f"tokens are no longer finite after t = {outcome.t:.6g}: they blow up, or dt = {dt:.3g} is too large"
+        )
+    found = eqx.filter_jit(cause)(outcome.flow, method, jnp.asarray(outcome.t), outcome.y)
+    status, time = int(found[0]), float(found[1])
+    if status == FAILED:
+        raise SolverError(_fault(outcome, method))
+    return status, time
+
+
+def _fault(outcome: Outcome, method: RungeKutta) -> str:
+    t, flow = jnp.asarray(outcome.t), outcome.flow
+    if method.dt is not None and float(flow.vanishing(outcome.y, flow.velocity(t, outcome.y))[0]) <= 2 * float(
+        method.dt
+    ):
+        return (
+            f"dt = {float(method.dt):g} is too long at t = {outcome.t:.6g}, where a token passes near 0: use a smaller dt, "
+            "or dt=None for adaptive steps"
+        )
+    return (
+        f"no step succeeds at t = {outcome.t:.6g}, where the velocity is NaN or infinite: either it overflows "
+        f"({outcome.flow.overflow_advice}), or a function of time "
+        "such as A(t) is not finite, or an iteration such as Sinkhorn's did not converge (increase max_iterations)"
+    )
+
+
+def check_end(t: float, t1: float, events: Any) -> None:
+    """Raise SolverError unless a run ended at t1, or earlier with an event that says why."""
+    if not t >= t1 * (1 - 1e-12) and not events:
+        raise SolverError(f"the run ended at t = {t:.6g} before t1 = {t1:.6g} without a reason: please report this bug")
+
+
+def check_lengths(model: Transformer, states: Any) -> None:
+    """Raise SolverError unless all tokens are finite and have the length that the norm fixes, if it fixes one."""
+    if not isinstance(states, Tokens):
+        return
+    x = np.asarray(states.x)
+    radius = None if getattr(model.norm, "radial", True) else model.norm.radius(x.shape[-1])  # type: ignore[attr-defined]
+    if not np.isfinite(x).all():
+        raise SolverError("a token ends with coordinates that are not finite: please report this bug")
+    if radius is None:
+        return
+    lengths = np.linalg.norm(x, axis=-1)
+    worst = float(lengths.flat[np.abs(lengths - float(radius)).argmax()])
+    if abs(worst - float(radius)) > LENGTH_ERROR * float(radius):
+        raise SolverError(
+            f"a token ends with length {worst:.6g} on the sphere of radius {float(radius):g}: please report this bug"
+        )
+
+
+def check_members(
+    models: Sequence[Transformer], final: Any, reached: np.ndarray, t1: float, kinds: Sequence[str | None]
+) -> None:
+    """Apply both checks to every member of an ensemble; the last states have a leading member axis."""
+    for k, (model, t, kind) in enumerate(zip(models, reached, kinds, strict=True)):
+        check_end(float(t), t1, kind)
+        check_lengths(model, jax.tree.map(lambda leaf, k=k: leaf[k], final))

@@ -1,0 +1,227 @@
+"""`simulate_many`: an ensemble of initial states (and models) of one shape, batched in one compiled program."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._check import count, items, positive
+from .._cost import check_run
+from .._jax import in_double
+from .._programs import bounded
+from .._shown import shown
+from ..flows import AbstractNoisyFlow, Reduction, is_random, segments
+from ..flows import reduced as reduce
+from ..results.attributes import attributes
+from ..results.describe import describe
+from ..results.ensemble import Ensemble, stacked_dataset
+from ..solver.base import UNDERFLOW
+from ..solver.langevin import Langevin, default_dt
+from ..solver.methods import runge_kutta
+from ..stop_rule import AbstractStopRule, as_rule
+from ..transformer import Transformer, only_transformer
+from .choice import default_method
+from .continuous import ATOL, NOISE_TOLERANCE, RTOL, save_times, simulate
+from .ending import check_members, event_kinds
+from .ensemble_run import Course, Ends, ends_of, run_members, solve_many
+from .errors import SolverError
+from .members import flows_of, log_time_unit, stack, unpack, unpack_saved
+from .noise import check_steps, checked_scheme, checked_seed, refuse
+from .progress import Progress
+
+
+@in_double
+@bounded
+def simulate_many(
+    model: Transformer | Sequence[Transformer],
+    states: Any,
+    t1: float,
+    *,
+    save_at: int | ArrayLike | None = None,
+    rtol: float = RTOL,
+    atol: float = ATOL,
+    seeds: ArrayLike | None = None,
+    stop_when: AbstractStopRule | Callable | None = None,
+    method: str | None = None,
+    dt: float | None = None,
+    progress: bool | None = None,
+    max_steps: int = 1_000_000,
+) -> Ensemble:
+    """Simulate an ensemble of states of one kind and size; each member has its own steps, stop and blow-up.
+
+    Args:
+        model: one Transformer for all members, or one per state (these may differ only in the values of their arrays).
+        states: the initial states, e.g. a list of `Gaussian` of one dimension; with seeds, one state for all members also works.
+        seeds: one random seed per member, for tokens with noise.
+        t1, save_at, rtol, atol, stop_when, method, progress, max_steps: as for `simulate`.
+        dt: the fixed step size of runs with noise, as for `simulate`; by default the smallest of the members' defaults.
+
+    Returns:
+        An `Ensemble`: the first axis of `.dataset` is `member`, and `ensemble[k]` is the `Trajectory` of member k.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> starts = [tkf.Equiangular(rho, n=32) for rho in (0.0, 0.3, 0.6)]
+        >>> tkf.simulate_many(tkf.Transformer(tkf.Softmax(beta=4.0), tkf.PostLN()), starts, t1=5.0)
+    """
+    if isinstance(states, eqx.Module):
+        if seeds is None:
+            raise ValueError("states must be a list; a single state is allowed only with seeds and a model with noise")
+        states = [states] * np.size(seeds)
+    states = list(items("states", states, "states"))
+    if not states:
+        raise ValueError("states must hold at least one state, got none")
+    check_run(model, states[0], save_at, progress)
+    models = [only_transformer(each) for each in (model if isinstance(model, Iterable) else [model] * len(states))]
+    if len(models) != len(states):
+        raise ValueError(
+            f"model must be one Transformer or one for each of the {len(states)} states, got {len(models)}"
+        )
+    t1 = positive("t1", t1)
+    if any(is_random(state, each) for state, each in zip(states, models, strict=True)):
+        refuse(stop_when=stop_when is not None, rtol=rtol != RTOL, atol=atol != ATOL)
+        return _simulate_noisy(
+            models, states, t1, save_times(save_at, t1, states), seeds, method, dt, max_steps, progress
+        )
+    if seeds is not None or dt is not None:
+        raise ValueError(
+            f"{'seeds' if dt is None else 'dt'} is for models with noise, but nothing in this model is random"
+        )
+    controlled = stop_when is not None
+    pairs = zip(models, states, strict=True)
+    if method is None and any(default_method(each, state, t1, controlled) == "coarsen" for each, state in pairs):
+        options = {"rtol": rtol, "atol": atol, "max_steps": max_steps, "save_at": save_times(save_at, t1, states)}
+        described = model if isinstance(model, Transformer) else models
+        return _one_by_one(models, described, states, t1, options, progress)
+    method = "tsit5" if method is None else method
+    rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
+    chosen, max_steps = runge_kutta(method), count("max_steps", max_steps)
+    times = save_times(save_at, t1, states)
+    rule = as_rule(stop_when)
+    rule = None if rule is None else rule.resolve(models[0], states[0])
+
+    course = Course(t1, times, rtol, atol, chosen, rule, max_steps, progress)
+    reduced, ends = solve_many(models, states, course)
+    kinds = event_kinds(rule)
+    events = [(kinds.get(int(status)), float(t)) for status, t in zip(ends.status, ends.t, strict=True)]
+    config = {
+        "t1": t1,
+        "rtol": rtol,
+        "atol": atol,
+        "method": method,
+        "stop_when": describe(rule),
+        "max_steps": max_steps,
+    }
+    described = model if isinstance(model, Transformer) else models
+    return Ensemble(_dataset(models, described, ends, times, reduced, events, t1, config))
+
+
+def _one_by_one(
+    models: list[Transformer],
+    described: Transformer | list[Transformer],
+    states: list[Any],
+    t1: float,
+    options: dict[str, Any],
+    progress: bool | None,
+) -> Ensemble:
+    """Run each member with `simulate`, for members that it coarsens: a member gives the same numbers alone and in an ensemble."""
+    runs = []
+    with Progress(progress, "simulating", len(states), "runs") as bar:
+        for each, state in zip(models, states, strict=True):
+            runs.append(simulate(each, state, t1, progress=False, **options))
+            bar.update(len(runs))
+    times = options["save_at"]
+    stacked = [stack([run.state(k) for k in range(len(times))], np) for run in runs]
+    final = stack([jax.tree.map(np.asarray, run.final) for run in runs], np)
+    counts, ends = np.full(len(runs), len(times)), np.array([run.times[-1] for run in runs])
+    config = {name: value for name, value in runs[0].config.items() if name not in ("model", "method")}
+    config |= {
+        "method": [run.config["method"] for run in runs],
+        "reductions": [run.config["reductions"] for run in runs],
+    }
+    numbers = (sum(run.dataset.attrs[name] for run in runs) for name in ("steps", "rejected_steps"))
+    events = [json.loads(run.dataset.attrs["events"]) for run in runs]
+    dataset = stacked_dataset(stack(stacked, np), times, counts, final, ends)
+    return Ensemble(dataset.assign_attrs(attributes(described, config, events, runs[0].log_time_unit, *numbers)))
+
+
+def _dataset(
+    models: list[Transformer],
+    described: Transformer | list[Transformer],
+    ends: Ends,
+    times: np.ndarray,
+    reduced: Sequence[Reduction],
+    events: list[tuple[str | None, float]],
+    t1: float,
+    config: dict[str, Any],
+    **more: Any,
+) -> Any:
+    """Return the dataset of all members, in the coordinates of their initial states, with attributes."""
+    saved = jax.tree.map(np.asarray, unpack_saved(ends.flow, ends.saved))
+    final = jax.tree.map(np.asarray, unpack(ends.flow, ends.y))
+    if any("span" in each.names for each in reduced):
+        member = lambda tree, k: jax.tree.map(lambda leaf: leaf[k], tree)  # noqa: E731
+        once = lambda state: jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)  # noqa: E731
+        final = stack([member(each.lift(once(member(final, k))), 0) for k, each in enumerate(reduced)], np)
+        saved = stack([each.lift(member(saved, k)) for k, each in enumerate(reduced)], np)
+    check_members(models, final, ends.t, t1, [kind for kind, _ in events])
+    happened = [[] if kind is None else [{"kind": kind, "time": t}] for kind, t in events]
+    steps, rejected = int(ends.steps.sum()), int(ends.rejected.sum())
+    unit = log_time_unit(ends.flow)
+    dataset = stacked_dataset(saved, times, ends.counts, final, ends.t)
+    config |= {"reductions": sorted({name for each in reduced for name in each.names})}
+    return dataset.assign_attrs(attributes(described, config, happened, unit, steps, rejected, **more))
+
+
+def _simulate_noisy(
+    models: list[Transformer],
+    states: list[Any],
+    t1: float,
+    times: np.ndarray,
+    seeds: Any,
+    method: str | None,
+    dt: float | None,
+    max_steps: int,
+    progress: bool | None,
+) -> Ensemble:
+    """Run members that share their steps, each with its own random key."""
+    if seeds is None:
+        checked_seed(None, models[0], "seeds")
+    if np.ndim(seeds) != 1 or len(np.asarray(seeds)) != len(states):
+        raise ValueError(f"seeds must hold one seed for each of the {len(states)} members, got {shown(seeds)}")
+    numbers = [checked_seed(seed, models[0], "seeds") for seed in np.asarray(seeds).tolist()]
+    method, max_steps = checked_scheme(method), count("max_steps", max_steps)
+    made: dict[tuple[int, int], tuple[Reduction, Any, float]] = {}
+    pairs = [(id(state), id(each)) for state, each in zip(states, models, strict=True)]
+    for pair, state, each in zip(pairs, states, models, strict=True):
+        if pair not in made:
+            small = reduce(state, each, NOISE_TOLERANCE)
+            parts = segments(small.state, small.model)
+            flow = parts[0].flow
+            if not isinstance(flow, AbstractNoisyFlow):
+                raise ValueError("model: either all models must have noise or none")
+            made[pair] = small, flow.retract(flow.pack(small.state)), float(default_dt(flow, small.state, t1))
+    reduced, starts, steps_of = zip(*(made[pair] for pair in pairs), strict=True)
+    flows = flows_of([each.state for each in reduced], [each.model for each in reduced])
+    dt = min(steps_of) if dt is None else positive("dt", dt)
+    check_steps(parts, t1, times, dt, max_steps)
+    keys = jax.vmap(jax.random.key)(jnp.asarray(numbers))
+    steps = Langevin(method, jnp.full(len(states), dt), keys)
+    course = Course(t1, times, RTOL, ATOL, steps, None, max_steps + 1, progress)
+    rows, saved = run_members(flows, stack(starts), course)
+    status = np.asarray(rows.carry.status)
+    if (status == UNDERFLOW).any():
+        t = float(np.asarray(rows.carry.t)[status == UNDERFLOW].min())
+        raise SolverError(f"tokens are no longer finite after t = {t:.6g}: they blow up, or dt = {dt:.3g} is too large")
+    kappa = float(models[0].noise.kappa)  # type: ignore[union-attr]
+    config = {"t1": t1, "method": method, "dt": dt, "kappa": kappa, "max_steps": max_steps, "seeds": numbers}
+    described = models if any(each is not models[0] for each in models) else models[0]
+    events: list[tuple[str | None, float]] = [(None, t1)] * len(states)
+    ends = ends_of(flows, rows, saved, status)
+    dataset = _dataset(models, described, ends, times, reduced, events, t1, config, dt=dt, kappa=kappa)
+    return Ensemble(dataset.assign_coords(seed=("member", numbers)))

@@ -1,0 +1,223 @@
+"""The time loop of an ensemble: at most `width` members at a time, in one program. When one ends, the next takes its slot.
+
+Each member takes its own steps. In each iteration, what all members save is computed together in full blocks: a loop over
+the save times of each member would wait for the member with the most of them.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from .._xla import ONE_THREAD, WIDE_VECTORS
+from ..flows import AbstractFlow
+from ..solver.base import HIT, RUNNING, STOPPED, AbstractMethod, Carry, Settings, choose
+from ..solver.loop import attempt, locate
+from ..solver.stop import OnFlow
+
+
+class Problem(eqx.Module):
+    """Data that stay constant during a segment.
+
+    Args:
+        flow, method: those of all members; their arrays have a leading member axis.
+        settings, stop: shared by all members.
+        observe: a function of the state whose value is saved instead of the unknowns; None to save the unknowns.
+    """
+
+    flow: AbstractFlow
+    method: AbstractMethod
+    settings: Settings
+    stop: OnFlow | None
+    observe: Any
+
+
+class Member(eqx.Module):
+    """The carry of a member, and the number of save times that it has passed."""
+
+    carry: Carry
+    count: Int[Array, "*members"]
+
+
+class Slots(eqx.Module):
+    """An ensemble of m members, of which w are running.
+
+    Args:
+        rows: all members; running members are up to date only in `current`.
+        saved: the saved values of all members.
+        queue: (m,) the members to run, in order, padded with -1; the first `seated` of them have had a slot.
+        member: (w,) the member in each slot; `parts` are their flows and methods.
+        taken: total number of trial steps of all members.
+    """
+
+    rows: Member
+    saved: Any
+    queue: Int[Array, " m"]
+    seated: Int[Array, ""]
+    member: Int[Array, " w"]
+    parts: tuple[AbstractFlow, AbstractMethod]
+    current: Member
+    taken: Int[Array, ""]
+
+
+def start_(problem: Problem, t: Array, y: Any, count: Array) -> Member:
+    """Return all members at the start of a segment; a member has ended if the stop rule already holds."""
+
+    def one(flow, method, y, count):
+        carry = method.init(flow, problem.settings, t, y)
+        if problem.stop is not None:
+            held = problem.stop(carry.t, carry.y, flow)
+            status = jnp.where(held, STOPPED, carry.status).astype(int)
+            carry = eqx.tree_at(lambda c: c.status, carry, status)
+        return Member(carry, count)
+
+    return eqx.filter_vmap(one)(problem.flow, problem.method, y, count)
+
+
+def seat_(problem: Problem, rows: Member, saved: Any, queue: Array, seated: Array, member: Array) -> Slots:
+    """Put the members `member` into the slots."""
+    parts, current = _at((problem.flow, problem.method), member), _at(rows, member)
+    return Slots(rows, saved, queue, seated, member, parts, current, jnp.zeros((), int))
+
+
+@eqx.filter_jit
+def all_rows(slots: Slots) -> Member:
+    """Return all members, with those in the slots up to date."""
+    return jax.tree.map(lambda all_, some: all_.at[slots.member].set(some), slots.rows, slots.current)
+
+
+def advance_(problem: Problem, slots: Slots, budget: Array) -> Slots:
+    """Run for at most `budget` iterations; in each, every slot takes one trial step."""
+
+    def step(parts, carry):
+        new, dense = attempt(parts[0], parts[1], problem.settings, problem.stop, carry)
+        # A step in which the stop rule holds is not taken here: `finish_` repeats it and locates the stop.
+        waits = eqx.tree_at(lambda c: c.status, carry, jnp.full_like(carry.status, HIT))
+        return (new if problem.stop is None else choose(new.status == HIT, waits, new)), dense
+
+    numbers, rest = eqx.partition(slots.parts, eqx.is_array)
+    own = eqx.partition((problem.flow, problem.method), eqx.is_array)[0]
+
+    def turn(state):
+        rows, saved, seated, member, numbers, current, taken, turns = state
+        running = current.carry.status == RUNNING
+        parts = eqx.combine(numbers, rest)
+        new, dense = eqx.filter_vmap(step)(parts, current.carry)
+        new = Member(choose_each(running, new, current.carry), current.count)
+        saved, new = _save(problem, parts, member, new, dense, saved)
+        ended = running & (new.carry.status != RUNNING)
+        _, rows, seated, member, numbers, current = jax.lax.while_loop(
+            lambda state: state[0].any(), make_room, (ended, rows, seated, member, numbers, new)
+        )
+        return rows, saved, seated, member, numbers, current, taken + running.sum(), turns + 1
+
+    def make_room(state):
+        """Give the slot of the first member that has ended to the next one in the queue, if there is one."""
+        ended, rows, seated, member, numbers, current = state
+        slot = jnp.argmax(ended)
+        rows = _put(rows, member[slot], _row(current, slot))
+        next_ = slots.queue.at[seated].get(mode="fill", fill_value=-1)
+        waits = next_ >= 0
+        new = jnp.where(waits, next_, member[slot])
+        numbers, current = _put(numbers, slot, _row(own, new)), _put(current, slot, _row(rows, new))
+        return ended.at[slot].set(False), rows, seated + waits, member.at[slot].set(new), numbers, current
+
+    def going(state):
+        return (state[5].carry.status == RUNNING).any() & (state[-1] < budget)
+
+    start = slots.rows, slots.saved, slots.seated, slots.member, numbers, slots.current, slots.taken
+    rows, saved, seated, member, numbers, current, taken, _ = jax.lax.while_loop(
+        going, turn, (*start, jnp.zeros((), int))
+    )
+    return Slots(rows, saved, slots.queue, seated, member, eqx.combine(numbers, rest), current, taken)
+
+
+def finish_(problem: Problem, rows: Member, saved: Any, queue: Array, width: int) -> tuple[Member, Any]:
+    """Take the last step of each member that the rule stops, `width` at a time. Indices past the last member are padding."""
+    stop = problem.stop
+    assert stop is not None
+
+    def end(parts, carry):
+        flow, method = parts
+        new, dense = attempt(flow, method, problem.settings, stop, carry)
+        return locate(flow, method, stop, new, dense, differentiated=False), dense
+
+    blocks = -(-len(queue) // width)
+    queue = jnp.pad(queue, (0, blocks * width - len(queue)), constant_values=len(queue))
+    count = len(rows.count)
+
+    def block(state):
+        rows, saved, begin = state
+        member = jax.lax.dynamic_slice_in_dim(queue, begin, width)
+        there = jnp.minimum(member, count - 1)
+        parts, old = _at((problem.flow, problem.method), there), _at(rows, there)
+        carry, dense = eqx.filter_vmap(end)(parts, old.carry)
+        saved, new = _save(problem, parts, member, Member(carry, old.count), dense, saved)
+        rows = jax.tree.map(lambda all_, some: all_.at[member].set(some, mode="drop"), rows, new)
+        return rows, saved, begin + width
+
+    last = jnp.sum(queue < count)
+    rows, saved, _ = jax.lax.while_loop(lambda state: state[-1] < last, block, (rows, saved, jnp.zeros((), int)))
+    return rows, saved
+
+
+def _save(problem: Problem, parts: Any, member: Array, new: Member, dense: Any, saved: Any) -> tuple[Any, Member]:
+    """Save the values at all save times passed: pairs (member, time), in blocks of as many pairs as there are slots."""
+    times = problem.settings.save_at
+    if not times.size:
+        return saved, new
+    first, until = new.count, jnp.searchsorted(times, new.carry.t, side="right", method="compare_all")
+    until = jnp.maximum(first, until.astype(first.dtype))
+    pairs = jnp.cumsum(until - first)
+    width = len(member)
+
+    @eqx.filter_vmap
+    def value(parts, t, y, dense, time):
+        flow, method = parts
+        between = method.at(flow, dense, time)
+        if problem.observe is None:
+            return choose(time == t, y, between)
+        return problem.observe(flow.unpack(between))
+
+    def block(state):
+        saved, begin = state
+        pair = begin + jnp.arange(width)
+        slot = jnp.minimum(jnp.searchsorted(pairs, pair, side="right", method="compare_all"), width - 1)
+        k = until[slot] - (pairs[slot] - pair)
+        given = parts, new.carry.t, new.carry.y, dense
+        found = value(*(_at(tree, slot) for tree in given), times.at[k].get(mode="clip"))
+        where = jnp.where(pair < pairs[-1], member[slot], len(jax.tree.leaves(saved)[0]))
+        saved = jax.tree.map(lambda all_, some: all_.at[where, k].set(some, mode="drop"), saved, found)
+        return saved, begin + width
+
+    saved, _ = jax.lax.while_loop(lambda state: state[1] < pairs[-1], block, (saved, jnp.zeros((), int)))
+    return saved, Member(new.carry, until)
+
+
+def _at(tree: Any, index: Array) -> Any:
+    return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, tree)
+
+
+def _row(tree: Any, k: Array) -> Any:
+    return jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, k, keepdims=False), tree)
+
+
+def _put(tree: Any, k: Array, row: Any) -> Any:
+    return jax.tree.map(lambda leaf, one: jax.lax.dynamic_update_index_in_dim(leaf, one, k, 0), tree, row)
+
+
+def choose_each(condition: Array, yes: Any, no: Any) -> Any:
+    """Apply `jnp.where` to trees, member by member."""
+    pick = lambda a, b: jnp.where(condition.reshape(-1, *(1,) * (a.ndim - 1)), a, b)  # noqa: E731
+    return jax.tree.map(pick, yes, no)
+
+
+# Programs named `alone` use one thread, so that their bits do not depend on the number of threads.
+start, seat = eqx.filter_jit(start_), eqx.filter_jit(seat_)
+advance = eqx.filter_jit(advance_, compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
+finish = eqx.filter_jit(finish_, compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
+start_alone = eqx.filter_jit(start_, compiler_options=ONE_THREAD)  # type: ignore[call-overload]
+advance_alone = eqx.filter_jit(advance_, compiler_options=WIDE_VECTORS | ONE_THREAD)  # type: ignore[call-overload]
+finish_alone = eqx.filter_jit(finish_, compiler_options=WIDE_VECTORS | ONE_THREAD)  # type: ignore[call-overload]

@@ -1,0 +1,71 @@
+"""Ensembles of which only chosen observables are saved; they are computed inside the time loop."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from ..solver.methods import runge_kutta, written_out
+from ..stop_rule import AbstractStopRule
+from ..transformer import Transformer
+from .continuous import ATOL, RTOL
+from .ending import check_members, event_kinds
+from .ensemble_run import Course, solve_many
+from .members import log_time_unit, observe_each, unpack
+
+
+class Observed(NamedTuple):
+    """The observables of m members at T times.
+
+    Args:
+        saved: the tree that `observe` returns, with leading axes (m, T); only the first `counts` times are filled.
+        counts: (m,) number of save times that each member reached.
+        last: the same tree at the end of each run, with leading axis m.
+        states: the states at the end of each run, in the coordinates of the solver (a rotation of those of the initial state).
+        end_time: (m,) time at which each run ended.
+        events: for each member, the kind of event that ended it; None for a run that reached t1.
+        log_time_unit: as for `Trajectory`.
+    """
+
+    saved: Any
+    counts: np.ndarray
+    last: Any
+    states: Any
+    end_time: np.ndarray
+    events: list[str | None]
+    log_time_unit: float
+
+
+def observe_many(
+    models: Sequence[Transformer],
+    states: Sequence[Any],
+    t1: float,
+    observe: Callable[[Any], Any],
+    *,
+    save_at: np.ndarray,
+    rtol: float = RTOL,
+    atol: float = ATOL,
+    stop_when: AbstractStopRule | None = None,
+    method: str = "tsit5",
+    max_steps: int = 1_000_000,
+    width: int | None = None,
+) -> Observed:
+    """Run an ensemble like `simulate_many`, but save only `observe(state)` at the times `save_at`.
+
+    At most `width` members run at a time; when one ends, the next takes its place.
+
+    `observe` must be invariant under rotations of the state. It should be the same object in every call, or an Equinox
+    module, so that it is compiled only once.
+    """
+    rule = None if stop_when is None else stop_when.resolve(models[0], states[0])
+    times = np.asarray(save_at, float)
+    course = Course(t1, times, rtol, atol, written_out(runge_kutta(method)), rule, max_steps, False, observe, width)
+    _, ends = solve_many(models, states, course)
+    kinds = event_kinds(rule)
+    arrays = lambda tree: jax.tree.map(np.asarray, tree)  # noqa: E731
+    final = arrays(unpack(ends.flow, ends.y))
+    events = [kinds.get(status) for status in ends.status.tolist()]
+    check_members(models, final, ends.t, t1, events)
+    seen = arrays(ends.saved), ends.counts, arrays(observe_each(ends.flow, ends.y, observe))
+    return Observed(*seen, final, ends.t, events, log_time_unit(ends.flow))

@@ -1,0 +1,52 @@
+"""A progress bar for long work: fraction done, steps per second or items done, and time left."""
+
+import sys
+from contextlib import AbstractContextManager
+from typing import Any
+
+
+class Progress(AbstractContextManager):
+    """A progress bar on standard error; by default shown only on a terminal.
+
+    Args:
+        show: True, False, or None for "only on a terminal".
+        title: what is being done.
+        total: the end time, or the number of items.
+        things: what is counted, e.g. "runs"; by default simulated time, with steps per second.
+    """
+
+    def __init__(self, show: bool | None, title: str, total: float, things: str = ""):
+        self.show = sys.stderr.isatty() if show is None else show
+        self.title, self.total, self.things = title, total, things
+        self.bar: Any = None
+
+    def __enter__(self) -> "Progress":
+        if self.show:
+            from rich.console import Console
+            from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            timed = "t = {task.fields[t]:.4g} of {task.total:.4g} · {task.fields[rate]:.0f} steps/s"
+            counted = "{task.completed:.0f} of {task.total:.0f} " + self.things
+            self.bar = Bar(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TaskProgressColumn(),
+                TextColumn(counted if self.things else timed),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self.bar.start()
+            self.task = self.bar.add_task(self.title, total=self.total, t=0.0, rate=0.0)
+        return self
+
+    def update(self, done: float, rate: float = 0.0) -> None:
+        if self.bar is not None:
+            self.bar.update(self.task, completed=done, t=done, rate=rate)
+
+    def __exit__(self, *exception: Any) -> None:
+        if self.bar is not None:
+            self.bar.stop()

@@ -1,0 +1,58 @@
+"""The discrete Transformer: what one layer does to tokens."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from ..normalization import AbstractSphereNorm
+from ..states import Tokens
+from ..transformer import Transformer
+from .base import is_random, require_closed
+from .free import AbstractPointsFlow
+from .tokens import check
+
+
+class LayerFlow(AbstractPointsFlow):
+    """`x <- norm(x, h sublayer)` for attention and then the MLP. It has layers instead of a velocity."""
+
+    model: Transformer
+    weights: Float[Array, " n"]
+    positions: Float[Array, " n"]
+
+    def layer(
+        self, t: Float[Array, ""], x: Float[Array, "n d"], h: Float[Array, ""]
+    ) -> tuple[Float[Array, "n d"], Bool[Array, ""]]:
+        """Return the tokens after a layer with step size h at time t, and whether the norm met a token of length 0."""
+        vanished, normalizes = jnp.array(False), isinstance(self.model.norm, AbstractSphereNorm)
+        for sublayer in self.model.sublayers(t, self.weights, self.positions):
+            x = self.model.norm.layer(t, x, sublayer, h)
+            vanished |= normalizes & (x == 0).all(axis=-1).any()
+        return x, vanished
+
+    def velocity(self, t, y):
+        raise NotImplementedError("layers have no velocity")
+
+    @property
+    def log_time_unit(self):
+        return -self.model.attention.log_unit
+
+
+def layer_flow(state: Any, model: Transformer) -> LayerFlow:
+    """Return the layers of a model for tokens like `state`; raise ValueError if the model or the state does not support layers."""
+    if not isinstance(state, Tokens):
+        raise ValueError(f"layers moves Tokens, got {type(state).__name__}: sample it to tokens first")
+    if is_random(state, model):
+        raise ValueError("layers has no noise: run a Transformer with noise with simulate(..., seed=...)")
+    if model.fisher_rao is not None:
+        raise ValueError("layers keeps the weights of tokens fixed: run a Transformer with fisher_rao with simulate")
+    require_closed(state, model)
+    check(state, model)
+    return LayerFlow(model=model, weights=state.weights, positions=state.positions)
+
+
+@eqx.filter_jit
+def one_layer(model: Transformer, t, x, weights, positions, step):
+    """Return the tokens after a layer, and whether the norm met one of length 0."""
+    return LayerFlow(model=model, weights=weights, positions=positions).layer(t, x, step)

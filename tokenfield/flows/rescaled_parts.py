@@ -1,0 +1,76 @@
+"""Shared parts of the rescaled flows: attention at tokens that would overflow, value maps, Schur forms, errors."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.linalg import lapack, schur
+
+from ..attention import AbstractAttention, AbstractHead, heads_and_outputs
+from ..transformer import Transformer
+
+LARGEST_FACTOR = 600.0  # scores are multiplied by at most e^600, where attention already equals hardmax to the last bit
+ROUNDING = 1e-13  # matrix entries below this, relative to the largest, count as 0
+GROWN = 20.0  # when x has grown by e^20, rounding begins to hide which token leads
+OVERFLOW = (
+    "stop earlier: z = e^(-tV) x grows like e^(|lambda| t) along eigenvalues lambda < 0 of V, and an MLP needs x itself"
+)
+UNRESOLVED = (
+    "tokens that are close along the leading eigenvectors of V differ by less than rounding, but z along the small eigenvalues "
+    "depends on which of them the others attend to: states up to here are accurate"
+)
+
+
+def moves(model: Transformer, t, x, c, values, weights, positions) -> list[Float[Array, "n d"]]:
+    """Return `sum_j P_ij values_j - values_i` for each head, where P is the attention matrix at the tokens `e^c x`."""
+    heads = model.attention.heads
+    return [sharpened(head, c).average(t, x, weights, positions, values) - values for head in heads]
+
+
+def sharpened(head: AbstractHead, c: Array) -> AbstractHead:
+    """Return the head whose scores at tokens x are those of `head` at `e^c x`."""
+    return eqx.tree_at(lambda h: h.score.factor, head, jnp.exp(jnp.minimum(2 * c, LARGEST_FACTOR)))
+
+
+def pushed(model: Transformer, x: Float[Array, "n d"], c: Array) -> Float[Array, "n d"]:
+    """Return the MLP at the tokens `e^c x`, which must not overflow."""
+    assert model.mlp is not None
+    return jnp.exp(-model.attention.log_unit) * model.mlp(jnp.exp(c) * x)
+
+
+def value_maps(attention: AbstractAttention, t: Array, d: int) -> list[Float[Array, "d d"]]:
+    """Return `C_h = W_h V_h`, in the attention's time unit."""
+    identity, unit = jnp.eye(d), attention.log_unit
+    parts = heads_and_outputs(attention)
+    return [jnp.exp(head.log_unit - unit) * W(t, head.value(t, identity)).T for head, W in parts]
+
+
+def tidy(C: Float[Array, "*h d d"]) -> Float[Array, "*h d d"]:
+    """Set entries at rounding level to 0, since an exponential may multiply them. They keep their derivatives."""
+    rounding = jnp.where(jnp.abs(C) > ROUNDING * jnp.abs(C).max(), 0, C)
+    return C - jax.lax.stop_gradient(rounding)
+
+
+def graded_ratio(error: Array, y0: Array, y1: Array, rtol, atol, alike: Float[Array, "d d"]) -> Float[Array, ""]:
+    """Return `largest_ratio`, with lengths taken only over coordinates that are `alike`.
+
+    If not all are alike, a coordinate is compared with the largest over all tokens: it jumps when another token leads.
+    """
+    length = lambda a: jnp.sqrt(a * a @ alike)  # noqa: E731
+    sizes = jnp.maximum(length(y0), length(y1))
+    sizes = jnp.maximum(sizes, (1 - alike.min()) * sizes.max(0))
+    return jnp.max(length(error) / (atol + rtol * sizes))
+
+
+def ordered_schur(V: np.ndarray, descending: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return `(U, Q, real)`: `V = Q U Q^T` with U quasi-triangular, and the sorted real parts of the eigenvalues, its diagonal."""
+    U, Q = schur(V)
+    d, place, sign = len(V), 0, -1 if descending else 1
+    while place < d:
+        starts = [k for k in range(place, d) if k == 0 or U[k, k - 1] == 0]  # a 2 x 2 block has equal diagonal entries
+        first = min(starts, key=lambda k: sign * U[k, k])
+        if first != place:
+            U, Q, _ = lapack.dtrexc(U, Q, first + 1, place + 1)
+        place += 2 if place + 1 < d and U[place + 1, place] != 0 else 1
+    return U, Q, np.diag(U)

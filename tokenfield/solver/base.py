@@ -1,0 +1,103 @@
+"""The interface of a method: `init` and `step` on one carry. Once you have read one method, you can read them all."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ..flows import AbstractFlow
+
+# Status of a run. It is RUNNING until one of the others ends it. HIT: the stop rule holds, but its time is not located yet.
+RUNNING, FINISHED, STOPPED, UNDERFLOW, HIT, VANISHED, UNRESOLVED, FAILED, MAX_STEPS = range(9)
+REASONS = {
+    RUNNING: "running",
+    FINISHED: "finished",
+    STOPPED: "stopped",
+    UNDERFLOW: "blow_up",
+    HIT: "stopped",
+    VANISHED: "vanished",
+    UNRESOLVED: "resolution",
+    FAILED: "failed",
+    MAX_STEPS: "max_steps",
+}
+
+
+class Carry(eqx.Module):
+    """The complete state of a run at one time, within a smooth segment."""
+
+    t: Float[Array, ""]
+    t_next: Float[Array, ""]
+    """End of the next trial step."""
+    y: Any
+    memory: Any
+    """Data that the method passes from one step to the next."""
+    status: Int[Array, ""]
+    steps: Int[Array, ""]
+    rejected: Int[Array, ""]
+
+
+class Settings(eqx.Module):
+    """Settings that stay constant during a segment."""
+
+    t1: Float[Array, ""]
+    t_last: Float[Array, ""]
+    """The last time at which the right-hand side may be evaluated: just before t1 if the right-hand side jumps there."""
+    save_at: Float[Array, " m"]
+    """The save times of the whole run. Methods without an interpolant step onto them."""
+    rtol: Float[Array, ""]
+    atol: Float[Array, ""]
+
+
+class AbstractMethod(eqx.Module):
+    """A time-stepping method: `carry = init(...)`, then `carry, dense = step(...)` until the status is no longer RUNNING.
+
+    Both are pure functions of arrays, for any flow that the method accepts. `dense` describes the last step, and `at`
+    evaluates the unknowns at any time within that step.
+    """
+
+    interpolates: eqx.AbstractClassVar[bool]
+    """True if the solution is defined inside a step, so that a stop can be located there."""
+
+    @property
+    @abc.abstractmethod
+    def continuous(self) -> bool:
+        """True if `at` is as accurate as the steps. If False, steps end exactly at the save times."""
+
+    @abc.abstractmethod
+    def init(self, flow: AbstractFlow, settings: Settings, t: Float[Array, ""], y: Any) -> Carry:
+        """Return the carry at the start of a smooth segment."""
+
+    @abc.abstractmethod
+    def step(self, flow: AbstractFlow, settings: Settings, carry: Carry) -> tuple[Carry, Any]:
+        """Try one step. A rejected step leaves t and y unchanged and shortens `t_next`."""
+
+    @abc.abstractmethod
+    def at(self, flow: AbstractFlow, dense: Any, t: Float[Array, ""]) -> Any:
+        """Return the unknowns at a time t within the step that `dense` describes."""
+
+
+def new_carry(t: Array, t_next: Array, y: Any, memory: Any) -> Carry:
+    """Return a carry before its first step."""
+    zero = jnp.zeros((), int)
+    return Carry(t, t_next, y, memory, zero + RUNNING, zero, zero)
+
+
+def finite(tree: Any) -> Bool[Array, ""]:
+    """Return True if every number in a tree is finite."""
+    checks = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+    return jnp.stack(checks).all()
+
+
+def choose(condition: Any, yes: Any, no: Any) -> Any:
+    """Apply `jnp.where` to trees."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+def next_target(settings: Settings, t: Float[Array, ""]) -> Float[Array, ""]:
+    """Return the next time at which a step must end: the first save time after t, or the end of the segment."""
+    if not settings.save_at.size:
+        return settings.t1
+    return jnp.minimum(settings.t1, jnp.where(settings.save_at > t, settings.save_at, settings.t1).min())

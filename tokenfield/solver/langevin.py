@@ -1,0 +1,113 @@
+"""Random runs: fixed steps of a drift and of kicks, with a retraction at the end of each."""
+
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from ..flows import AbstractNoisyFlow
+from .base import FINISHED, RUNNING, UNDERFLOW, AbstractMethod, Carry, Settings, choose, finite, new_carry, next_target
+
+STEPS_PER_RATE = 20  # default steps in the time of the fastest rate
+FEWEST_STEPS = 100  # default steps of a run
+
+
+class Grid(NamedTuple):
+    """Equal steps between two times at which a step must end; `k` of `total` are taken."""
+
+    begin: Float[Array, ""]
+    end: Float[Array, ""]
+    k: Int[Array, ""]
+    total: Int[Array, ""]
+
+
+class Langevin(AbstractMethod):
+    """`dy = velocity dt + noise` in steps of at most dt, each with a random key of its own.
+
+    The key of a step is made from its number, so it makes no difference where a run is cut.
+
+    Args:
+        scheme: "heun" (half a kick, Heun's step of the drift, half a kick: weak order 2 if the kicks are exact, as those of
+            `SphereNoise` and `EuclideanNoise`, else 1) or "euler" (projected Euler–Maruyama, weak order 1).
+        dt: the longest step. Steps between two save times are equal.
+        key: the random key of the run.
+    """
+
+    scheme: str = eqx.field(static=True)
+    dt: Float[Array, "*members"]
+    key: Key[Array, "*members"]
+    interpolates: ClassVar[bool] = False
+
+    @property
+    def continuous(self):
+        return False
+
+    def init(self, flow, settings, t, y):
+        grid = self._grid(settings, t)
+        return new_carry(t, grid.end, flow.retract(y), grid)
+
+    def step(self, flow, settings, carry):
+        grid: Grid = carry.memory
+        h = (grid.end - grid.begin) / grid.total
+        t = grid.begin + grid.k * h
+        scheme = SCHEMES[self.scheme]
+        keys = jax.random.split(jax.random.fold_in(self.key, carry.steps), scheme.kicks)
+        y = scheme.step(flow, t, jnp.minimum(t + h, settings.t_last), h, carry.y, keys)
+        ok, last = finite(y), grid.k + 1 >= grid.total
+        t = jnp.where(last, grid.end, t + h)
+        further = grid._replace(k=grid.k + 1)
+        grid = choose(last, self._grid(settings, grid.end), further)
+        status = jnp.where(~ok, UNDERFLOW, jnp.where(t >= settings.t1, FINISHED, RUNNING)).astype(int)
+        t, y = jnp.where(ok, t, carry.t), choose(ok, y, carry.y)
+        return Carry(t, grid.end, y, grid, status, carry.steps + ok, carry.rejected), y
+
+    def at(self, flow, dense, t):
+        return dense
+
+    def _grid(self, settings: Settings, t: Array) -> Grid:
+        end = next_target(settings, t)
+        return Grid(t, end, jnp.zeros((), int), steps_between(t, end, self.dt).astype(int))
+
+
+def steps_between(begin: Any, end: Any, dt: Any) -> Any:
+    """Return the number of equal steps of at most dt between two times, as a float, which does not overflow."""
+    return jnp.maximum(jnp.ceil((end - begin) / dt * (1 - 1e-12)), 1.0)
+
+
+def default_dt(flow: AbstractNoisyFlow, state: Any, t1: Any) -> Array:
+    """Return a twentieth of the time of the flow's fastest rate, at most a hundredth of the run."""
+    dt = jnp.minimum(t1 / FEWEST_STEPS, 1 / (STEPS_PER_RATE * jnp.maximum(flow.rate(state), 1e-300)))
+    return jnp.maximum(dt, jnp.finfo(float).tiny)  # compiled programs take smaller numbers for 0
+
+
+class Scheme(NamedTuple):
+    """`step(flow, t, t_end, h, y, keys)` from t to t + h; `t_end` is the last time at which to evaluate the drift."""
+
+    kicks: int
+    step: Any
+
+
+def euler_step(flow: AbstractNoisyFlow, t, t_end, h, y, keys):
+    """Projected Euler–Maruyama, `y <- retract(y + h velocity + kick)`."""
+    return flow.retract(plus(y, (h, flow.velocity(t, y)), (1.0, flow.kick(keys[0], t, y, h))))
+
+
+def heun_step(flow: AbstractNoisyFlow, t, t_end, h, y, keys):
+    """Half a kick, Heun's step of the drift, half a kick (Strang splitting)."""
+    y = flow.retract(plus(y, (1.0, flow.kick(keys[0], t, y, h / 2))))
+    first = flow.velocity(t, y)
+    second = flow.velocity(t_end, flow.retract(plus(y, (h, first))))
+    y = flow.retract(plus(y, (h / 2, first), (h / 2, second)))
+    return flow.retract(plus(y, (1.0, flow.kick(keys[1], t_end, y, h / 2))))
+
+
+SCHEMES = {"heun": Scheme(2, heun_step), "euler": Scheme(1, euler_step)}
+
+
+def plus(y: Any, *terms: tuple[Any, Any]) -> Any:
+    """`y + sum_k c_k v_k` for trees."""
+    for c, v in terms:
+        y = jax.tree.map(lambda a, b, c=c: a + c * b, y, v)
+    return y

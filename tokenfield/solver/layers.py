@@ -1,0 +1,56 @@
+"""The discrete Transformer as a method: one step is one layer."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._check import as_float, is_concrete
+from .._shown import shown
+from .._types import Number
+from .base import FINISHED, RUNNING, UNDERFLOW, VANISHED, AbstractMethod, Carry, choose, finite, new_carry
+
+LATE = 1e-9  # relative to a step: tolerance for rounding, so that the last layer ends at t1
+
+
+class Layers(AbstractMethod):
+    """Apply `x <- norm(x, h sublayer)` for attention and then the MLP: a step of size h is one Transformer layer (FORMULAS §2, §7).
+
+    Layer l acts at time `l h`. As `h -> 0` the layers tend to the flow.
+
+    Args:
+        step: the step size h; 1 is a standard Transformer layer.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.Layers(step=0.5)
+    """
+
+    h: Float[Array, ""]
+    interpolates: ClassVar[bool] = False
+
+    @property
+    def continuous(self):
+        return False
+
+    def __init__(self, step: Number = 1.0):
+        self.h = as_float("step", step, 0)
+        if is_concrete(self.h) and not float(self.h) > 0:
+            raise ValueError(f"step must be > 0, got {shown(step)}")
+
+    def init(self, flow, settings, t, y):
+        return new_carry(t, t + self.h, y, None)
+
+    def step(self, flow, settings, carry):
+        number = jnp.round(carry.t / self.h)
+        y, vanished = flow.layer(number * self.h, carry.y, self.h)
+        t = (number + 1) * self.h
+        t = jnp.where(jnp.abs(t - settings.t1) < LATE * self.h, settings.t1, t)
+        ok = finite(y) & ~vanished
+        status = jnp.where(t >= settings.t1, FINISHED, RUNNING)
+        status = jnp.where(ok, status, jnp.where(vanished, VANISHED, UNDERFLOW)).astype(int)
+        t, y = jnp.where(ok, t, carry.t), choose(ok, y, carry.y)
+        return Carry(t, t + self.h, y, None, status, carry.steps + ok, carry.rejected), y
+
+    def at(self, flow, dense, t):
+        return dense

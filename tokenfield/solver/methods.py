@@ -1,0 +1,57 @@
+"""Runge–Kutta methods by name."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import diffrax
+import jax.numpy as jnp
+import numpy as np
+
+from .._shown import shown
+from .base import AbstractMethod
+from .runge_kutta import RungeKutta
+from .stages import HERMITE
+
+
+class Euler(diffrax.AbstractERK):
+    """Euler's method with a Butcher tableau, which Diffrax's own Euler does not have. The last slope is the next step's first."""
+
+    tableau: ClassVar[diffrax.ButcherTableau] = diffrax.ButcherTableau(
+        a_lower=(np.ones(1),), b_sol=np.array([1.0, 0.0]), b_error=np.zeros(2), c=np.ones(1)
+    )
+    interpolation_cls: ClassVar[Any] = HERMITE
+
+    def order(self, terms):
+        return 1
+
+
+RUNGE_KUTTA = {
+    "euler": RungeKutta(Euler(), 1),
+    "heun": RungeKutta(diffrax.Heun(), 2),
+    "bosh3": RungeKutta(diffrax.Bosh3(), 3),
+    "dopri5": RungeKutta(diffrax.Dopri5(), 5),
+    "tsit5": RungeKutta(diffrax.Tsit5(), 5),
+    "lawson": RungeKutta(diffrax.Tsit5(), 5, interpolant=False, decaying=True),
+    "dopri8": RungeKutta(diffrax.Dopri8(), 8, interpolant=False),
+}
+UNCONTROLLED = ("euler",)  # no error estimate, so they need a fixed step
+
+
+def runge_kutta(name: str, dt: Any = None) -> RungeKutta:
+    """Return the Runge–Kutta method of that name, with a fixed step if dt is given."""
+    if name not in RUNGE_KUTTA:
+        plain = ", ".join(each for each in RUNGE_KUTTA if each != "lawson")
+        raise ValueError(
+            f"method must be one of {plain}, or for a single run of tokens coarsen, or for densities lawson, got {shown(name)}"
+        )
+    if dt is None and name in UNCONTROLLED:
+        raise ValueError(f"method {shown(name)} has no error control: give a fixed step dt")
+    method = RUNGE_KUTTA[name]
+    return method if dt is None else dataclasses.replace(method, dt=jnp.asarray(dt))
+
+
+def written_out(method: AbstractMethod) -> AbstractMethod:
+    """Return the method with its stages unrolled instead of in a loop, if it has stages."""
+    if not isinstance(method, RungeKutta) or method.decaying:
+        return method
+    return dataclasses.replace(method, written_out=True)

@@ -1,0 +1,225 @@
+"""`solve`: a run as a pure JAX function."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray
+
+from .._check import as_float, count, is_concrete
+from .._jax import require_double
+from .._shown import shown
+from .._types import Number, Vector
+from ..flows import AbstractNoisyFlow, AbstractSpectralFlow, segments
+from ..flows.base import Segment
+from ..flows.layers import layer_flow
+from ..stop_rule import AbstractStopRule, as_rule
+from ..transformer import Transformer, only_transformer
+from .base import FINISHED, MAX_STEPS, RUNNING, STOPPED, AbstractMethod, Carry, Settings, choose
+from .ending import classified
+from .langevin import SCHEMES, Langevin, default_dt
+from .layers import Layers
+from .loop import advance, empty_dense
+from .methods import runge_kutta
+from .solution import Solution
+from .stop import OnFlow
+from .while_loop import check_adjoint
+
+
+def solve(
+    model: Transformer,
+    state: Any,
+    t1: Number,
+    *,
+    save_at: Vector | None = None,
+    rtol: Number = 1e-6,
+    atol: Number = 1e-9,
+    method: str | AbstractMethod | None = None,
+    dt: Number | None = None,
+    stop_when: AbstractStopRule | Callable | None = None,
+    key: PRNGKeyArray | None = None,
+    max_steps: int = 4096,
+    adjoint: Any = None,
+) -> Solution:
+    """Solve `d mu/dt + div(mu v) = 0` from time 0 to t1, v the model's velocity: a pure function of JAX (FORMULAS §2).
+
+    It works under `jax.jit`, `jax.vmap`, `jax.jvp` and `jax.grad`, with respect to every number in the model and the state,
+    to t1 and to save_at. `simulate` is the same run with a driver around it: checks, progress, checkpoints, a dataset.
+
+    Args:
+        model: the Transformer.
+        state: the measure, e.g. `Tokens`.
+        t1: end time.
+        save_at: (m,) increasing times in [0, t1] at which to keep states; t1 alone by default.
+        rtol, atol: tolerances of a step, as for `simulate`.
+        method: the name of a Runge–Kutta method, "tsit5" by default ("lawson" for densities); with noise "heun" or "euler";
+            or a method such as `Layers(step=1.0)`, the discrete Transformer, which runs `t1/step` layers.
+        dt: a fixed step in place of error control; with noise the longest step (see `simulate`).
+        stop_when: a rule such as `one_cluster()`, or a function of the state. A function that returns a real number stops
+            the run where it is >= 0, at a time that can be differentiated; one that returns a bool has no derivative.
+        key: the random key of a model with noise, e.g. `jax.random.key(0)`.
+        max_steps: maximum number of steps, rejected ones included.
+        adjoint: how derivatives are computed. None supports forward and reverse mode with memory for `2 sqrt(max_steps)`
+            states. `diffrax.ForwardMode()`, `diffrax.RecursiveCheckpointAdjoint()` and `diffrax.DirectAdjoint()` are
+            Diffrax's.
+
+    Returns:
+        A `Solution`. It raises nothing about the values of arrays: see its `status`.
+
+    Example:
+        >>> import jax, tokenfield as tkf
+        >>> def rho(beta):
+        ...     model = tkf.Transformer(tkf.Softmax(beta=beta), norm=tkf.PostLN())
+        ...     return tkf.solve(model, tkf.Equiangular(rho=0.0, n=32), t1=5.0).final.rho
+        >>> jax.grad(rho)(1.0)
+    """
+    require_double()
+    only_transformer(model)
+    check_adjoint(adjoint)
+    max_steps = count("max_steps", max_steps)
+    t1 = as_float("t1", t1, 0)
+    if is_concrete(t1) and not float(t1) > 0:
+        raise ValueError(f"t1 must be a number > 0, got {float(t1):g}")
+    times = t1[None] if save_at is None else as_float("save_at", save_at, 1)
+    if save_at is not None and is_concrete(times, t1):
+        known = np.asarray(times)
+        if known.size == 0 or (np.diff(known) <= 0).any() or known[0] < 0 or known[-1] > float(t1):
+            raise ValueError(f"save_at must increase within [0, t1] = [0, {float(t1):g}], got {shown(known.tolist())}")
+    parts, method = _plan(model, state, t1, method, dt, key)
+    rule = as_rule(stop_when)
+    stop = None if rule is None else OnFlow(rule.resolve(model, state))
+    tolerances = as_float("rtol", rtol, 0), as_float("atol", atol, 0)
+
+    return _run(parts, method, stop, state, t1, times, tolerances, max_steps, adjoint)
+
+
+@eqx.filter_jit
+def _run(
+    parts: tuple[Segment, ...],
+    method: AbstractMethod,
+    stop: OnFlow | None,
+    state: Any,
+    t1: Array,
+    times: Array,
+    tolerances: tuple[Array, Array],
+    max_steps: int,
+    adjoint: Any,
+) -> Solution:
+    """The run itself, as one program."""
+    run: Carry | None = None
+    final = states = seen = None
+    begin = jnp.zeros(())
+    for k, part in enumerate(parts):
+        flow, end = part.flow, jnp.minimum(jnp.asarray(part.until, float), t1)
+        # Where the right-hand side jumps it is evaluated just before the end. nextafter has no derivative.
+        fixed = jax.lax.stop_gradient(end)
+        before = end - (fixed - jnp.nextafter(fixed, -jnp.inf))
+        jumps = k + 1 < len(parts)
+        settings = Settings(end, jnp.where(part.until <= t1, before, end) if jumps else end, times, *tolerances)
+        run = _begin(flow, method, settings, stop, begin, flow.pack(state) if run is None else run.y, run)
+        begun = run.status == RUNNING
+        run, kept, reached = _segment(flow, method, settings, stop, run, max_steps, adjoint)
+        run = choose(begun, classified(flow, method, run), run)
+        fresh = reached & (times >= begin if k == 0 else times > begin)
+        states = kept if states is None else choose_rows(fresh, kept, states)
+        seen = fresh if seen is None else seen | fresh
+        final, begin = flow.unpack(run.y), end
+    assert run is not None
+    assert seen is not None
+    status = jnp.where(run.status == RUNNING, MAX_STEPS, run.status).astype(int)
+    states = jax.tree.map(lambda leaf: _where_rows(seen, leaf, jnp.nan), states)
+    return Solution(
+        times=jnp.where(seen, times, jnp.nan),
+        states=states,
+        final=final,
+        status=status,
+        event_time=jnp.where(status == FINISHED, jnp.inf, run.t),
+        stats={"steps": run.steps, "rejected": run.rejected},
+        log_time_unit=parts[-1].flow.log_time_unit,
+    )
+
+
+def _plan(
+    model: Transformer, state: Any, t1: Array, method: Any, dt: Any, key: Any
+) -> tuple[tuple[Segment, ...], AbstractMethod]:
+    """The flows of a run and its method."""
+    if method == "coarsen":
+        raise ValueError("method 'coarsen' merges tokens, which has no derivative and no fixed shape: use simulate")
+    if isinstance(method, AbstractMethod) and not (dt is None and key is None):
+        raise ValueError("dt and key belong to a method given by its name, got a method object: give them to it")
+    if isinstance(method, Layers):
+        return (Segment(float("inf"), layer_flow(state, model)),), method
+    parts = segments(state, model)
+    flow = parts[0].flow
+    if isinstance(method, AbstractMethod):
+        return parts, method
+    if isinstance(flow, AbstractNoisyFlow):
+        name = "heun" if method is None else method
+        if name not in SCHEMES:
+            raise ValueError(f"method must be one of {', '.join(SCHEMES)} for a model with noise, got {shown(method)}")
+        if key is None:
+            raise ValueError(f"key must be given, e.g. jax.random.key(0): {type(model.noise).__name__} is random")
+        step = jax.lax.stop_gradient(default_dt(flow, state, t1)) if dt is None else as_float("dt", dt, 0)
+        return parts, Langevin(name, step, key)
+    if key is not None:
+        raise ValueError("key was given, but nothing in this model is random")
+    spectral = isinstance(flow, AbstractSpectralFlow)
+    name = ("lawson" if spectral else "tsit5") if method is None else method
+    if name == "lawson" and not spectral:
+        raise ValueError(f"method 'lawson' is for densities, got {type(state).__name__}")
+    chosen = runge_kutta(name, None if dt is None else as_float("dt", dt, 0))
+    return parts, dataclasses.replace(chosen, differentiated=True)
+
+
+def _begin(
+    flow: Any, method: AbstractMethod, settings: Settings, stop: OnFlow | None, t: Array, y: Any, before: Carry | None
+) -> Carry:
+    """The carry at the beginning of a segment: a fresh one, unless the run has ended in the segment before."""
+    carry = method.init(flow, settings, t, y)
+    if before is not None:
+        fresh = Carry(carry.t, carry.t_next, carry.y, carry.memory, carry.status, before.steps, before.rejected)
+        carry = choose(before.status == FINISHED, fresh, before)
+    held = jnp.array(False) if stop is None else stop(carry.t, carry.y, flow)
+    over = (carry.t >= settings.t1) & (carry.status == RUNNING)
+    status = jnp.where(over, FINISHED, carry.status)
+    status = jnp.where(held & (status == RUNNING), STOPPED, status).astype(int)
+    return Carry(carry.t, carry.t_next, carry.y, carry.memory, status, carry.steps, carry.rejected)
+
+
+def _segment(
+    flow: Any,
+    method: AbstractMethod,
+    settings: Settings,
+    stop: OnFlow | None,
+    carry: Carry,
+    max_steps: int,
+    adjoint: Any,
+) -> tuple[Carry, Any, Array]:
+    """The end of a segment, the states at all save times, and which of these the run has reached."""
+    dense = empty_dense(flow, method, settings, carry)
+    go = lambda state, target: advance(  # noqa: E731
+        flow, method, settings, stop, state[0], state[1], target, jnp.asarray(max_steps), max_steps, adjoint
+    )
+
+    def visit(state, time):
+        carry, dense = go(state, jnp.minimum(time, settings.t1))
+        y = choose(time >= carry.t, carry.y, method.at(flow, dense, jnp.minimum(time, carry.t)))
+        return (carry, dense), (flow.unpack(y), time <= carry.t)
+
+    # The end of the segment is one more target, so that the steps are compiled once.
+    targets = jnp.append(settings.save_at, jnp.inf)
+    (carry, _), (states, reached) = jax.lax.scan(visit, (carry, dense), targets)
+    return carry, jax.tree.map(lambda leaf: leaf[:-1], states), reached[:-1]
+
+
+def choose_rows(condition: Array, yes: Any, no: Any) -> Any:
+    """Rows of `yes` where the condition holds, else of `no`."""
+    return jax.tree.map(lambda a, b: _where_rows(condition, a, b), yes, no)
+
+
+def _where_rows(condition: Array, yes: Array, no: Any) -> Array:
+    return jnp.where(condition.reshape(-1, *(1,) * (yes.ndim - 1)), yes, no)

@@ -1,0 +1,163 @@
+"""Explicit Runge–Kutta methods: Diffrax's coefficients, interpolants and step-size controller, with a retraction."""
+
+from typing import Any, ClassVar
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..flows import AbstractFlow
+from .base import (
+    FINISHED,
+    RUNNING,
+    UNDERFLOW,
+    AbstractMethod,
+    Carry,
+    Settings,
+    choose,
+    finite,
+    new_carry,
+    next_target,
+)
+from .lawson import lawson_stages
+from .stages import HERMITE, Stages, between, looped, unrolled
+
+SMALLEST_STEP = 1e-14  # relative to the time reached
+SMALLEST_CHANGE = 1e-8  # a token that moves by more than this in the smallest step is blowing up
+# Errors are scaled by the flow (see `AbstractFlow.error_size`), so the controller compares their size with 1.
+CONTROLLER = diffrax.PIDController(rtol=0.0, atol=1.0, norm=jnp.abs, pcoeff=0.3, icoeff=0.4)
+
+
+class RungeKutta(AbstractMethod):
+    """An explicit Runge–Kutta method with error control, or with a fixed step dt.
+
+    Args:
+        solver: the Diffrax solver whose coefficients and interpolant are used.
+        order: the order of its steps.
+        dt: a fixed step in place of error control.
+        interpolant: whether the interpolant is as good as the steps; otherwise steps end at the save times.
+        decaying: take Lawson steps, for a flow with `drift` and `decay`.
+        written_out: compile the stages one after another instead of in a loop.
+        differentiated: keep rejected steps out of derivatives.
+    """
+
+    solver: diffrax.AbstractERK
+    order: int = eqx.field(static=True)
+    dt: Float[Array, ""] | None = None
+    interpolant: bool = eqx.field(static=True, default=True)
+    decaying: bool = eqx.field(static=True, default=False)
+    written_out: bool = eqx.field(static=True, default=False)
+    differentiated: bool = eqx.field(static=True, default=False)
+
+    interpolates: ClassVar[bool] = True
+
+    @property
+    def continuous(self):
+        return self.interpolant
+
+    def init(self, flow, settings, t, y):
+        y = flow.retract(y)
+        if self.dt is None:
+            dt, slope = first_step(flow, settings, t, y, self.order)
+        else:
+            dt, slope = self.dt, flow.velocity(t, y)
+        t_next = self._clipped(flow, settings, t + dt, t, y)
+        one = jnp.ones(())
+        return new_carry(t, t_next, y, (slope if self._keeps_slope else None, (one, one, jnp.array(False))))
+
+    def step(self, flow, settings, carry):
+        c, (slope, control) = carry, carry.memory
+        new = self._stages(flow, settings, c, slope)
+        ok = finite((new.y1, new.error, new.slope)) & flow.contains(new.y1)
+        y1 = flow.retract(choose(ok, new.y1, c.y))
+        if self.dt is None:
+            keep, t, t_next, control, failed = _adapted(flow, settings, c, ok, y1, new.error, self.order, control)
+        else:
+            keep, failed = ok, ~ok
+            t = jnp.where(ok, c.t_next, c.t)
+            t_next = t + self.dt
+        y = choose(keep, y1, c.y)
+        status = jnp.where(failed, UNDERFLOW, jnp.where(t >= settings.t1, FINISHED, RUNNING)).astype(int)
+        t_next = self._clipped(flow, settings, t_next, t, y)
+        slope = choose(keep, new.slope, slope) if self._keeps_slope else None
+        return Carry(t, t_next, y, (slope, control), status, c.steps + keep, c.rejected + ~keep), new.dense
+
+    def at(self, flow, dense, t):
+        return flow.retract(between(HERMITE if self.decaying else self.solver.interpolation_cls, dense, t))
+
+    @property
+    def _keeps_slope(self) -> bool:
+        """True if the last slope of a step is the first of the next."""
+        return not self.decaying and self.solver.tableau.fsal  # type: ignore[union-attr]
+
+    def _stages(self, flow: AbstractFlow, settings: Settings, c: Carry, slope: Any) -> Stages:
+        if self.decaying:
+            return lawson_stages(flow, c.t, c.t_next, c.y)
+        field = lambda t, y: self._velocity(flow, jnp.minimum(t, settings.t_last), y, c.y)  # noqa: E731
+        slope = field(c.t, c.y) if slope is None else slope
+        new = (unrolled if self.written_out else looped)(self.solver, field, c.t, c.t_next, c.y, slope)
+        return new if self._keeps_slope else new._replace(slope=None)
+
+    def _velocity(self, flow: AbstractFlow, t: Array, y: Any, inside: Any) -> Any:
+        """The right-hand side. If it is differentiated, a stage that leaves its domain is evaluated at a point inside, and NaN.
+
+        The step is rejected either way. In reverse mode `0 · NaN` of its stages would reach everything.
+        """
+        if not self.differentiated:
+            return flow.velocity(t, y)
+        ok = finite(y) & flow.contains(y)
+        slope = flow.velocity(t, choose(ok, y, inside))
+        return jax.tree.map(lambda leaf: jnp.where(ok, leaf, jnp.nan), slope)
+
+    def _clipped(self, flow: AbstractFlow, settings: Settings, t_next: Array, t: Array, y: Any) -> Array:
+        """The end of the next step, no later than the flow, the segment or the next save time allow."""
+        longest = flow.longest_step(t, y) if self.dt is None else None
+        if longest is not None:
+            t_next = jnp.minimum(t_next, t + jax.lax.stop_gradient(longest))
+        end = settings.t1 if self.continuous else next_target(settings, t)
+        return jnp.where(t_next >= end - 1e-12 * (end - t), end, t_next)
+
+
+def _adapted(
+    flow: AbstractFlow, settings: Settings, c: Carry, ok: Array, y1: Any, error: Any, order: int, control: Any
+):
+    """`(keep, t, t_next, control, failed)` of a trial step. Derivatives do not see it: they are those of the steps taken."""
+    stopped = jax.lax.stop_gradient((c.t, c.t_next, c.y, y1, error, settings.rtol, settings.atol))
+    t0, t1, y0, y1, error, rtol, atol = stopped
+    size = jnp.where(ok, flow.error_size(error, y0, y1, rtol, atol), jnp.inf)
+    size = jax.lax.stop_gradient(jnp.where(jnp.isnan(size), jnp.inf, size))
+    zero = jnp.zeros(())
+    keep, t, t_next, _, control, _ = CONTROLLER.adapt_step_size(t0, t1, zero, zero, None, size, order, control)
+    # At the smallest step a jump of the field is crossed rather than resolved; a blow-up is reported.
+    dt = t1 - t0
+    tiny = (dt <= SMALLEST_STEP * jnp.maximum(jnp.abs(t0), SMALLEST_STEP)) & ~keep
+    change = flow.change_size(jax.tree.map(jnp.subtract, y1, y0), y0, y1)
+    cross = tiny & ok & (change < SMALLEST_CHANGE)
+    keep, failed = keep | cross, tiny & ~cross
+    t, t_next = jnp.where(cross, t1, t), jnp.where(cross, t1 + 10 * dt, t_next)
+    # The time reached is the end of the step, with its derivative: the last step ends at t1.
+    return keep, jnp.where(keep, c.t_next + (t - t1), c.t), jax.lax.stop_gradient(t_next), control, failed
+
+
+def first_step(flow: AbstractFlow, settings: Settings, t0: Array, y0: Any, order: int) -> tuple[Float[Array, ""], Any]:
+    """Return a first step whose Euler increment and curvature are within the tolerances (Hairer et al., II.4), and the slope."""
+    still = jax.lax.stop_gradient
+    size = lambda v: flow.error_size(still(v), still(y0), still(y0), still(settings.rtol), still(settings.atol))  # noqa: E731
+    d0 = size(y0)
+
+    def evaluate(at, _):  # as a loop, so that the velocity is compiled once
+        f = flow.velocity(*at)
+        d1 = size(f)
+        h0 = jnp.where((d0 < 1e-5) | (d1 < 1e-5), 1e-6, 0.01 * d0 / d1)
+        return still((t0 + h0, jax.tree.map(lambda y, f: y + h0 * f, y0, f))), (f, d1, h0)
+
+    _, (fs, d1, h0) = jax.lax.scan(evaluate, (t0, y0), None, length=2)
+    slope = jax.tree.map(lambda f: f[0], fs)
+    d1, h0 = d1[0], h0[0]
+    d2 = size(jax.tree.map(lambda f: f[1] - f[0], fs)) / h0
+    steepest = jnp.maximum(d1, d2)
+    h1 = jnp.where(steepest <= 1e-15, jnp.maximum(1e-6, h0 * 1e-3), (0.01 / steepest) ** (1 / order))
+    h = jnp.minimum(100 * h0, h1)
+    return still(jnp.where(jnp.isfinite(h) & (h > 0), h, 1e-12)), slope

@@ -1,0 +1,49 @@
+"""What `solve` returns."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, Int
+
+from .base import REASONS
+
+
+class Solution(eqx.Module):
+    """States of a run as a pytree, to be mapped, differentiated and stacked like any other.
+
+    Args:
+        times: (m,) the save times; NaN for those after the end of the run.
+        states: the state at each of them, its arrays stacked along a leading time axis; NaN after the end.
+        final: the last state: at t1, or where an event ended the run.
+        status: how the run ended, see `reason`.
+        event_time: the time at which the run ended before t1; infinite if it reached t1. It can be differentiated for a stop,
+            not for a blow-up or a length that reaches 0.
+        stats: numbers of steps taken and rejected.
+        log_time_unit: logarithm of the unit of time, as for `Trajectory`.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN())
+        >>> solution = tkf.solve(model, tkf.Equiangular(rho=0.0, n=8), t1=2.0, save_at=[0.0, 1.0, 2.0])
+        >>> solution.states.rho, solution.reason
+    """
+
+    times: Float[Array, " m"]
+    states: Any
+    final: Any
+    status: Int[Array, ""]
+    event_time: Float[Array, ""]
+    stats: dict[str, Int[Array, ""]]
+    log_time_unit: Float[Array, ""]
+
+    @property
+    def reason(self) -> str:
+        """How the run ended: "finished", "stopped", "blow_up", "vanished", "resolution", "failed" or "max_steps"."""
+        if isinstance(self.status, jax.core.Tracer):
+            raise ValueError("reason is not known inside jit, vmap or grad: compare status there")
+        if self.status.ndim:
+            raise ValueError(
+                "reason is that of one run: index the solution, e.g. jax.tree.map(lambda leaf: leaf[0], sol)"
+            )
+        return REASONS[int(self.status)]

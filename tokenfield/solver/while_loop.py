@@ -1,0 +1,78 @@
+"""A while loop that can be differentiated: in forward and in reverse mode, or by one of Diffrax's adjoints."""
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import diffrax
+import equinox as eqx
+import equinox.internal as eqxi
+import jax
+from jaxtyping import Array
+
+from .._shown import shown
+
+T = TypeVar("T")
+ADJOINTS = (diffrax.ForwardMode, diffrax.RecursiveCheckpointAdjoint, diffrax.DirectAdjoint)
+
+
+def check_adjoint(adjoint: Any) -> None:
+    """Raise a ValueError unless `adjoint` is None or one of Diffrax's adjoints that a loop can have."""
+    if adjoint is not None and not isinstance(adjoint, ADJOINTS):
+        names = ", ".join(f"diffrax.{kind.__name__}()" for kind in ADJOINTS)
+        raise ValueError(f"adjoint must be None or one of {names}, got {shown(adjoint)}")
+
+
+def while_loop(
+    condition: Callable[[T], Array], body: Callable[[T], T], start: T, max_steps: int, adjoint: Any = None
+) -> T:
+    """Return the first of `start, body(start), …` for which `condition` is false, after at most `max_steps` calls of body.
+
+    By default (`adjoint=None`) the value is that of `lax.while_loop`, and both modes of differentiation work. Their loop is
+    two nested scans of `sqrt(max_steps)` steps each with a checkpoint around every block, so that reverse mode holds
+    `2 sqrt(max_steps)` states and computes every step three times.
+    """
+    match adjoint:
+        case diffrax.ForwardMode():
+            return jax.lax.while_loop(condition, body, start)
+        case diffrax.RecursiveCheckpointAdjoint():
+            checkpoints = adjoint.checkpoints
+            return eqxi.while_loop(
+                condition, body, start, max_steps=max_steps, kind="checkpointed", checkpoints=checkpoints
+            )
+        case diffrax.DirectAdjoint():
+            return eqxi.while_loop(condition, body, start, max_steps=max_steps, kind="bounded", base=4)
+    # Values that the functions close over become arguments: a custom derivative must not close over what is differentiated.
+    given = eqx.filter_closure_convert(condition, start), eqx.filter_closure_convert(body, start), start
+    arrays, static = eqx.partition(given, eqx.is_array)
+
+    @jax.custom_jvp
+    def loop(arrays):
+        going, move, state = eqx.combine(arrays, static)
+        return jax.lax.while_loop(lambda state: going(state), lambda state: move(state), state)
+
+    @loop.defjvp
+    def _(primals, tangents):
+        def scanned(arrays):
+            going, move, state = eqx.combine(arrays, static)
+            return _scanned(going, move, state, max_steps)
+
+        return jax.jvp(scanned, primals, tangents)
+
+    return loop(arrays)
+
+
+def _scanned(condition: Callable, body: Callable, start: Any, max_steps: int) -> Any:
+    """The same as two nested scans. Under vmap a block is skipped only if every member has ended."""
+    length = math.isqrt(max_steps - 1) + 1
+
+    def blocks(inner: Callable) -> Callable:
+        def guarded(state, _):
+            move = lambda: jax.tree.map(  # noqa: E731
+                lambda new, old: jax.numpy.where(condition(state), new, old), inner(state), state
+            )
+            return jax.lax.cond(eqxi.unvmap_any(condition(state)), move, lambda: state), None
+
+        return jax.checkpoint(lambda state: jax.lax.scan(guarded, state, None, length=length)[0])
+
+    return blocks(blocks(jax.checkpoint(lambda state: body(state))))(start)
