@@ -294,23 +294,21 @@ QUICK = ["--n", 6, "--d", 2, "--no-animation"]
 
 
 @pytest.mark.parametrize(
-    ("flags", "program"),
+    "flags",
     [
-        (["--t1", 40], "run.go_on"),
-        (["--t1", 1e6, "--beta", 9], "coarsening.go_on"),  # long: clusters are merged
-        (["--t1", 1, "--kappa", 5, "--dt", 0.01], "run.go_on"),
-        (["--depth", 40], "run.go_on"),
+        ["--t1", 40],
+        ["--t1", 1e6, "--beta", 9],  # long: clusters are merged
+        ["--t1", 1, "--kappa", 5, "--dt", 0.01],
+        ["--depth", 40],
     ],
     ids=["flow", "waits", "noise", "layers"],
 )
-def test_the_same_command_goes_on_after_ctrl_c(flags, program, tmp_path, capsys, monkeypatch):
-    from tokenfield.driver import coarsening, run
+def test_the_same_command_goes_on_after_ctrl_c(flags, tmp_path, capsys, monkeypatch):
+    from tokenfield.driver import record
 
-    module, name = program.split(".")
-    module = {"run": run, "coarsening": coarsening}[module]
-    real, calls = getattr(module, name), []
+    real, calls = record.go_on, []
     command = ["simulate", *QUICK, *flags, "--json"]
-    monkeypatch.setattr(run, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(record, "CHUNK_SECONDS", 0.0)
     monkeypatch.setattr(tkf.Trajectory, "plot", lambda self: SimpleNamespace(savefig=lambda path, **_: path.touch()))
     monkeypatch.setattr("tokenfield.report.write_report", lambda *_, **__: None)
     whole = tokenfield_here(capsys, *command, "--out", tmp_path / "whole")
@@ -321,7 +319,7 @@ def test_the_same_command_goes_on_after_ctrl_c(flags, program, tmp_path, capsys,
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(module, name, interrupted)
+    monkeypatch.setattr(record, "go_on", interrupted)
     cut = tokenfield_here(capsys, *command, "--out", tmp_path / "cut")
     assert cut.returncode == 130
     assert "kept in" in cut.stderr
@@ -348,7 +346,7 @@ def test_the_same_command_draws_what_was_not_drawn(tmp_path, capsys, monkeypatch
 
 
 def test_overwriting_leaves_no_mixture_of_two_runs(tmp_path, capsys, monkeypatch):
-    from tokenfield.driver import run
+    from tokenfield.driver import record
 
     folder = tmp_path / "run"
     first = ["simulate", *QUICK, "--t1", 1, "--out", folder]
@@ -361,7 +359,7 @@ def test_overwriting_leaves_no_mixture_of_two_runs(tmp_path, capsys, monkeypatch
     assert {path.name for path in folder.iterdir()} == before  # the old run is as it was
     assert "t1 = 1.0" in (folder / "config.toml").read_text()
     with monkeypatch.context() as patch:
-        patch.setattr(run, "go_on", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(record, "go_on", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert tokenfield_here(capsys, *other).returncode == 130
     assert not (folder / "trajectory.zarr").exists()
     (folder / "checkpoint.npz").write_bytes(b"damaged")

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
-from tokenfield.driver import ending
-from tokenfield.driver import run as driver_run
+from tokenfield.driver import ending, record
 from tokenfield.driver.ending import check_end, check_lengths
 from tokenfield.solver.base import STOPPED
 
@@ -86,13 +85,13 @@ def test_a_sweep_marks_such_a_cell_as_failed():
 @pytest.fixture
 def cut_short(monkeypatch):
     """A time loop that stops by itself, for no reason."""
-    plain = driver_run.go_on
+    plain = record.go_on
 
     def go_on(problem, record, budget):
         record = plain(problem, record, budget)
         return eqx.tree_at(lambda r: r.carry.status, record, record.carry.status * 0 + STOPPED)
 
-    monkeypatch.setattr(driver_run, "go_on", go_on)
+    monkeypatch.setattr(record, "go_on", go_on)
 
 
 @pytest.mark.parametrize("state", [START, tkf.Equiangular(0.1, 5)])

@@ -17,7 +17,7 @@ import tokenfield as tkf
 from tokenfield.attention import AbstractPairwise
 from tokenfield.driver.checkpoint import CheckpointError
 from tokenfield.driver.fingerprint import Program, fingerprint
-from tokenfield.driver.run import right_hand_side
+from tokenfield.driver.smooth import right_hand_side
 from tokenfield.flows import segments
 
 SIZE = 4

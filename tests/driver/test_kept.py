@@ -4,13 +4,17 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
-from tokenfield.driver import run as driver_run
+from tokenfield.driver import record
 from tokenfield.driver.checkpoint import CheckpointError, Keeper
 
 CIRCLE = tkf.uniform_sphere(64, 2, seed=0)
 SA = tkf.Transformer(tkf.Softmax(16.0), tkf.PostLN())
 NOISY = tkf.Transformer(tkf.Unnormalized(1.0), tkf.PostLN(), noise=tkf.SphereNoise(4.0))
 PIECES = tkf.Transformer(tkf.Unnormalized(1.0), tkf.PostLN(), noise=tkf.SphereNoise(4.0), breakpoints=[0.2, 0.5])
+MIXED = tkf.Transformer(tkf.Softmax(1.0), tkf.MixLN(2.0))
+STARTS = [tkf.uniform_sphere(8, 3, seed=k) for k in range(40)]
+MEAN_FIELD = tkf.Transformer(tkf.Softmax(1.0), tkf.PostLN())
+DENSITY = tkf.CircleDensity.from_function(lambda angle: 1 + 0.3 * np.cos(angle), 16)
 RUNS = {
     "collapse and waits": lambda **kept: tkf.simulate(SA, CIRCLE, np.inf, **kept),
     "waits": lambda **kept: tkf.simulate(SA, tkf.uniform_sphere(9, 2, seed=1), 1e6, save_at=30, **kept),
@@ -19,6 +23,11 @@ RUNS = {
         PIECES, CIRCLE, 1.0, seed=1, dt=0.01, save_at=[0, 0.1, 0.9], **kept
     ),
     "layers": lambda **kept: tkf.layers(SA, CIRCLE, depth=100, **kept),
+    "a density that is refined": lambda **kept: tkf.simulate(MEAN_FIELD, DENSITY, 4.0, save_at=9, rtol=1e-12, **kept),
+    "an ensemble": lambda **kept: tkf.simulate_many(
+        MIXED, STARTS, 20.0, save_at=5, stop_when=tkf.one_cluster(), rtol=0, atol=1e-12, **kept
+    ),
+    "a noisy ensemble": lambda **kept: tkf.simulate_many(NOISY, STARTS, 1.0, seeds=range(40), dt=0.004, **kept),
 }
 
 
@@ -31,7 +40,7 @@ def assert_same_bits(one, other):
 
 @pytest.mark.parametrize("kind", RUNS)
 def test_a_run_that_is_cut_goes_on_to_the_same_bits(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(driver_run, "CHUNK_SECONDS", 0.0)  # few steps at a time
+    monkeypatch.setattr(record, "CHUNK_SECONDS", 0.0)  # few steps at a time
     run, path = RUNS[kind], tmp_path / "run.npz"
     whole, asked = run(), []
 

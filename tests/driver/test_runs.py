@@ -12,7 +12,7 @@ import pytest
 from scipy.integrate import quad
 
 import tokenfield as tkf
-from tokenfield.driver import SolverError, run
+from tokenfield.driver import SolverError, record, smooth
 from tokenfield.driver.checkpoint import CheckpointError
 from tokenfield.flows.tokens import check
 
@@ -116,7 +116,7 @@ def test_too_few_steps_is_an_error_that_says_so():
 
 def test_chunks_do_not_change_a_bit(monkeypatch):
     whole = tkf.simulate(SA, START, 20.0)
-    monkeypatch.setattr(run, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(record, "CHUNK_SECONDS", 0.0)
     pieces = tkf.simulate(SA, START, 20.0)
     np.testing.assert_array_equal(whole.dataset["x"], pieces.dataset["x"])
 
@@ -125,7 +125,7 @@ def test_chunks_do_not_change_a_bit(monkeypatch):
 def test_an_interrupted_run_resumes_to_the_same_bits(norm, tmp_path, monkeypatch):
     model, path = tkf.Transformer(tkf.Softmax(4.0), norm), tmp_path / "run.npz"
     whole = tkf.simulate(model, START, 20.0)
-    real, calls = run.go_on, []
+    real, calls = record.go_on, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -133,14 +133,14 @@ def test_an_interrupted_run_resumes_to_the_same_bits(norm, tmp_path, monkeypatch
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(run, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(record, "CHUNK_SECONDS", 0.0)
     for _ in range(2):  # interrupt it twice
         calls.clear()
-        monkeypatch.setattr(run, "go_on", interrupted)
+        monkeypatch.setattr(record, "go_on", interrupted)
         with pytest.raises(KeyboardInterrupt):
             tkf.simulate(model, START, 20.0, checkpoint=path)
         assert path.exists()
-    monkeypatch.setattr(run, "go_on", real)
+    monkeypatch.setattr(record, "go_on", real)
     resumed = tkf.simulate(model, START, 20.0, checkpoint=path)
     np.testing.assert_array_equal(whole.dataset["x"], resumed.dataset["x"])
     again = tkf.simulate(model, START, 20.0, checkpoint=path)  # a finished run is read back
@@ -149,8 +149,8 @@ def test_an_interrupted_run_resumes_to_the_same_bits(norm, tmp_path, monkeypatch
 
 SCRIPT = """
 import sys, numpy as np, tokenfield as tkf
-from tokenfield.driver import run
-run.CHUNK_SECONDS = 0.0
+from tokenfield.driver import record
+record.CHUNK_SECONDS = 0.0
 model = tkf.Transformer(tkf.Softmax(4.0), tkf.PostLN())
 start = tkf.uniform_sphere(24, 3, seed=0)
 traj = tkf.simulate(model, start, 2000.0, rtol=0, atol=1e-11, method="tsit5", checkpoint=sys.argv[1], checkpoint_every=0.0)
@@ -402,11 +402,11 @@ def test_layers_with_different_weights():
 
 def test_runs_that_differ_in_the_number_of_save_times_share_a_program():
     y = np.zeros((4, 3))
-    assert {len(run.padded(np.arange(float(k)), y)) for k in range(1, 9)} == {8}
-    times = run.padded(np.arange(9.0), y)
+    assert {len(smooth.padded(np.arange(float(k)), y)) for k in range(1, 9)} == {8}
+    times = smooth.padded(np.arange(9.0), y)
     np.testing.assert_array_equal(times, [*range(9), *[np.inf] * 7])
-    assert len(run.padded(np.zeros(0), y)) == 0
-    assert len(run.padded(np.arange(3.0), np.zeros(1 << 18))) == 3  # a large buffer has no room to spare
+    assert len(smooth.padded(np.zeros(0), y)) == 0
+    assert len(smooth.padded(np.arange(3.0), np.zeros(1 << 18))) == 3  # a large buffer has no room to spare
     states = lambda k: tkf.simulate(SA, tkf.uniform_sphere(11, 5, seed=3), 1.0, save_at=k).dataset["x"].values  # noqa: E731
     few, compiled = states(3), []
     listen = lambda event, seconds, **names: compiled.append(names.get("fun_name"))  # noqa: E731

@@ -6,13 +6,15 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._files import replacing
+
+ARRAY = "array"  # key of an array's index in the JSON data
 
 
 class CheckpointError(ValueError):
@@ -48,10 +50,15 @@ def read(path: Path, identity: str) -> tuple[Any, list[np.ndarray]]:
     return segment, leaves
 
 
-def restore(carry: Any, leaves: list[np.ndarray]) -> Any:
-    """Return a copy of `carry` with the leaves of a checkpoint."""
-    structure = jax.tree.structure(carry)
-    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
+class Checkpoint(NamedTuple):
+    """The state of a course, and the numbers of its last record."""
+
+    course: Any
+    leaves: list[np.ndarray]
+
+    def fill(self, record: Any) -> Any:
+        """Return a copy of a record with the numbers of the checkpoint."""
+        return jax.tree.unflatten(jax.tree.structure(record), [jnp.asarray(leaf) for leaf in self.leaves])
 
 
 class Keeper:
@@ -68,14 +75,19 @@ class Keeper:
         self.identity = "" if path is None else identity()
         self.written = time.monotonic()
 
-    def read(self) -> tuple[Any, list[np.ndarray]] | None:
+    def read(self) -> Checkpoint | None:
         """Return the checkpoint to resume from, or None to start from the beginning."""
-        return None if self.path is None or not self.path.exists() else read(self.path, self.identity)
+        if self.path is None or not self.path.exists():
+            return None
+        (course, arrays), leaves = read(self.path, self.identity)
+        return Checkpoint(_joined(course, leaves[:arrays]), leaves[arrays:])
 
-    def write(self, segment: Any, tree: Any) -> None:
-        """Write the checkpoint now."""
+    def write(self, course: Any, record: Any) -> None:
+        """Write the checkpoint now: the state of a course (nested lists and dicts) and the record of its stage (a pytree)."""
         if self.path is not None:
-            write(self.path, self.identity, segment, tree)
+            arrays: list[np.ndarray] = []
+            plain = _separated(course, arrays)
+            write(self.path, self.identity, [plain, len(arrays)], [*arrays, *jax.tree.leaves(record)])
             self.written = time.monotonic()
 
     def due(self) -> bool:
@@ -83,4 +95,31 @@ class Keeper:
         return self.path is not None and time.monotonic() - self.written > self.every
 
 
-NOWHERE = Keeper(None, str, math.inf)
+def no_checkpoint() -> Keeper:
+    """Return a keeper that writes nothing."""
+    return Keeper(None, str, math.inf)
+
+
+def _separated(tree: Any, arrays: list[np.ndarray]) -> Any:
+    """Return nested lists and dicts as JSON data; arrays are appended to `arrays` and replaced by their index."""
+    match tree:
+        case dict():
+            return {name: _separated(value, arrays) for name, value in tree.items()}
+        case list() | tuple():
+            return [_separated(value, arrays) for value in tree]
+        case np.ndarray() | jax.Array():
+            arrays.append(np.asarray(tree))
+            return {ARRAY: len(arrays) - 1}
+    return tree
+
+
+def _joined(plain: Any, arrays: list[np.ndarray]) -> Any:
+    """Return what `_separated` was given; tuples come back as lists."""
+    match plain:
+        case dict() if ARRAY in plain:
+            return arrays[plain[ARRAY]]
+        case dict():
+            return {name: _joined(value, arrays) for name, value in plain.items()}
+        case list():
+            return [_joined(value, arrays) for value in plain]
+    return plain

@@ -16,20 +16,22 @@ from ..results.attributes import attributes
 from ..results.datasets import to_dataset
 from ..results.describe import describe
 from ..results.trajectory import Trajectory
+from ..solver.coarsen import Coarsen
 from ..solver.methods import runge_kutta
 from ..states import Tokens
 from ..transformer import Transformer
-from .checkpoint import Keeper
-from .coarsen_checkpoint import Kept
-from .coarsening import Coarsening, Epoch, History, Record, follow
-from .collapse import FEW, collapse
+from .checkpoint import Keeper, no_checkpoint
+from .coarsening import Clusters, Epoch, Snapshot, Waiting
+from .collapse import FEW, Collapse
 from .ending import check_end, check_lengths
 from .fingerprint import Program, fingerprint
 from .merges import merge_errors, merge_events
 from .progress import Progress
-from .run import packed, right_hand_side
+from .record import Single
+from .run import AbstractCourse, run
+from .smooth import packed, right_hand_side
 
-MOST_RECORDS = 400
+MOST_SAVED = 400
 LARGEST_LOG = 690.0
 
 
@@ -65,29 +67,103 @@ def simulate_waiting(
     plain = 1e-2 * tolerance if state.n > FEW else 0.0
     small, small_model, names, lift = reduced(state, model, plain)
     targets = np.zeros(0) if save_at is None else save_at[save_at > 0]
-    coarse = Coarsening(beta, log_scale, normalised, runge_kutta("dopri8"), tolerance, delta, 0)
-    early: list[Record] = []
-    epochs, steps = [Epoch(np.asarray(small.weights), np.arange(small.n))], 0
+    clusters_of = Clusters(beta, log_scale, normalised, Coarsen(runge_kutta("dopri8")), tolerance, delta, 0)
+    collapse = None
+    if small.n > FEW:
+        unit = math.exp(float(log_scale))
+        collapse = Collapse(small_model, small, unit, t1, targets, runge_kutta("dopri8"), plain, delta, max_steps)
+    course = Coarsening(collapse, clusters_of, small, t1, targets, clusters, max_steps)
     numbers = t1, targets, tolerance, delta, clusters, max_steps
-    kept = Kept(Keeper(path, lambda: _identity(small_model, small, numbers), every))
-    with Progress(progress, "coarsening", max(state.n - clusters, 1)) as bar, kept:
-        if small.n > FEW:
-            unit = math.exp(float(log_scale))
-            early, epochs, steps = collapse(
-                small_model, small, unit, t1, targets, runge_kutta("dopri8"), plain, delta, max_steps, *kept.collapsing
-            )
-        start = early[-1] if early else Record(-math.inf, 0, np.asarray(small.x))
-        tell = lambda log_t, count: bar.update(state.n - count, 0.0)  # noqa: E731
-        options = (start.x, *epochs[-1], start.log_t, math.log(t1) if math.isfinite(t1) else math.inf)
-        with np.errstate(divide="ignore"):
-            wanted = np.log(targets)
-        history = follow(coarse, *options, wanted, clusters, max_steps, tell, *kept.following)
-        loose = coarse._replace(tolerance=100 * tolerance, delta=3 * delta)
-        rough = follow(loose, *options, np.zeros(0), clusters, max_steps)
-    errors = merge_errors(history.merges, rough.merges, 10 * tolerance + 10 * (1 + float(beta)) * plain)
+    identity = lambda: _identity(small_model, small, numbers)  # noqa: E731
+    keeper = no_checkpoint() if path is None else Keeper(path, identity, every)
+    record = run(course, Single(), Progress(progress, "coarsening", max(state.n - clusters, 1)), keeper)
+    loose = course.wait(clusters_of._replace(tolerance=100 * tolerance, delta=3 * delta), np.zeros(0))
+    run(loose, Single(), Progress(False, "", 1), no_checkpoint())
+    errors = merge_errors(course.found.merges, loose.merges, 10 * tolerance + 10 * (1 + float(beta)) * plain)
     config = {"rtol": rtol, "atol": atol, "method": "coarsen", "merge_tolerance": delta, "max_steps": max_steps}
     config["reductions"] = [*names, "coarsening"]
-    return _trajectory(model, state, history, early, epochs, errors, lift, t1, save_at, stop, config, steps)
+    steps = (0, 0) if record is None else (int(record.carry.steps), int(record.carry.rejected))
+    return _trajectory(model, state, course, errors, lift, t1, save_at, stop, config, steps)
+
+
+class Coarsening(AbstractCourse):
+    """The collapse of many tokens into few clusters (if there are many), then the waits between merges."""
+
+    def __init__(
+        self,
+        collapse: Collapse | None,
+        clusters: Clusters,
+        state: Tokens,
+        t1: float,
+        targets: np.ndarray,
+        least: int,
+        max_steps: int,
+    ):
+        self.collapse, self.clusters, self.state, self.t1 = collapse, clusters, state, t1
+        self.targets, self.least, self.most = targets, least, max_steps
+        self.waiting: Waiting | None = None
+
+    def wait(self, clusters: Clusters, targets: np.ndarray) -> Waiting:
+        """Return the course of the waits, from the end of the collapse."""
+        if self.collapse is None:
+            start = Snapshot(-math.inf, 0, np.asarray(self.state.x))
+            epoch = Epoch(np.asarray(self.state.weights), np.arange(self.state.n))
+        else:
+            start, epoch = self.collapse.snapshots[-1], self.collapse.epochs[-1]
+        log_t1 = math.log(self.t1) if math.isfinite(self.t1) else math.inf
+        log_targets = np.log(targets)
+        return Waiting(clusters, start.x, epoch, start.log_t, log_t1, log_targets, self.least, self.most, self.state.n)
+
+    @property
+    def found(self) -> Waiting:
+        """The waits, once the run has ended."""
+        assert self.waiting is not None
+        return self.waiting
+
+    def history(self) -> tuple[list[Snapshot], list[Epoch]]:
+        """Return the snapshots of the whole run, and their epochs."""
+        if self.collapse is None:
+            return [*self.found.snapshots], [*self.found.epochs]
+        early, first = self.collapse.snapshots, self.collapse.epochs
+        later = [each._replace(epoch=each.epoch + len(first) - 1) for each in self.found.snapshots[1:]]
+        return [*early, *later], [*first, *self.found.epochs[1:]]
+
+    @property
+    def _current(self) -> AbstractCourse:
+        current = self.collapse if self.waiting is None else self.waiting
+        assert current is not None
+        return current
+
+    @property
+    def max_steps(self):
+        return self.most
+
+    def stage(self):
+        if self.waiting is None and (self.collapse is None or self.collapse.ended):
+            self.waiting = self.wait(self.clusters, self.targets)
+        return self._current.stage()
+
+    def watch(self, record):
+        self._current.watch(record)
+
+    def finish(self, record):
+        self._current.finish(record)
+
+    def progress(self, t):
+        return self._current.progress(t)
+
+    def reached(self, t):
+        return self._current.reached(t)
+
+    def kept(self):
+        return [None if each is None else each.kept() for each in (self.collapse, self.waiting)]
+
+    def restore(self, kept):
+        if self.collapse is not None:
+            self.collapse.restore(kept[0])
+        if kept[1] is not None:
+            self.waiting = self.wait(self.clusters, self.targets)
+            self.waiting.restore(kept[1])
 
 
 def _identity(model: Transformer, state: Tokens, numbers: tuple[Any, ...]) -> str:
@@ -101,29 +177,25 @@ def _identity(model: Transformer, state: Tokens, numbers: tuple[Any, ...]) -> st
 def _trajectory(
     model: Transformer,
     state: Tokens,
-    history: History,
-    early: list[Record],
-    first: list[Epoch],
+    course: Coarsening,
     errors: list[float],
     lift: Any,
     t1: float,
     save_at: np.ndarray | None,
     stop: Any,
     config: dict[str, Any],
-    steps: int,
+    steps: tuple[int, int],
 ) -> Trajectory:
-    offset = len(first) - 1
-    records = [*early, *(r._replace(epoch=r.epoch + offset) for r in history.records[1 if early else 0 :])]
-    epochs = [*first, *history.epochs[1:]]
-    if history.ended != "time" and stop is None:  # nothing moves anymore
-        last = records[-1]
+    waiting, (snapshots, epochs) = course.found, course.history()
+    if waiting.ended != "time" and stop is None:  # nothing moves anymore
+        last = snapshots[-1]
         later = (
             [] if save_at is None else [float(value) for value in np.log(save_at[save_at > 0]) if value > last.log_t]
         )
         if math.isfinite(t1) and max([last.log_t, *later]) < math.log(t1):
             later.append(math.log(t1))
-        records += [last._replace(log_t=value) for value in later]
-    chosen = _choose(records, save_at)
+        snapshots += [last._replace(log_t=value) for value in later]
+    chosen = _choose(snapshots, save_at)
     labels = np.stack([epochs[r.epoch].labels for r in chosen])
     x = np.stack([r.x[label] for r, label in zip(chosen, labels, strict=True)])
     log_t = np.array([r.log_t for r in chosen])
@@ -138,33 +210,35 @@ def _trajectory(
     def in_unit(value: float) -> float:
         return exact[value] if value in exact else math.exp(value - shift) if value > -math.inf else 0.0
 
-    events = merge_events(history.merges, errors, history.epochs[0].weights, base, shift)
-    if history.ended == "stationary":
+    events = merge_events(waiting.merges, errors, waiting.epochs[0].weights, base, shift)
+    if waiting.ended == "stationary":
         words = "unstable equilibrium: the forces balance; to leave it, start from tokenfield.perturbed(state, size=1e-6, seed=0)"
         events.append({"kind": "stationary", "time": in_unit(log_t[-1]), "detail": {"message": words}})
-    elif history.ended != "time" and (stop is not None or not math.isfinite(t1)):
-        events.append({"kind": history.ended, "time": in_unit(log_t[-1])})
+    elif waiting.ended != "time" and (stop is not None or not math.isfinite(t1)):
+        events.append({"kind": waiting.ended, "time": in_unit(log_t[-1])})
     reached = math.exp(min(log_t[-1] - math.log(t1), 0.0)) if math.isfinite(t1) else 0.0
     check_end(reached, 1.0, [event for event in events if event["kind"] != "merge"])
     check_lengths(model, states)
     config |= {"t1": t1 if math.isfinite(t1) else None, "stop_when": describe(stop)}
-    described = attributes(model, config, events, base + shift, history.steps + steps)
+    described = attributes(model, config, events, base + shift, *steps)
     dataset = to_dataset(states, np.array([in_unit(value) for value in log_t]))
     return Trajectory(
         dataset.assign(log_time=("time", log_t + base), cluster=(("time", "token"), labels)).assign_attrs(described)
     )
 
 
-def _choose(records: list[Record], save_at: np.ndarray | None) -> list[Record]:
-    """Return the records to save: those at `save_at`, or by default a few hundred that include both sides of every merge."""
+def _choose(snapshots: list[Snapshot], save_at: np.ndarray | None) -> list[Snapshot]:
+    """Return the snapshots to save: those at `save_at`, or by default a few hundred that include both sides of every merge."""
     if save_at is not None:
         with np.errstate(divide="ignore"):
             wanted = np.log(save_at)
-        place = {record.log_t: k for k, record in enumerate(records)}
+        place = {snapshot.log_t: k for k, snapshot in enumerate(snapshots)}
         found = [place[value] for value in wanted if value in place]
-        return [records[k] for k in [*found, *([] if found and found[-1] == len(records) - 1 else [len(records) - 1])]]
-    last = len(records) - 1
-    kept = set(np.linspace(0, last, min(len(records), MOST_RECORDS)).round().astype(int).tolist())
-    kept |= {k for k in range(last) if records[k].epoch != records[k + 1].epoch}
-    kept |= {k + 1 for k in range(last) if records[k].epoch != records[k + 1].epoch}
-    return [records[k] for k in sorted(kept)]
+        return [
+            snapshots[k] for k in [*found, *([] if found and found[-1] == len(snapshots) - 1 else [len(snapshots) - 1])]
+        ]
+    last = len(snapshots) - 1
+    kept = set(np.linspace(0, last, min(len(snapshots), MOST_SAVED)).round().astype(int).tolist())
+    kept |= {k for k in range(last) if snapshots[k].epoch != snapshots[k + 1].epoch}
+    kept |= {k + 1 for k in range(last) if snapshots[k].epoch != snapshots[k + 1].epoch}
+    return [snapshots[k] for k in sorted(kept)]

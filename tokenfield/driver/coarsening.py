@@ -1,50 +1,61 @@
 """Follow clusters through exponentially long waits: each collapsed group becomes one weighted token.
 
-Between two merges the remaining system is small and not stiff. It is integrated in rescaled time (see `flows/coarse.py`)
-with the same steps as any other run. Times are stored as logarithms.
+Between two merges the remaining system is small and not stiff. It is integrated in rescaled time (see `flows/coarse.py`
+and `solver/coarsen.py`). Times are stored as logarithms.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..flows.coarse import CoarseFlow, squared_distances
-from ..solver.base import RUNNING, UNDERFLOW, AbstractMethod, Settings
+from ..solver.base import UNDERFLOW, AbstractMethod, Problem, Settings
+from ..solver.stop import OnFlow
+from ..stop_rule import AbstractStopRule
 from .errors import SolverError
 from .merges import Merge
-from .record import Problem, begin, go_on
-from .record import Record as Run
+from .record import begin, go_on
+from .run import AbstractCourse, Stage
 
 BUCKETS = (8, 24, 96, 256, 512)  # numbers of tokens are padded to one of these, so that few shapes are compiled
 CHEAP = 24  # padding to this number costs nothing, so no run is padded to fewer
 HALF = math.log(2)  # a pair is halfway up its energy step when beta (1 - rho) = log 2
 STATIONARY = 1e-12
-FIRST_STEP = 0.2
 LOOK = math.log(4)
 
 
-class Stop(eqx.Module):
-    """Stop when two tokens are within `delta`, when q reaches `q_end`, or when two groups are within `reach`.
+class Meeting(AbstractStopRule):
+    """Stop when two tokens are within `delta`, when the time q reaches `q_end`, or when two groups are within `reach`.
 
     The distance between the centers of the two groups is the length of `difference @ x`.
     """
 
+    pairs: Bool[Array, "n n"]
     delta: Float[Array, ""]
     q_end: Float[Array, ""]
     difference: Float[Array, " n"]
     reach: Float[Array, ""]
-    differentiable: bool = eqx.field(static=True, default=False)
 
-    def __call__(self, t: Array, y: Any, flow: CoarseFlow) -> Bool[Array, ""]:
-        near = (jnp.where(flow.pairs, squared_distances(y.x), jnp.inf) <= self.delta**2).any()
-        met = ((self.difference @ y.x) ** 2).sum() <= self.reach**2
-        return near | (y.q >= self.q_end) | (met & (self.reach > 0))
+    @property
+    def kind(self):
+        return "merge"
+
+    @property
+    def differentiable(self):
+        return False
+
+    def margin(self, t, state, velocity):
+        near = (jnp.where(self.pairs, squared_distances(state.x), jnp.inf) <= self.delta**2).any()
+        met = ((self.difference @ state.x) ** 2).sum() <= self.reach**2
+        return jnp.where(near | (state.q >= self.q_end) | (met & (self.reach > 0)), 1.0, -1.0)
+
+    def resolve(self, model, state):
+        return self
 
 
 class Epoch(NamedTuple):
@@ -54,7 +65,7 @@ class Epoch(NamedTuple):
     labels: np.ndarray
 
 
-class Record(NamedTuple):
+class Snapshot(NamedTuple):
     """The positions of the clusters at one time."""
 
     log_t: float
@@ -62,28 +73,8 @@ class Record(NamedTuple):
     x: np.ndarray
 
 
-class History(NamedTuple):
-    """The whole run: a record of every step, the epochs of the records, the merges, and how the run ended."""
-
-    records: list[Record]
-    epochs: list[Epoch]
-    merges: list[Merge]
-    ended: str
-    steps: int
-
-
-class SoFar(NamedTuple):
-    """The state of a run between two stretches; `size` is the padded number of tokens."""
-
-    records: list[Record]
-    epochs: list[Epoch]
-    merges: list[Merge]
-    steps: int
-    size: int
-
-
-class Coarsening(NamedTuple):
-    """The parameters of a run."""
+class Clusters(NamedTuple):
+    """The parameters of a run; `size` is the padded number of tokens."""
 
     beta: Array
     log_scale: Array
@@ -93,7 +84,7 @@ class Coarsening(NamedTuple):
     delta: float
     size: int
 
-    def sized(self, count: int) -> "Coarsening":
+    def sized(self, count: int) -> "Clusters":
         """Return the same run, padded for `count` tokens."""
         least = next((size for size in BUCKETS if size >= count), count)
         return self if least == self.size or (count <= self.size <= CHEAP) else self._replace(size=least)
@@ -111,77 +102,126 @@ class Coarsening(NamedTuple):
         return eqx.tree_at(lambda f: (f.ref, f.elapsed), flow, (m, elapsed)), padded
 
 
-def follow(
-    run: Coarsening,
-    x: np.ndarray,
-    weights: np.ndarray,
-    labels: np.ndarray,
-    log_t: float,
-    log_t1: float,
-    targets: np.ndarray,
-    clusters: int = 1,
-    max_steps: int = 1_000_000,
-    tell: Callable[[float, int], None] = lambda log_t, count: None,
-    so_far: SoFar | None = None,
-    keep: Callable[[SoFar], None] = lambda so_far: None,
-) -> History:
-    """Follow weighted clusters at positions x from time `e^{log_t}` to `e^{log_t1}`, or until `clusters` of them are left.
+class Stretch(NamedTuple):
+    """The time between two merges: tokens x (padded), their flow, the unit of q, and the end in both times."""
 
-    Every step is recorded, and there is a record exactly at each of the logarithmic times `targets`. `keep` is called with
-    each state from which the run can resume: passed as `so_far`, it gives the same bits.
+    flow: CoarseFlow
+    x: Array
+    log_t: float
+    log_unit: float
+    log_end: float
+    q_end: float
+
+
+class Waiting(AbstractCourse):
+    """Weighted clusters from time `e^{log_t}` to `e^{log_t1}`, or until `clusters` of them are left.
+
+    Every step is recorded in `snapshots`, and there is one exactly at each of the logarithmic times `targets`.
+
+    Args:
+        run: the parameters.
+        x, epoch: positions, weights and labels of the clusters at the start.
+        total: the number of tokens, for the progress bar.
     """
-    if so_far is None:
-        so_far = SoFar([Record(log_t, 0, x)], [Epoch(weights, labels)], [], 0, run.size)
-    records, epochs, merges, steps, size = so_far
-    run, ended = run._replace(size=size), ""
-    ends = [*sorted(target for target in targets if log_t < target < log_t1), log_t1]
-    while not ended:
-        keep(SoFar([*records], [*epochs], [*merges], steps, run.size))
-        x, weights, labels = _coalesce(run, records, epochs, merges)
-        if len(x) <= clusters:
-            ended = "one_cluster" if clusters == 1 else f"at_most_{clusters}_clusters"
-            break
-        log_t, run = records[-1].log_t, run.sized(len(x))
-        flow, padded = run.flow(x, weights, log_t)
+
+    def __init__(
+        self,
+        run: Clusters,
+        x: np.ndarray,
+        epoch: Epoch,
+        log_t: float,
+        log_t1: float,
+        targets: np.ndarray,
+        clusters: int = 1,
+        max_steps: int = 1_000_000,
+        total: int = 0,
+    ):
+        self.run, self.clusters, self.most, self.total = run, clusters, max_steps, total
+        self.ends = [*sorted(target for target in targets if log_t < target < log_t1), log_t1]
+        self.snapshots, self.epochs = [Snapshot(log_t, 0, x)], [epoch]
+        self.merges: list[Merge] = []
+        self.recent: list[Snapshot] = []
+        self.s, self.ended = 0.0, ""
+        self._go_on()
+
+    @property
+    def max_steps(self):
+        return self.most
+
+    def stage(self):
+        if self.ended:
+            return None
+        stretch = self.stretch
+        stop = meeting(stretch.flow, self.run.delta, stretch.q_end)
+        problem = Problem(stretch.flow, self.run.method, _settings(self.run), OnFlow(stop))
+        return Stage(problem, 0.0, stretch.flow.pack(stretch.x), chunk=1)
+
+    def watch(self, record):
+        s, y = float(record.carry.t), record.carry.y
+        if s > self.s:  # the step was accepted
+            log_t = float(np.logaddexp(self.stretch.log_t, self.stretch.log_unit + math.log(max(float(y.q), 1e-300))))
+            x = np.asarray(y.x)[: len(self.epochs[-1].weights)]
+            self.recent.append(Snapshot(log_t, len(self.epochs) - 1, x))
+        self.s = s
+
+    def finish(self, record):
+        self.snapshots += self.recent
+        self.recent, self.s = [], 0.0
+        if int(record.carry.status) == UNDERFLOW:
+            raise SolverError(f"no step succeeds at log t = {self.snapshots[-1].log_t:.6g}")
+        if float(record.carry.y.q) >= self.stretch.q_end:
+            self.snapshots[-1] = self.snapshots[-1]._replace(log_t=self.stretch.log_end)
+        self._go_on()
+
+    def progress(self, t):
+        return self.total - len(self.epochs[-1].weights)
+
+    def reached(self, t):
+        return f"log t = {(self.recent or self.snapshots)[-1].log_t:.6g}"
+
+    def kept(self):
+        lists = {"snapshots": self.snapshots, "recent": self.recent, "epochs": self.epochs, "merges": self.merges}
+        return {name: [*each] for name, each in lists.items()} | {"size": self.run.size, "s": self.s}
+
+    def restore(self, kept):
+        self.snapshots, self.epochs = [Snapshot(*each) for each in kept["snapshots"]], epochs_of(kept["epochs"])
+        self.merges = [Merge.restored(each) for each in kept["merges"]]
+        self.run, self.ended = self.run._replace(size=kept["size"]), ""
+        self._go_on()
+        self.recent, self.s = [Snapshot(*each) for each in kept["recent"]], kept["s"]
+
+    def _go_on(self) -> None:
+        """Merge clusters that are within reach, then find the next stretch, or why the run has ended."""
+        x, weights = _coalesce(self.run, self.snapshots, self.epochs, self.merges)
+        if len(x) <= self.clusters:
+            self.ended = "one_cluster" if self.clusters == 1 else f"at_most_{self.clusters}_clusters"
+            return
+        log_t, self.run = self.snapshots[-1].log_t, self.run.sized(len(x))
+        flow, padded = self.run.flow(x, weights, log_t)
         if float(_balance(flow, padded)) < STATIONARY:
-            ended = "stationary"
-            break
-        while ends and ends[0] <= log_t:
-            ends.pop(0)
-        if not ends:
-            ended = "time"
-            break
-        unit = float(flow.ref + flow.log_scale)
-        end = ends[0]
+            self.ended = "stationary"
+            return
+        self.ends = [end for end in self.ends if end > log_t]
+        if not self.ends:
+            self.ended = "time"
+            return
+        unit, end = float(flow.ref + flow.log_scale), self.ends[0]
         if flow.passive:  # time is not rescaled here, so check regularly whether anything still moves
             end = min(end, max(log_t, unit) + LOOK)
         q_end = math.exp(min(end - unit, 700.0)) - math.exp(min(log_t - unit, 700.0))
-        q_end = q_end if math.isfinite(end) else math.inf
-        problem = Problem(flow, run.method, _settings(run), _stop(run.delta, q_end, np.zeros(len(padded))))  # type: ignore[arg-type]
-        now_at, one = _start(problem, padded), jnp.asarray(1)
-        while int((carry := now_at.carry).status) == RUNNING:
-            before = int(carry.steps)
-            now_at = go_on(problem, now_at, one)
-            carry = now_at.carry
-            if int(carry.steps) > before:
-                now = float(np.logaddexp(log_t, unit + math.log(max(float(carry.y.q), 1e-300))))
-                records.append(Record(now, len(epochs) - 1, np.asarray(carry.y.x)[: len(x)]))
-                tell(now, len(x))
-            steps += 1
-            if steps > max_steps:
-                raise SolverError(
-                    f"max_steps = {max_steps} steps were not enough: stopped at log t = {records[-1].log_t:.6g}; increase max_steps"
-                )
-        if int(carry.status) == UNDERFLOW:
-            raise SolverError(f"no step succeeds at log t = {records[-1].log_t:.6g}")
-        if float(carry.y.q) >= q_end:
-            records[-1] = records[-1]._replace(log_t=end)
-    return History(records, epochs, merges, ended, steps)
+        self.stretch = Stretch(flow, padded, log_t, unit, end, q_end if math.isfinite(end) else math.inf)
 
 
-def _coalesce(run: Coarsening, records: list[Record], epochs: list[Epoch], merges: list[Merge]):
-    """Merge clusters within delta, one pair after another; return the remaining positions, weights and labels."""
-    x, (weights, labels) = records[-1].x, epochs[-1]
+def epochs_of(kept: list[Any]) -> list[Epoch]:
+    """Return the epochs of a checkpoint."""
+    return [Epoch(*each) for each in kept]
+
+
+def _coalesce(
+    run: Clusters, snapshots: list[Snapshot], epochs: list[Epoch], merges: list[Merge]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Merge clusters within delta, one pair after another; return the remaining positions and weights."""
+    x, (weights, labels) = snapshots[-1].x, epochs[-1]
     merged = False
     while len(x) > 1:
         distances = _square(x)
@@ -189,7 +229,7 @@ def _coalesce(run: Coarsening, records: list[Record], epochs: list[Epoch], merge
         i, j = sorted(np.unravel_index(np.argmin(distances), distances.shape))
         if distances[i, j] > (run.delta * (1 + 1e-9)) ** 2:
             break
-        merges.append(_merge(run, records, epochs, x, weights, labels, int(i), int(j)))
+        merges.append(_merge(run, snapshots, epochs, x, weights, labels, int(i), int(j)))
         share = weights[[i, j]] if weights[i] + weights[j] > 0 else np.ones(2)
         mean = share[0] * x[i] + share[1] * x[j]
         x, weights = x.copy(), weights.copy()
@@ -200,8 +240,8 @@ def _coalesce(run: Coarsening, records: list[Record], epochs: list[Epoch], merge
         merged = True
     if merged:
         epochs.append(Epoch(weights, labels))
-        records.append(Record(records[-1].log_t, len(epochs) - 1, x))
-    return x, weights, labels
+        snapshots.append(Snapshot(snapshots[-1].log_t, len(epochs) - 1, x))
+    return x, weights
 
 
 def _square(x: np.ndarray) -> np.ndarray:
@@ -211,14 +251,14 @@ def _square(x: np.ndarray) -> np.ndarray:
     return np.stack([((x - row) ** 2).sum(-1) for row in x])
 
 
-def _merge(run, records, epochs, x, weights, labels, i: int, j: int) -> Merge:
-    """Return the merge of clusters i and j. Its time is located in the records, then refined by integrating again."""
+def _merge(run, snapshots, epochs, x, weights, labels, i: int, j: int) -> Merge:
+    """Return the merge of clusters i and j. Its time is located in the snapshots, then refined by integrating again."""
     groups = np.flatnonzero(labels == i), np.flatnonzero(labels == j)
     beta, seen, farthest = float(run.beta), [], 0.0
     reach = math.sqrt(2 * HALF / beta)
-    for record, difference in _apart(records, epochs, groups):
-        distance = float(np.linalg.norm(difference @ record.x))
-        seen.append((record, difference, distance))
+    for snapshot, difference in _apart(snapshots, epochs, groups):
+        distance = float(np.linalg.norm(difference @ snapshot.x))
+        seen.append((snapshot, difference, distance))
         farthest = max(farthest, distance)
         if distance > reach:
             break
@@ -229,19 +269,21 @@ def _merge(run, records, epochs, x, weights, labels, i: int, j: int) -> Merge:
             reach = math.sqrt(-2 * math.log(fraction) / beta)
         else:
             fraction = 0.5
-        record, difference, _ = next(place for place in seen if place[2] > reach)
-        log_time = _half_way(run, record, epochs[record.epoch], difference, reach)
+        snapshot, difference, _ = next(place for place in seen if place[2] > reach)
+        log_time = _half_way(run, snapshot, epochs[snapshot.epoch], difference, reach)
     tokens, masses = (int(groups[0][0]), int(groups[1][0])), (float(weights[i]), float(weights[j]))
-    return Merge(log_time, fraction, tokens, groups, masses, records[-1].log_t)
+    return Merge(log_time, fraction, tokens, groups, masses, snapshots[-1].log_t)
 
 
-def _apart(records: list[Record], epochs: list[Epoch], groups: tuple[np.ndarray, np.ndarray]):
-    """Yield the records in which two groups of tokens share no cluster, last one first, each with its `_difference`."""
-    for record in reversed(records):
-        difference = _difference(epochs[record.epoch], groups)
+def _apart(
+    snapshots: list[Snapshot], epochs: list[Epoch], groups: tuple[np.ndarray, np.ndarray]
+) -> Iterator[tuple[Snapshot, np.ndarray]]:
+    """Yield the snapshots in which two groups of tokens share no cluster, last one first, each with its `_difference`."""
+    for snapshot in reversed(snapshots):
+        difference = _difference(epochs[snapshot.epoch], groups)
         if difference is None:
             return
-        yield record, difference
+        yield snapshot, difference
 
 
 def _difference(epoch: Epoch, groups: tuple[np.ndarray, np.ndarray]) -> np.ndarray | None:
@@ -257,45 +299,39 @@ def _difference(epoch: Epoch, groups: tuple[np.ndarray, np.ndarray]) -> np.ndarr
     return share(first) - share(second)
 
 
-def _half_way(run: Coarsening, record: Record, epoch: Epoch, difference: np.ndarray, reach: float) -> float:
-    """Return `log t` at which two groups are halfway up their energy step, shortly after a record."""
-    run = run.sized(len(record.x))
-    flow, x = run.flow(record.x, epoch.weights, record.log_t)
-    stop = _stop(0.0, math.inf, np.pad(difference, (0, len(x) - len(difference))), reach)
-    problem = Problem(flow, run.method, _settings(run), stop)  # type: ignore[arg-type]
-    carry = go_on(problem, _start(problem, x), jnp.asarray(10_000)).carry
-    return float(np.logaddexp(record.log_t, float(flow.ref + flow.log_scale) + math.log(max(float(carry.y.q), 1e-300))))
+def _half_way(run: Clusters, snapshot: Snapshot, epoch: Epoch, difference: np.ndarray, reach: float) -> float:
+    """Return `log t` at which two groups are halfway up their energy step, shortly after a snapshot."""
+    run = run.sized(len(snapshot.x))
+    flow, x = run.flow(snapshot.x, epoch.weights, snapshot.log_t)
+    stop = meeting(flow, 0.0, math.inf, np.pad(difference, (0, len(x) - len(difference))), reach)
+    problem, zero = Problem(flow, run.method, _settings(run), OnFlow(stop)), jnp.zeros((), int)
+    record = begin(problem, jnp.zeros(()), flow.pack(x), zero, zero, None)
+    q = float(go_on(problem, record, jnp.asarray(10_000)).carry.y.q)
+    return float(np.logaddexp(snapshot.log_t, float(flow.ref + flow.log_scale) + math.log(max(q, 1e-300))))
 
 
-def _stop(delta: float, q_end: float, difference: np.ndarray, reach: float = 0.0) -> Stop:
+def meeting(
+    flow: CoarseFlow, delta: float, q_end: float, difference: np.ndarray | None = None, reach: float = 0.0
+) -> Meeting:
+    """Return the stop rule of a stretch."""
     number = lambda value: jnp.asarray(value, float)  # noqa: E731
-    return Stop(number(delta), number(q_end), number(difference), number(reach))
+    difference = np.zeros(len(flow.weights)) if difference is None else difference
+    return Meeting(_pairs(flow), number(delta), number(q_end), number(difference), number(reach))
 
 
-def _settings(run: Coarsening) -> Settings:
+def _settings(run: Clusters) -> Settings:
     number = lambda value: jnp.asarray(value, float)  # noqa: E731
     return Settings(number(1e300), number(1e300), jnp.zeros(0), number(run.tolerance), number(0.0))
 
 
-def _start(problem: Problem, x: Array) -> Run:
-    record = begin(problem, jnp.zeros(()), problem.flow.pack(x), None)
-    return eqx.tree_at(lambda r: r.carry.t_next, record, _first_step(problem.flow, x))  # type: ignore[arg-type]
+@eqx.filter_jit
+def _pairs(flow: CoarseFlow) -> Array:
+    return flow.pairs
 
 
 @eqx.filter_jit
 def _m(flow: CoarseFlow, x: Array) -> Array:
     return flow.forces(x)[0]
-
-
-@eqx.filter_jit
-def _first_step(flow: CoarseFlow, x: Array) -> Array:
-    """Return a fraction of the rescaled time s in which the waiting time changes by a factor e.
-
-    Step sizes settle there, however much time has passed before.
-    """
-    _, forces = flow.forces(x)
-    _, slope = jax.jvp(lambda x: flow.forces(x)[0], (x,), (forces,))
-    return FIRST_STEP / (1 + jnp.abs(slope))
 
 
 @eqx.filter_jit

@@ -1,8 +1,6 @@
 """The first collapse of many tokens into clusters, by the usual flow, without rescaling time."""
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -13,8 +11,9 @@ from ..flows import segments
 from ..solver.base import AbstractMethod
 from ..states import Tokens
 from ..transformer import Transformer
-from .coarsening import CHEAP, Epoch, Record
-from .run import Plan, run
+from .coarsening import CHEAP, Epoch, Snapshot, epochs_of
+from .run import AbstractCourse, Stage
+from .smooth import Plan, padded, problem_of
 
 FEW = 48  # up to this many tokens are followed in rescaled time from the start
 MANY = 4096  # above this number, it pays to compile a program for fewer tokens on the way
@@ -22,78 +21,99 @@ PATIENCE = (
     (8, FEW),
     (24, 512),
 )  # (windows, clusters): after this many windows, up to this many clusters go on in rescaled time
-SAVED = 5
+MOST_WINDOWS = 10_000
+SAVED = 5  # snapshots in a window
 
 
-class Collapsing(NamedTuple):
-    """The state of the collapse between two time windows."""
-
-    records: list[Record]
-    epochs: list[Epoch]
-    x: np.ndarray
-    t: float
-    window: float
-    windows: int
-    steps: int
-
-
-def collapse(
-    model: Transformer,
-    state: Tokens,
-    time_unit: float,
-    t1: float,
-    targets: np.ndarray,
-    method: AbstractMethod,
-    tolerance: float,
-    delta: float,
-    max_steps: int,
-    so_far: Collapsing | None = None,
-    keep: Callable[[Collapsing], None] = lambda so_far: None,
-) -> tuple[list[Record], list[Epoch], int]:
+class Collapse(AbstractCourse):
     """Integrate in time windows and merge tokens within delta, until few are left or t1 is reached.
 
-    The state is recorded a few times in each window, and at the times `targets`. Returns the records, their epochs (a coarse
-    run starts from the last of each) and the number of steps. `keep` is called before each window with a state from which
-    the run can resume: passed as `so_far`, it gives the same bits.
+    The tokens are recorded a few times in each window, and at the times `targets`. A coarse run starts from the last of the
+    snapshots and the last of their epochs.
     """
-    if so_far is None:
-        start, first = np.asarray(state.x), Epoch(np.asarray(state.weights), np.arange(state.n))
-        so_far = Collapsing([Record(-np.inf, 0, start)], [first], start, 0.0, 4 * time_unit, 0, 0)
-    records, epochs, x, t, window, windows, steps = so_far
-    weights, labels = epochs[-1]
-    for k in range(windows, 10_000):
-        keep(Collapsing([*records], [*epochs], x, t, window, k, steps))
-        groups = join(x, delta)
+
+    def __init__(
+        self,
+        model: Transformer,
+        state: Tokens,
+        time_unit: float,
+        t1: float,
+        targets: np.ndarray,
+        method: AbstractMethod,
+        tolerance: float,
+        delta: float,
+        max_steps: int,
+    ):
+        self.model, self.t1, self.targets, self.delta = model, t1, targets, delta
+        self.plan = Plan((), None, t1, np.zeros(0), 0.0, tolerance, method, None, max_steps)
+        self.x, self.t, self.window, self.windows = np.asarray(state.x), 0.0, 4 * time_unit, 0
+        self.snapshots = [Snapshot(-np.inf, 0, self.x)]
+        self.epochs = [Epoch(np.asarray(state.weights), np.arange(state.n))]
+        self.ended = False
+        self._merge()
+
+    @property
+    def max_steps(self):
+        return self.plan.max_steps
+
+    def stage(self):
+        if self.ended:
+            return None
+        weights = self.epochs[-1].weights
+        tokens = Tokens(self.x, weights / weights.sum())
+        flow = segments(tokens, self.model)[0].flow
+        y = flow.pack(tokens)
+        plan = self.plan._replace(save_at=padded(np.minimum(self._times - self.t, self._span), y))
+        return Stage(problem_of(plan, flow, self._span, self._span), 0.0, y)
+
+    @property
+    def _span(self) -> float:
+        """The length of the current window."""
+        return min(self.window, self.t1 - self.t)
+
+    @property
+    def _times(self) -> np.ndarray:
+        """The times to record in the current window."""
+        wanted = self.targets[(self.targets > self.t) & (self.targets <= self.t + self._span)]
+        return np.union1d(self.t + np.linspace(0, self._span, SAVED)[1:], wanted)
+
+    def watch(self, record):
+        pass
+
+    def finish(self, record):
+        times = self._times
+        for time, theta in zip(times, np.asarray(record.saved.theta)[: len(times)], strict=True):
+            self.snapshots.append(Snapshot(float(np.log(time)), len(self.epochs) - 1, theta))
+        self.x, self.t = np.asarray(record.carry.y.theta), self.t + self._span
+        self.window *= 1.15
+        self.windows += 1
+        self._merge()
+
+    def _merge(self) -> None:
+        """Merge tokens within delta, if that helps, and decide whether the collapse is over."""
+        groups = join(self.x, self.delta)
         count = int(groups.max()) + 1
-        done = count <= CHEAP or any(k >= windows and count <= most for windows, most in PATIENCE) or t >= t1
-        if count < len(x) and (done or (len(x) > MANY and 8 * count <= len(x))):
-            x, weights, labels = merged(x, weights, labels, groups)
-            epochs.append(Epoch(weights, labels))
-            records.append(Record(records[-1].log_t, len(epochs) - 1, x))
-        if done:
-            break
-        end = min(window, t1 - t)
-        times = np.union1d(t + np.linspace(0, end, SAVED)[1:], targets[(targets > t) & (targets <= t + end)])
-        tokens = Tokens(x, weights / weights.sum())
-        parts = segments(tokens, model)
-        plan = Plan(
-            segments=parts,
-            y0=parts[0].flow.pack(tokens),
-            t1=end,
-            save_at=np.minimum(times - t, end),
-            rtol=0.0,
-            atol=tolerance,
-            method=method,
-            stop=None,
-            max_steps=max_steps,
-        )
-        outcome = run(plan, False, None, np.inf)
-        steps += outcome.steps
-        for time, theta in zip(times, np.asarray(outcome.saved.theta)[: len(times)], strict=True):
-            records.append(Record(float(np.log(time)), len(epochs) - 1, theta))
-        x, t = np.asarray(outcome.y.theta), t + end
-        window *= 1.15
-    return records, epochs, steps
+        patient = any(self.windows >= windows and count <= most for windows, most in PATIENCE)
+        self.ended = count <= CHEAP or patient or self.t >= self.t1 or self.windows >= MOST_WINDOWS
+        if count < len(self.x) and (self.ended or (len(self.x) > MANY and 8 * count <= len(self.x))):
+            self.x, *epoch = merged(self.x, *self.epochs[-1], groups)
+            self.epochs.append(Epoch(*epoch))
+            self.snapshots.append(Snapshot(self.snapshots[-1].log_t, len(self.epochs) - 1, self.x))
+
+    def progress(self, t):
+        return len(self.epochs[0].weights) - len(self.x)
+
+    def reached(self, t):
+        return f"t = {self.t + t:.6g}"
+
+    def kept(self):
+        numbers = {"x": self.x, "t": self.t, "window": self.window, "windows": self.windows, "ended": self.ended}
+        return numbers | {"snapshots": [*self.snapshots], "epochs": [*self.epochs]}
+
+    def restore(self, kept):
+        self.x, self.t, self.window, self.windows = (kept[name] for name in ("x", "t", "window", "windows"))
+        self.snapshots, self.epochs = [Snapshot(*each) for each in kept["snapshots"]], epochs_of(kept["epochs"])
+        self.ended = kept["ended"]
 
 
 def join(x: np.ndarray, delta: float) -> np.ndarray:

@@ -28,13 +28,17 @@ from ..solver.base import STOPPED, UNDERFLOW, UNRESOLVED, VANISHED, AbstractMeth
 from ..solver.methods import runge_kutta
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
+from .checkpoint import Keeper, no_checkpoint
 from .choice import check_infinite, default_method
 from .coarsen import simulate_waiting
 from .ending import check_end, check_lengths, event_kinds, how_ended
 from .errors import SolverError
 from .noise import checked_scheme, checked_seed, langevin, refuse
-from .refining import run_refined
-from .run import Outcome, Plan, packed, run
+from .progress import Progress
+from .record import Single
+from .refining import Refining
+from .run import run
+from .smooth import Outcome, Plan, integrate, packed
 
 RTOL, ATOL = 1e-6, 1e-9
 NOISE_TOLERANCE = 1e-6  # allowed error of the velocity under noise, far below the error of a step
@@ -174,14 +178,12 @@ def simulate(
     config["reductions"] = list(small.names)
     plan = Plan(parts, packed(parts[0].flow, small.state), t1, times, rtol, atol, stepping, rule, max_steps)
     if isinstance(parts[0].flow, AbstractSpectralFlow):
-        if checkpoint is not None:
-            raise ValueError("checkpoint must be None for densities, whose runs take only seconds")
-        return _refined(model, plan, small.model, progress, config)
-    outcome = run(plan, progress, path, checkpoint_every)
+        return _refined(model, Refining(plan, small.model), progress, path, checkpoint_every, config)
+    outcome = integrate(plan, progress, path, checkpoint_every)
     status, time = how_ended(outcome, stepping)
     if status in (UNDERFLOW, VANISHED) and dt is None and rtol + atol > BLOW_UP_RTOL:
         plan = plan._replace(rtol=BLOW_UP_RTOL, atol=min(atol, 1e-2 * BLOW_UP_RTOL))
-        outcome = run(plan, progress, None, checkpoint_every)
+        outcome = integrate(plan, progress)
         status, time = how_ended(outcome, stepping)
     event: dict[str, Any] = {"kind": event_kinds(rule).get(status), "time": time}
     if status == UNRESOLVED:
@@ -220,26 +222,33 @@ def save_times(save_at: int | ArrayLike | None, t1: float, states: Any) -> np.nd
 
 
 def _refined(
-    model: Transformer, plan: Plan, small_model: Transformer, progress: bool | None, config: dict[str, Any]
+    model: Transformer,
+    course: Refining,
+    progress: bool | None,
+    path: Path | None,
+    every: float,
+    config: dict[str, Any],
 ) -> Trajectory:
     """Run a density, and add modes whenever its spectrum is no longer resolved."""
-    found, events, rule = run_refined(plan, small_model, unpack_all, progress), [], plan.stop
-    outcome = found.outcome
-    if found.exhausted:
+    keeper = no_checkpoint() if path is None else Keeper(path, course.identity, every)
+    record = run(course, Single(), Progress(progress, "simulating", config["t1"]), keeper)
+    times, found = course.states()
+    events: list[dict[str, Any]] = []
+    if course.status == UNRESOLVED:
         words = (
-            f"the density needs more than {found.states[-1].modes} modes, the maximum: without noise it tends to "
+            f"the density needs more than {found[-1].modes} modes, the maximum: without noise it tends to "
             "Dirac masses. Continue with tokens, e.g. traj.final.sample(n, seed)"
         )
-        events.append({"kind": "resolution", "time": found.t, "detail": {"message": words}})
-    elif outcome.status == STOPPED and rule is not None:
-        events.append({"kind": rule.kind, "time": found.t})
-    if outcome.status == UNDERFLOW:
-        raise SolverError(f"no step succeeds at t = {found.t:.6g}")
-    check_end(found.t, config["t1"], events)
-    unit = float(outcome.flow.log_time_unit)
-    states = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found.states)
-    described = attributes(model, config, events, unit, found.steps, outcome.rejected)
-    return Trajectory(to_dataset(states, found.times).assign_attrs(described))
+        events.append({"kind": "resolution", "time": course.t, "detail": {"message": words}})
+    elif course.status == STOPPED:
+        events.append({"kind": course.plan.stop.kind, "time": course.t})  # type: ignore[union-attr]
+    if course.status == UNDERFLOW:
+        raise SolverError(f"no step succeeds at t = {course.t:.6g}")
+    check_end(course.t, config["t1"], events)
+    unit = float(course.flow.log_time_unit)
+    states = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found)
+    steps = int(record.carry.steps), int(record.carry.rejected)
+    return Trajectory(to_dataset(states, times).assign_attrs(attributes(model, config, events, unit, *steps)))
 
 
 def _trajectory(

@@ -29,7 +29,7 @@ from ..transformer import Transformer, only_transformer
 from .continuous import unpack_all
 from .ending import check_end, check_lengths
 from .errors import SolverError
-from .run import Outcome, Plan, run
+from .smooth import Outcome, Plan, integrate
 
 
 @in_double
@@ -79,7 +79,8 @@ def layers(
     parts = tuple(Segment(float(end), flows[id(each)]) for end, each in zip(ends, models, strict=False))
     times = step * np.arange(len(models) + 1)
     plan = Plan(parts, state.x, float(times[-1]), times, 0.0, 1.0, Layers(step), None, len(models) + 1)
-    outcome = run(plan, progress, None if checkpoint is None else Path(checkpoint), checkpoint_every, "layers")
+    path = None if checkpoint is None else Path(checkpoint)
+    outcome = integrate(plan, progress, path, checkpoint_every, (step, "layers"))
     ended = _event(outcome, step)
     states = jax.tree.map(lambda leaf: np.asarray(leaf)[: outcome.times.size], unpack_all(outcome.flow, outcome.saved))
     events = [] if ended is None else [{"kind": ended, "time": step * (outcome.steps + 1)}]

@@ -14,7 +14,7 @@ from ..solver.runge_kutta import RungeKutta
 from ..states import Tokens
 from ..transformer import Transformer
 from .errors import SolverError
-from .run import Outcome
+from .smooth import Outcome
 
 LENGTH_ERROR = 1e-9  # relative; a retraction leaves about 1e-16
 

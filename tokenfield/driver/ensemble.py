@@ -1,7 +1,9 @@
 """`simulate_many`: an ensemble of initial states (and models) of one shape, batched in one compiled program."""
 
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -13,6 +15,7 @@ from numpy.typing import ArrayLike
 from .._check import count, items, positive
 from .._cost import check_run
 from .._jax import in_double
+from .._lock import locking
 from .._programs import bounded
 from .._shown import shown
 from ..flows import AbstractNoisyFlow, Reduction, is_random, segments
@@ -20,23 +23,26 @@ from ..flows import reduced as reduce
 from ..results.attributes import attributes
 from ..results.describe import describe
 from ..results.ensemble import Ensemble, stacked_dataset
+from ..results.trajectory import Trajectory
 from ..solver.base import UNDERFLOW
 from ..solver.langevin import Langevin, default_dt
 from ..solver.methods import runge_kutta
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
+from .batch import Ends, ends_of, run_members, solve_many
 from .choice import default_method
 from .continuous import ATOL, NOISE_TOLERANCE, RTOL, save_times, simulate
 from .ending import check_members, event_kinds
-from .ensemble_run import Course, Ends, ends_of, run_members, solve_many
 from .errors import SolverError
 from .members import flows_of, log_time_unit, stack, unpack, unpack_saved
 from .noise import check_steps, checked_scheme, checked_seed, refuse
 from .progress import Progress
+from .smooth import Plan
 
 
 @in_double
 @bounded
+@locking("checkpoint")
 def simulate_many(
     model: Transformer | Sequence[Transformer],
     states: Any,
@@ -50,6 +56,8 @@ def simulate_many(
     method: str | None = None,
     dt: float | None = None,
     progress: bool | None = None,
+    checkpoint: str | os.PathLike | None = None,
+    checkpoint_every: float = 30.0,
     max_steps: int = 1_000_000,
 ) -> Ensemble:
     """Simulate an ensemble of states of one kind and size; each member has its own steps, stop and blow-up.
@@ -59,6 +67,7 @@ def simulate_many(
         states: the initial states, e.g. a list of `Gaussian` of one dimension; with seeds, one state for all members also works.
         seeds: one random seed per member, for tokens with noise.
         t1, save_at, rtol, atol, stop_when, method, progress, max_steps: as for `simulate`.
+        checkpoint, checkpoint_every: as for `simulate`; one file for the whole ensemble.
         dt: the fixed step size of runs with noise, as for `simulate`; by default the smallest of the members' defaults.
 
     Returns:
@@ -83,10 +92,21 @@ def simulate_many(
             f"model must be one Transformer or one for each of the {len(states)} states, got {len(models)}"
         )
     t1 = positive("t1", t1)
+    path = None if checkpoint is None else Path(checkpoint)
     if any(is_random(state, each) for state, each in zip(states, models, strict=True)):
         refuse(stop_when=stop_when is not None, rtol=rtol != RTOL, atol=atol != ATOL)
         return _simulate_noisy(
-            models, states, t1, save_times(save_at, t1, states), seeds, method, dt, max_steps, progress
+            models,
+            states,
+            t1,
+            save_times(save_at, t1, states),
+            seeds,
+            method,
+            dt,
+            max_steps,
+            progress,
+            path,
+            checkpoint_every,
         )
     if seeds is not None or dt is not None:
         raise ValueError(
@@ -97,7 +117,7 @@ def simulate_many(
     if method is None and any(default_method(each, state, t1, controlled) == "coarsen" for each, state in pairs):
         options = {"rtol": rtol, "atol": atol, "max_steps": max_steps, "save_at": save_times(save_at, t1, states)}
         described = model if isinstance(model, Transformer) else models
-        return _one_by_one(models, described, states, t1, options, progress)
+        return _one_by_one(models, described, states, t1, options, progress, path, checkpoint_every)
     method = "tsit5" if method is None else method
     rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
     chosen, max_steps = runge_kutta(method), count("max_steps", max_steps)
@@ -105,8 +125,8 @@ def simulate_many(
     rule = as_rule(stop_when)
     rule = None if rule is None else rule.resolve(models[0], states[0])
 
-    course = Course(t1, times, rtol, atol, chosen, rule, max_steps, progress)
-    reduced, ends = solve_many(models, states, course)
+    plan = Plan((), None, t1, times, rtol, atol, chosen, rule, max_steps)
+    reduced, ends = solve_many(models, states, plan, None, progress, path, checkpoint_every)
     kinds = event_kinds(rule)
     events = [(kinds.get(int(status)), float(t)) for status, t in zip(ends.status, ends.t, strict=True)]
     config = {
@@ -128,12 +148,19 @@ def _one_by_one(
     t1: float,
     options: dict[str, Any],
     progress: bool | None,
+    path: Path | None,
+    every: float,
 ) -> Ensemble:
-    """Run each member with `simulate`, for members that it coarsens: a member gives the same numbers alone and in an ensemble."""
-    runs = []
+    """Run each member with `simulate`, for members that it coarsens: a member gives the same numbers alone and in an ensemble.
+
+    Each member has its own checkpoint, beside the path of the ensemble's.
+    """
+    runs: list[Trajectory] = []
     with Progress(progress, "simulating", len(states), "runs") as bar:
         for each, state in zip(models, states, strict=True):
-            runs.append(simulate(each, state, t1, progress=False, **options))
+            own = None if path is None else path.with_name(f"{path.name}.{len(runs)}")
+            options |= {"progress": False, "checkpoint": own, "checkpoint_every": every}
+            runs.append(simulate(each, state, t1, **options))
             bar.update(len(runs))
     times = options["save_at"]
     stacked = [stack([run.state(k) for k in range(len(times))], np) for run in runs]
@@ -188,6 +215,8 @@ def _simulate_noisy(
     dt: float | None,
     max_steps: int,
     progress: bool | None,
+    checkpoint: Path | None,
+    every: float,
 ) -> Ensemble:
     """Run members that share their steps, each with its own random key."""
     if seeds is None:
@@ -212,8 +241,8 @@ def _simulate_noisy(
     check_steps(parts, t1, times, dt, max_steps)
     keys = jax.vmap(jax.random.key)(jnp.asarray(numbers))
     steps = Langevin(method, jnp.full(len(states), dt), keys)
-    course = Course(t1, times, RTOL, ATOL, steps, None, max_steps + 1, progress)
-    rows, saved = run_members(flows, stack(starts), course)
+    plan = Plan(flows, stack(starts), t1, times, RTOL, ATOL, steps, None, max_steps + 1)
+    rows, saved = run_members(plan, None, progress, checkpoint, every)
     status = np.asarray(rows.carry.status)
     if (status == UNDERFLOW).any():
         t = float(np.asarray(rows.carry.t)[status == UNDERFLOW].min())

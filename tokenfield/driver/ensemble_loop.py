@@ -4,7 +4,7 @@ Each member takes its own steps. In each iteration, what all members save is com
 the save times of each member would wait for the member with the most of them.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,25 +13,8 @@ from jaxtyping import Array, Int
 
 from .._xla import ONE_THREAD, WIDE_VECTORS
 from ..flows import AbstractFlow
-from ..solver.base import HIT, RUNNING, STOPPED, AbstractMethod, Carry, Settings, choose
-from ..solver.loop import attempt, locate
-from ..solver.stop import OnFlow
-
-
-class Problem(eqx.Module):
-    """Data that stay constant during a segment.
-
-    Args:
-        flow, method: those of all members; their arrays have a leading member axis.
-        settings, stop: shared by all members.
-        observe: a function of the state whose value is saved instead of the unknowns; None to save the unknowns.
-    """
-
-    flow: AbstractFlow
-    method: AbstractMethod
-    settings: Settings
-    stop: OnFlow | None
-    observe: Any
+from ..solver.base import HIT, RUNNING, AbstractMethod, Carry, Problem, choose
+from ..solver.loop import attempt, begin, locate
 
 
 class Member(eqx.Module):
@@ -48,7 +31,8 @@ class Slots(eqx.Module):
         rows: all members; running members are up to date only in `current`.
         saved: the saved values of all members.
         queue: (m,) the members to run, in order, padded with -1; the first `seated` of them have had a slot.
-        member: (w,) the member in each slot; `parts` are their flows and methods.
+        member: (w,) the member in each slot.
+        current: (w,) the members in the slots.
         taken: total number of trial steps of all members.
     """
 
@@ -57,29 +41,32 @@ class Slots(eqx.Module):
     queue: Int[Array, " m"]
     seated: Int[Array, ""]
     member: Int[Array, " w"]
-    parts: tuple[AbstractFlow, AbstractMethod]
     current: Member
     taken: Int[Array, ""]
 
-
-def start_(problem: Problem, t: Array, y: Any, count: Array) -> Member:
-    """Return all members at the start of a segment; a member has ended if the stop rule already holds."""
-
-    def one(flow, method, y, count):
-        carry = method.init(flow, problem.settings, t, y)
-        if problem.stop is not None:
-            held = problem.stop(carry.t, carry.y, flow)
-            status = jnp.where(held, STOPPED, carry.status).astype(int)
-            carry = eqx.tree_at(lambda c: c.status, carry, status)
-        return Member(carry, count)
-
-    return eqx.filter_vmap(one)(problem.flow, problem.method, y, count)
+    @property
+    def carry(self) -> Carry:
+        """The carry of all members, at the end of a stage."""
+        return self.rows.carry
 
 
-def seat_(problem: Problem, rows: Member, saved: Any, queue: Array, seated: Array, member: Array) -> Slots:
+def start_(problem: Problem, t: Array, y: Any, steps: Array, rejected: Array, count: Array) -> Member:
+    """Return all members at the start of a stage. All arguments but t have a member axis."""
+
+    def one(parts, y, steps, rejected, count):
+        return Member(begin(_of(problem, parts), t, y, steps, rejected), count)
+
+    return eqx.filter_vmap(one)((problem.flow, problem.method), y, steps, rejected, count)
+
+
+def seat_(rows: Member, saved: Any, queue: Array, seated: Array, member: Array) -> Slots:
     """Put the members `member` into the slots."""
-    parts, current = _at((problem.flow, problem.method), member), _at(rows, member)
-    return Slots(rows, saved, queue, seated, member, parts, current, jnp.zeros((), int))
+    return Slots(rows, saved, queue, seated, member, _at(rows, member), jnp.zeros((), int))
+
+
+def _of(problem: Problem, parts: tuple[AbstractFlow, AbstractMethod]) -> Problem:
+    """Return the problem of one member."""
+    return Problem(*parts, problem.settings, problem.stop, problem.observe)
 
 
 @eqx.filter_jit
@@ -92,13 +79,13 @@ def advance_(problem: Problem, slots: Slots, budget: Array) -> Slots:
     """Run for at most `budget` iterations; in each, every slot takes one trial step."""
 
     def step(parts, carry):
-        new, dense = attempt(parts[0], parts[1], problem.settings, problem.stop, carry)
+        new, dense = attempt(_of(problem, parts), carry)
         # A step in which the stop rule holds is not taken here: `finish_` repeats it and locates the stop.
         waits = eqx.tree_at(lambda c: c.status, carry, jnp.full_like(carry.status, HIT))
         return (new if problem.stop is None else choose(new.status == HIT, waits, new)), dense
 
-    numbers, rest = eqx.partition(slots.parts, eqx.is_array)
-    own = eqx.partition((problem.flow, problem.method), eqx.is_array)[0]
+    own, rest = eqx.partition((problem.flow, problem.method), eqx.is_array)
+    numbers = _at(own, slots.member)
 
     def turn(state):
         rows, saved, seated, member, numbers, current, taken, turns = state
@@ -128,21 +115,17 @@ def advance_(problem: Problem, slots: Slots, budget: Array) -> Slots:
         return (state[5].carry.status == RUNNING).any() & (state[-1] < budget)
 
     start = slots.rows, slots.saved, slots.seated, slots.member, numbers, slots.current, slots.taken
-    rows, saved, seated, member, numbers, current, taken, _ = jax.lax.while_loop(
-        going, turn, (*start, jnp.zeros((), int))
-    )
-    return Slots(rows, saved, slots.queue, seated, member, eqx.combine(numbers, rest), current, taken)
+    rows, saved, seated, member, _, current, taken, _ = jax.lax.while_loop(going, turn, (*start, jnp.zeros((), int)))
+    return Slots(rows, saved, slots.queue, seated, member, current, taken)
 
 
 def finish_(problem: Problem, rows: Member, saved: Any, queue: Array, width: int) -> tuple[Member, Any]:
     """Take the last step of each member that the rule stops, `width` at a time. Indices past the last member are padding."""
-    stop = problem.stop
-    assert stop is not None
 
     def end(parts, carry):
-        flow, method = parts
-        new, dense = attempt(flow, method, problem.settings, stop, carry)
-        return locate(flow, method, stop, new, dense, differentiated=False), dense
+        own = _of(problem, parts)
+        new, dense = attempt(own, carry)
+        return locate(own, new, dense, differentiated=False), dense
 
     blocks = -(-len(queue) // width)
     queue = jnp.pad(queue, (0, blocks * width - len(queue)), constant_values=len(queue))
@@ -214,10 +197,21 @@ def choose_each(condition: Array, yes: Any, no: Any) -> Any:
     return jax.tree.map(pick, yes, no)
 
 
-# Programs named `alone` use one thread, so that their bits do not depend on the number of threads.
-start, seat = eqx.filter_jit(start_), eqx.filter_jit(seat_)
-advance = eqx.filter_jit(advance_, compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
-finish = eqx.filter_jit(finish_, compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
-start_alone = eqx.filter_jit(start_, compiler_options=ONE_THREAD)  # type: ignore[call-overload]
-advance_alone = eqx.filter_jit(advance_, compiler_options=WIDE_VECTORS | ONE_THREAD)  # type: ignore[call-overload]
-finish_alone = eqx.filter_jit(finish_, compiler_options=WIDE_VECTORS | ONE_THREAD)  # type: ignore[call-overload]
+class Programs(NamedTuple):
+    """The compiled programs of an ensemble."""
+
+    start: Any
+    advance: Any
+    finish: Any
+
+
+def _compiled(options: dict[str, Any]) -> Programs:
+    compile_ = lambda function, options: eqx.filter_jit(function, compiler_options=options or None)  # type: ignore[call-overload] # noqa: E731
+    return Programs(
+        compile_(start_, options), *(compile_(each, WIDE_VECTORS | options) for each in (advance_, finish_))
+    )
+
+
+seat = eqx.filter_jit(seat_)
+PROGRAMS = _compiled({})
+ONE_THREAD_PROGRAMS = _compiled(ONE_THREAD)  # their bits do not depend on the number of threads

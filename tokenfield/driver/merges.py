@@ -26,6 +26,12 @@ class Merge(NamedTuple):
     masses: tuple[float, float]
     log_merged: float
 
+    @classmethod
+    def restored(cls, kept: Any) -> "Merge":
+        """Return the merge from a checkpoint, where tuples have become lists."""
+        log_time, fraction, tokens, labels, masses, log_merged = kept
+        return cls(log_time, fraction, tuple(tokens), tuple(labels), tuple(masses), log_merged)
+
 
 def merge_errors(fine: list[Merge], rough: list[Merge], least: float) -> list[float]:
     """Return estimated relative errors of merge times: the difference from a run with looser tolerances.

@@ -9,10 +9,11 @@ import numpy as np
 from ..solver.methods import runge_kutta, written_out
 from ..stop_rule import AbstractStopRule
 from ..transformer import Transformer
+from .batch import solve_many
 from .continuous import ATOL, RTOL
 from .ending import check_members, event_kinds
-from .ensemble_run import Course, solve_many
 from .members import log_time_unit, observe_each, unpack
+from .smooth import Plan
 
 
 class Observed(NamedTuple):
@@ -60,8 +61,8 @@ def observe_many(
     """
     rule = None if stop_when is None else stop_when.resolve(models[0], states[0])
     times = np.asarray(save_at, float)
-    course = Course(t1, times, rtol, atol, written_out(runge_kutta(method)), rule, max_steps, False, observe, width)
-    _, ends = solve_many(models, states, course)
+    plan = Plan((), None, t1, times, rtol, atol, written_out(runge_kutta(method)), rule, max_steps, observe)
+    _, ends = solve_many(models, states, plan, width)
     kinds = event_kinds(rule)
     arrays = lambda tree: jax.tree.map(np.asarray, tree)  # noqa: E731
     final = arrays(unpack(ends.flow, ends.y))

@@ -1,4 +1,4 @@
-"""A run in chunks: what has been saved so far, and "advance by at most this many steps"."""
+"""One run in chunks: what has been saved so far, and "advance by at most this many steps"."""
 
 from typing import Any
 
@@ -9,10 +9,12 @@ from diffrax import ForwardMode
 from jaxtyping import Array, Int
 
 from .._xla import WIDE_VECTORS
-from ..flows import AbstractFlow
-from ..solver.base import RUNNING, STOPPED, AbstractMethod, Carry, Settings, choose
+from ..solver.base import RUNNING, Carry, Problem, Settings, choose
 from ..solver.loop import advance, empty_dense
-from ..solver.stop import OnFlow
+from ..solver.loop import begin as begin_carry
+from .run import AbstractLoop
+
+CHUNK_SECONDS = 0.3
 
 
 class Record(eqx.Module):
@@ -30,39 +32,21 @@ class Record(eqx.Module):
     count: Int[Array, ""]
 
 
-class Problem(eqx.Module):
-    """Data that stay constant during a smooth segment."""
-
-    flow: AbstractFlow
-    method: AbstractMethod
-    settings: Settings
-    stop: OnFlow | None
-
-
-def begin_(problem: Problem, t: Array, y: Any, before: Record | None) -> Record:
-    """Return the record at the start of a segment; `before` is the record at the end of the previous one, or None.
-
-    The run has ended if the stop rule already holds.
-    """
-    flow, method, settings, stop = problem.flow, problem.method, problem.settings, problem.stop
-    carry = method.init(flow, settings, t, y)
-    if before is not None:
-        counts = before.carry.steps, before.carry.rejected
-        carry = eqx.tree_at(lambda c: (c.steps, c.rejected), carry, counts)
-        saved, count = before.saved, before.count
-    else:
-        room = lambda leaf: jnp.zeros((settings.save_at.size, *leaf.shape), leaf.dtype)  # noqa: E731
-        saved, count = jax.tree.map(room, carry.y), jnp.zeros((), int)
-    if stop is not None:
-        status = jnp.where(stop(carry.t, carry.y, flow), STOPPED, carry.status).astype(int)
-        carry = eqx.tree_at(lambda c: c.status, carry, status)
-    record = Record(carry, empty_dense(flow, method, settings, carry), saved, count)
-    return _saved(problem, record)
+def begin_(
+    problem: Problem, t: Array, y: Any, steps: Array, rejected: Array, saved: tuple[Any, Array] | None
+) -> Record:
+    """Return the record at the start of a stage. `saved` is the buffer to go on filling and its count, or None for a new one."""
+    carry = begin_carry(problem, t, y, steps, rejected)
+    if saved is None:
+        room = lambda leaf: jnp.zeros((problem.settings.save_at.size, *leaf.shape), leaf.dtype)  # noqa: E731
+        saved = jax.tree.map(room, carry.y), jnp.zeros((), int)
+    buffer, count = saved
+    return _saved(problem, Record(carry, empty_dense(problem, carry), buffer, count))
 
 
 def advance_(problem: Problem, record: Record, budget: Array) -> Record:
     """Take at most `budget` trial steps, and save the unknowns at the save times. The budget does not affect the results."""
-    flow, method, settings, stop = problem.flow, problem.method, problem.settings, problem.stop
+    settings = problem.settings
     last = record.carry.steps + record.carry.rejected + budget
 
     def going(r: Record):
@@ -71,12 +55,8 @@ def advance_(problem: Problem, record: Record, budget: Array) -> Record:
 
     def to_next_save(r: Record):
         target = _save_time(settings, r.count)
-        plain = {
-            "max_steps": 1,
-            "adjoint": ForwardMode(),
-            "differentiated": False,
-        }  # a lax.while_loop: max_steps is ignored
-        carry, dense = advance(flow, method, settings, stop, r.carry, r.dense, target, last, **plain)  # type: ignore[arg-type]
+        # ForwardMode is a lax.while_loop, which ignores max_steps.
+        carry, dense = advance(problem, r.carry, r.dense, target, last, 1, ForwardMode(), differentiated=False)
         return _saved(problem, Record(carry, dense, r.saved, r.count))
 
     return jax.lax.while_loop(going, to_next_save, record)
@@ -110,3 +90,32 @@ def _write(problem: Problem, r: Record) -> Record:
 
 begin = eqx.filter_jit(begin_)
 go_on = eqx.filter_jit(advance_, compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
+
+
+class Single(AbstractLoop):
+    """One run."""
+
+    def begin(self, stage, before):
+        zero = jnp.zeros((), int)
+        steps, rejected = (zero, zero) if before is None else (before.carry.steps, before.carry.rejected)
+        saved = (before.saved, before.count) if stage.continues and before is not None else None
+        return begin(stage.problem, jnp.asarray(stage.t, float), stage.y, steps, rejected, saved)
+
+    def go_on(self, problem, record, budget):
+        return jax.block_until_ready(go_on(problem, record, jnp.asarray(budget)))
+
+    def running(self, record):
+        return int(record.carry.status) == RUNNING
+
+    def steps(self, record):
+        return int(record.carry.steps) + int(record.carry.rejected)
+
+    def time(self, record):
+        return float(record.carry.t)
+
+    def taken(self, record):
+        return self.steps(record)
+
+    def budget(self, before, rate):
+        """Aim at chunks of `CHUNK_SECONDS`, starting with a short one."""
+        return 16 if before is None else int(min(max(rate * CHUNK_SECONDS, 4), 4 * before))

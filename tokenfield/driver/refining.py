@@ -1,17 +1,18 @@
 """Runs that increase their resolution on the way: a spectrum that is no longer resolved gets more modes."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from ..flows import segments
-from ..solver.base import FINISHED, STOPPED
+from ..solver.base import FINISHED, RUNNING, STOPPED, UNRESOLVED
 from ..solver.stop import OnFlow
 from ..stop_rule import AbstractStopRule
-from .run import Outcome, Plan, run
+from .fingerprint import fingerprint
+from .run import AbstractCourse, Stage
+from .smooth import Plan, padded, problem_of, programs_of
 
 
 class AtEdge(AbstractStopRule):
@@ -37,46 +38,87 @@ class AtEdge(AbstractStopRule):
         return self
 
 
-class Refined(NamedTuple):
-    """Times, states (each with its own resolution), the last outcome, and whether the maximum resolution was too low."""
+class Refining(AbstractCourse):
+    """A density that gets more modes each time its spectrum is no longer resolved, up to the maximum.
 
-    times: np.ndarray
-    states: list[Any]
-    outcome: Outcome
-    t: float
-    steps: int
-    exhausted: bool
+    Args:
+        plan: the run with the initial number of modes.
+        model: the model, from which the flow of a finer density is built.
+    """
+
+    def __init__(self, plan: Plan, model: Any):
+        self.plan, self.model = plan, model
+        self.saved: list[np.ndarray] = []
+        self.ended, self.status, self.t = False, RUNNING, 0.0
+        self._start(0.0, plan.segments[0].flow, plan.y0)
+
+    def _start(self, begun: float, flow: Any, y: Any) -> None:
+        self.begun, self.flow, self.y = begun, flow, y
+
+    @property
+    def max_steps(self):
+        return self.plan.max_steps
+
+    def identity(self) -> str:
+        """Return the fingerprint of everything that the run computes."""
+        plan = self.plan
+        settings = plan.t1, plan.save_at, plan.rtol, plan.atol, plan.max_steps
+        programs = programs_of((self.flow,), plan.y0, plan.method, plan.stop)
+        return fingerprint(plan.segments, plan.y0, settings, plan.method, plan.stop, programs=programs)
+
+    def stage(self):
+        if self.ended:
+            return None
+        end = self.plan.t1 - self.begun
+        left = np.clip(self.plan.save_at[len(self.saved) :] - self.begun, 0, end)
+        stop = AtEdge(self.flow.edge, self.plan.stop)
+        plan = self.plan._replace(save_at=padded(left, self.y), stop=stop)
+        return Stage(problem_of(plan, self.flow, end, end), 0.0, self.y)
+
+    def watch(self, record):
+        pass
+
+    def finish(self, record):
+        status, y = int(record.carry.status), record.carry.y
+        self.saved += [*np.asarray(record.saved)[: int(record.count)]]
+        self.t = self.plan.t1 if status == FINISHED else self.begun + float(record.carry.t)
+        self.ended, self.status, self.y = True, status, y
+        rule = self.plan.stop
+        if status != STOPPED or (rule is not None and bool(_holds(rule, self.flow, record.carry.t, y))):
+            return
+        finer = self.flow.finer(self.flow.unpack(y))  # the spectrum is no longer resolved
+        if finer is None:
+            self.status = UNRESOLVED
+        else:
+            flow: Any = segments(finer, self.model)[0].flow
+            self.ended = False
+            self._start(self.t, flow, flow.pack(finer))
+
+    def progress(self, t):
+        return self.begun + t
+
+    def reached(self, t):
+        return f"t = {self.begun + t:.6g} of {self.plan.t1:.6g}"
+
+    def kept(self):
+        return {"begun": self.begun, "y": np.asarray(self.y), "saved": [*self.saved]}
+
+    def restore(self, kept):
+        state = self.flow.state.replaced(jnp.asarray(kept["y"]))
+        flow: Any = segments(state, self.model)[0].flow
+        self.saved = kept["saved"]
+        self._start(kept["begun"], flow, flow.pack(state))
+
+    def states(self) -> tuple[np.ndarray, list[Any]]:
+        """Return the saved times and states, and the last one, all with the final number of modes."""
+        times, saved, final = self.plan.save_at[: len(self.saved)], [*self.saved], self.flow.state
+        if not saved or self.t > times[-1]:
+            times = np.append(times, self.t)
+            saved.append(np.asarray(self.flow.unpack(self.y).coefficients))
+        states = [final.replaced(coefficients) for coefficients in saved]
+        return times, [state.replaced(state.harmonics.embed(state.coefficients, final.modes)) for state in states]
 
 
 @eqx.filter_jit
 def _holds(rule: AbstractStopRule, flow: Any, t: Any, y: Any) -> Any:
     return OnFlow(rule)(t, y, flow)
-
-
-def run_refined(plan: Plan, model: Any, unpack: Callable[[Any, Any], Any], progress: bool | None) -> Refined:
-    """Run a plan; each time the spectrum is no longer resolved, continue with more modes, up to the maximum."""
-    times, t1, rule, begun, steps, exhausted = plan.save_at, plan.t1, plan.stop, 0.0, 0, False
-    states: list[Any] = []
-    while True:
-        flow: Any = plan.segments[0].flow
-        outcome = run(plan._replace(stop=AtEdge(flow.edge, rule)), progress, None, np.inf)
-        found = np.asarray(unpack(flow, outcome.saved).coefficients)  # NumPy slices without compiling
-        states += [flow.state.replaced(found[k]) for k in range(len(outcome.times))]
-        steps, now = steps + outcome.steps, t1 if outcome.status == FINISHED else begun + outcome.t
-        if outcome.status != STOPPED:
-            break
-        if rule is not None and bool(_holds(rule, flow, outcome.t, outcome.y)):
-            break  # otherwise the unresolved spectrum ended it
-        finer = flow.finer(flow.unpack(outcome.y))
-        if finer is None:
-            exhausted = True
-            break
-        begun, parts = now, segments(finer, model)
-        left = np.clip(times[len(states) :] - begun, 0, t1 - begun)
-        plan = plan._replace(segments=parts, y0=parts[0].flow.pack(finer), t1=t1 - begun, save_at=left)
-    times = times[: len(states)]
-    if not states or now > times[-1]:
-        times = np.append(times, now)
-        states.append(flow.unpack(outcome.y))
-    states = [state.replaced(state.harmonics.embed(state.coefficients, flow.state.modes)) for state in states]
-    return Refined(times, states, outcome, float(times[-1]), steps, exhausted)

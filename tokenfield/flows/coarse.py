@@ -51,7 +51,7 @@ class CoarseFlow(AbstractFlow):
         return Waiting(state, jnp.zeros(()))
 
     def unpack(self, y):
-        return y.x
+        return y
 
     def velocity(self, t, y):
         m, forces = self.forces(unit(y.x))

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ..flows import AbstractFlow
+from .stop import OnFlow
 
 # Status of a run. It is RUNNING until one of the others ends it. HIT: the stop rule holds, but its time is not located yet.
 RUNNING, FINISHED, STOPPED, UNDERFLOW, HIT, VANISHED, UNRESOLVED, FAILED, MAX_STEPS = range(9)
@@ -77,6 +78,22 @@ class AbstractMethod(eqx.Module):
     @abc.abstractmethod
     def at(self, flow: AbstractFlow, dense: Any, t: Float[Array, ""]) -> Any:
         """Return the unknowns at a time t within the step that `dense` describes."""
+
+
+class Problem(eqx.Module):
+    """A smooth segment of a run: everything that stays constant while it is integrated.
+
+    In an ensemble, the arrays of `flow` and `method` have a leading member axis; the rest is shared.
+
+    Args:
+        observe: a function of the state whose value is saved instead of the unknowns; None to save the unknowns.
+    """
+
+    flow: AbstractFlow
+    method: AbstractMethod
+    settings: Settings
+    stop: OnFlow | None
+    observe: Any = None
 
 
 def new_carry(t: Array, t_next: Array, y: Any, memory: Any) -> Carry:

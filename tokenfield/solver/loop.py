@@ -8,34 +8,39 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ..flows import AbstractFlow
-from .base import HIT, RUNNING, STOPPED, AbstractMethod, Carry, Settings, choose
-from .stop import OnFlow
+from .base import HIT, RUNNING, STOPPED, Carry, Problem, choose
 from .while_loop import while_loop
 
 HALVINGS = 50  # bisections of the step in which a run stops: its time is exact to rounding
 
 
-def attempt(
-    flow: AbstractFlow, method: AbstractMethod, settings: Settings, stop: OnFlow | None, carry: Carry
-) -> tuple[Carry, Any]:
+def begin(problem: Problem, t: Array, y: Any, steps: Array, rejected: Array) -> Carry:
+    """Return the carry at the start of a segment. The run has ended if the stop rule already holds."""
+    carry = problem.method.init(problem.flow, problem.settings, t, y)
+    status = carry.status
+    if problem.stop is not None:
+        status = jnp.where(problem.stop(carry.t, carry.y, problem.flow), STOPPED, status).astype(int)
+    return Carry(carry.t, carry.t_next, carry.y, carry.memory, status, steps, rejected)
+
+
+def attempt(problem: Problem, carry: Carry) -> tuple[Carry, Any]:
     """Take one trial step. If the stop rule holds at its end, the status is HIT, and `locate` then finds the time."""
-    new, dense = method.step(flow, settings, carry)
-    if stop is None:
+    new, dense = problem.method.step(problem.flow, problem.settings, carry)
+    if problem.stop is None:
         return new, dense
-    hit = (new.t > carry.t) & stop(new.t, new.y, flow)
+    hit = (new.t > carry.t) & problem.stop(new.t, new.y, problem.flow)
     status = jnp.where(hit, HIT, new.status).astype(int)
     return Carry(new.t, new.t_next, new.y, new.memory, status, new.steps, new.rejected), dense
 
 
-def locate(
-    flow: AbstractFlow, method: AbstractMethod, stop: OnFlow, carry: Carry, dense: Any, differentiated: bool
-) -> Carry:
+def locate(problem: Problem, carry: Carry, dense: Any, differentiated: bool) -> Carry:
     """Cut the last step at the first time at which the stop rule holds, by bisection on the interpolant.
 
     Derivatives follow from the implicit function theorem: bisection finds the time t at which the margin g of the rule is 0,
     and `t - g(t, y(t)) / g'` has the same value as t and the derivative of the stopping time. `differentiated=False` skips this.
     """
+    flow, method, stop = problem.flow, problem.method, problem.stop
+    assert stop is not None
     if not method.interpolates:
         return _stopped(carry, carry.t, carry.y)
 
@@ -69,10 +74,7 @@ def _stopped(carry: Carry, t: Array, y: Any) -> Carry:
 
 
 def advance(
-    flow: AbstractFlow,
-    method: AbstractMethod,
-    settings: Settings,
-    stop: OnFlow | None,
+    problem: Problem,
     carry: Carry,
     dense: Any,
     target: Array,
@@ -87,17 +89,17 @@ def advance(
         c = state[0]
         return (c.status == RUNNING) & (c.t < target) & (c.steps + c.rejected < last_step)
 
-    step: Callable = lambda state: attempt(flow, method, settings, stop, state[0])  # noqa: E731
+    step: Callable = lambda state: attempt(problem, state[0])  # noqa: E731
     carry, dense = while_loop(going, step, (carry, dense), max_steps, adjoint)
-    if stop is None:
+    if problem.stop is None:
         return carry, dense
     hit = carry.status == HIT
-    found = lambda c: choose(hit, locate(flow, method, stop, c, dense, differentiated), c)  # noqa: E731
+    found = lambda c: choose(hit, locate(problem, c, dense, differentiated), c)  # noqa: E731
     return jax.lax.cond(eqxi.unvmap_any(hit), found, lambda c: c, carry), dense
 
 
-def empty_dense(flow: AbstractFlow, method: AbstractMethod, settings: Settings, carry: Carry) -> Any:
+def empty_dense(problem: Problem, carry: Carry) -> Any:
     """Return a placeholder for the `dense` output of `method.step`, to start a loop: zeros, for a step of size 1."""
-    shapes = jax.eval_shape(lambda c: method.step(flow, settings, c)[1], carry)
+    shapes = jax.eval_shape(lambda c: problem.method.step(problem.flow, problem.settings, c)[1], carry)
     dense = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    return dense | {"t1": jnp.ones(())} if method.interpolates else dense
+    return dense | {"t1": jnp.ones(())} if problem.method.interpolates else dense

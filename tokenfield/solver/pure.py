@@ -19,11 +19,11 @@ from ..flows.base import Segment
 from ..flows.layers import layer_flow
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
-from .base import FINISHED, MAX_STEPS, RUNNING, STOPPED, AbstractMethod, Carry, Settings, choose
+from .base import FINISHED, MAX_STEPS, RUNNING, AbstractMethod, Carry, Problem, Settings, choose
 from .ending import classified
 from .langevin import SCHEMES, Langevin, default_dt
 from .layers import Layers
-from .loop import advance, empty_dense
+from .loop import advance, begin, empty_dense
 from .methods import runge_kutta
 from .solution import Solution
 from .stop import OnFlow
@@ -112,7 +112,7 @@ def _run(
     """The run itself, as one program."""
     run: Carry | None = None
     final = states = seen = None
-    begin = jnp.zeros(())
+    start = jnp.zeros(())
     for k, part in enumerate(parts):
         flow, end = part.flow, jnp.minimum(jnp.asarray(part.until, float), t1)
         # Where the right-hand side jumps it is evaluated just before the end. nextafter has no derivative.
@@ -120,14 +120,21 @@ def _run(
         before = end - (fixed - jnp.nextafter(fixed, -jnp.inf))
         jumps = k + 1 < len(parts)
         settings = Settings(end, jnp.where(part.until <= t1, before, end) if jumps else end, times, *tolerances)
-        run = _begin(flow, method, settings, stop, begin, flow.pack(state) if run is None else run.y, run)
+        problem = Problem(flow, method, settings, stop)
+        zero = jnp.zeros((), int)
+        if run is None:
+            run = begin(problem, start, flow.pack(state), zero, zero)
+            run = eqx.tree_at(lambda c: c.status, run, jnp.where(start < end, run.status, FINISHED))  # t1 may be traced
+        else:  # a run that has ended, also at t1, keeps its carry
+            goes_on = (run.status == FINISHED) & (start < end)
+            run = choose(goes_on, begin(problem, start, run.y, run.steps, run.rejected), run)
         begun = run.status == RUNNING
-        run, kept, reached = _segment(flow, method, settings, stop, run, max_steps, adjoint)
+        run, kept, reached = _segment(problem, run, max_steps, adjoint)
         run = choose(begun, classified(flow, method, run), run)
-        fresh = reached & (times >= begin if k == 0 else times > begin)
+        fresh = reached & (times >= start if k == 0 else times > start)
         states = kept if states is None else choose_rows(fresh, kept, states)
         seen = fresh if seen is None else seen | fresh
-        final, begin = flow.unpack(run.y), end
+        final, start = flow.unpack(run.y), end
     assert run is not None
     assert seen is not None
     status = jnp.where(run.status == RUNNING, MAX_STEPS, run.status).astype(int)
@@ -175,44 +182,20 @@ def _plan(
     return parts, dataclasses.replace(chosen, differentiated=True)
 
 
-def _begin(
-    flow: Any, method: AbstractMethod, settings: Settings, stop: OnFlow | None, t: Array, y: Any, before: Carry | None
-) -> Carry:
-    """The carry at the beginning of a segment: a fresh one, unless the run has ended in the segment before."""
-    carry = method.init(flow, settings, t, y)
-    if before is not None:
-        fresh = Carry(carry.t, carry.t_next, carry.y, carry.memory, carry.status, before.steps, before.rejected)
-        carry = choose(before.status == FINISHED, fresh, before)
-    held = jnp.array(False) if stop is None else stop(carry.t, carry.y, flow)
-    over = (carry.t >= settings.t1) & (carry.status == RUNNING)
-    status = jnp.where(over, FINISHED, carry.status)
-    status = jnp.where(held & (status == RUNNING), STOPPED, status).astype(int)
-    return Carry(carry.t, carry.t_next, carry.y, carry.memory, status, carry.steps, carry.rejected)
-
-
-def _segment(
-    flow: Any,
-    method: AbstractMethod,
-    settings: Settings,
-    stop: OnFlow | None,
-    carry: Carry,
-    max_steps: int,
-    adjoint: Any,
-) -> tuple[Carry, Any, Array]:
+def _segment(problem: Problem, carry: Carry, max_steps: int, adjoint: Any) -> tuple[Carry, Any, Array]:
     """The end of a segment, the states at all save times, and which of these the run has reached."""
-    dense = empty_dense(flow, method, settings, carry)
-    go = lambda state, target: advance(  # noqa: E731
-        flow, method, settings, stop, state[0], state[1], target, jnp.asarray(max_steps), max_steps, adjoint
-    )
+    flow, settings = problem.flow, problem.settings
 
     def visit(state, time):
-        carry, dense = go(state, jnp.minimum(time, settings.t1))
-        y = choose(time >= carry.t, carry.y, method.at(flow, dense, jnp.minimum(time, carry.t)))
+        target = jnp.minimum(time, settings.t1)
+        carry, dense = state
+        carry, dense = advance(problem, carry, dense, target, jnp.asarray(max_steps), max_steps, adjoint)
+        y = choose(time >= carry.t, carry.y, problem.method.at(flow, dense, jnp.minimum(time, carry.t)))
         return (carry, dense), (flow.unpack(y), time <= carry.t)
 
     # The end of the segment is one more target, so that the steps are compiled once.
     targets = jnp.append(settings.save_at, jnp.inf)
-    (carry, _), (states, reached) = jax.lax.scan(visit, (carry, dense), targets)
+    (carry, _), (states, reached) = jax.lax.scan(visit, (carry, empty_dense(problem, carry)), targets)
     return carry, jax.tree.map(lambda leaf: leaf[:-1], states), reached[:-1]
 
 

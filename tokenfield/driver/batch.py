@@ -1,0 +1,182 @@
+"""Integrate an ensemble through all segments, at most `width` members at a time."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._xla.arrays import from_numpy
+from ..flows import Reduction, Segment, segments
+from ..solver.base import FINISHED, HIT, RUNNING, UNDERFLOW, AbstractMethod
+from ..transformer import Transformer
+from .checkpoint import Keeper, no_checkpoint
+from .continuous import BLOW_UP_RTOL
+from .ending import how_ended
+from .ensemble_loop import ONE_THREAD_PROGRAMS, PROGRAMS, Member, Slots, all_rows, choose_each, seat
+from .members import flows_of, observe_each, pack, put, reductions, stack, take
+from .progress import Progress
+from .run import AbstractLoop, run
+from .smooth import Outcome, Plan, Smooth
+
+TURNS, TURNS_ALONE = 16, 128  # iterations between progress updates
+SHRINK, FEWEST = 4, 16  # shrink a batch to a quarter when at most that many members still run, but not below 16
+
+
+class Ends(NamedTuple):
+    """The members at the end of their runs: flows, unknowns, times, statuses, steps taken and rejected, and saved values."""
+
+    flow: Any
+    y: Any
+    t: np.ndarray
+    status: np.ndarray
+    steps: np.ndarray
+    rejected: np.ndarray
+    saved: Any
+    counts: np.ndarray
+
+
+def solve_many(
+    models: Sequence[Transformer],
+    states: Sequence[Any],
+    settings: Plan,
+    width: int | None = None,
+    progress: bool | None = False,
+    checkpoint: Path | None = None,
+    every: float = np.inf,
+) -> tuple[list[Reduction], Ends]:
+    """Run an ensemble; return the reductions of all members, and the members at the end of their runs.
+
+    Args:
+        settings: the plan of all members; its segments and y0 are those of the reduced states.
+        width: maximum number of members that run at a time; None for all.
+    """
+    reduced = reductions(states, models)
+    smalls, small_models = [each.state for each in reduced], [each.model for each in reduced]
+    flows = flows_of(smalls, small_models)
+    plan = settings._replace(segments=flows, y0=pack(flows[0].flow, stack(smalls)))
+    rows, saved = run_members(plan, width, progress, checkpoint, every)
+    blown = np.flatnonzero(np.asarray(rows.carry.status) == UNDERFLOW)
+    status = _how_ended(smalls, small_models, rows, plan.method)
+    if len(blown) and plan.rtol + plan.atol > BLOW_UP_RTOL:
+        tight = plan._replace(rtol=BLOW_UP_RTOL, atol=min(plan.atol, 1e-2 * BLOW_UP_RTOL))
+        again = run_members(tight, width, progress)
+        rows, saved = jax.tree.map(np.array, (rows, saved))
+        put((rows, saved), blown, take(again, blown))  # the other members keep the numbers that they would have alone
+        status = _how_ended(smalls, small_models, rows, plan.method)
+    return reduced, ends_of(flows, rows, saved, status)
+
+
+def run_members(
+    plan: Plan,
+    width: int | None = None,
+    progress: bool | None = False,
+    checkpoint: Path | None = None,
+    every: float = np.inf,
+) -> tuple[Member, Any]:
+    """Run all members through all segments; return the members at the end, and what they saved."""
+    members = len(jax.tree.leaves(plan.y0)[0])
+    course = Smooth(plan, members)
+    keeper = no_checkpoint() if checkpoint is None else Keeper(checkpoint, course.identity, every)
+    slots = run(course, Batch(members, width, plan.observe), Progress(progress, "simulating", plan.t1), keeper)
+    return slots.rows, slots.saved
+
+
+class Batch(AbstractLoop):
+    """An ensemble, at most `width` members at a time.
+
+    When a member ends, the next one in the queue takes its slot. When the queue is empty and most members have ended, the
+    others continue in a smaller batch.
+
+    Args:
+        members: their number.
+        width: the number of slots; None for one per member.
+        observe: the function of the state whose values are saved, if any. The bits of its values must not depend on the
+            number of threads, so its programs use one.
+    """
+
+    def __init__(self, members: int, width: int | None, observe: Callable | None):
+        self.members, self.observe = members, observe
+        self.width = min(width or members, members)
+        alone = observe is not None
+        self.programs = ONE_THREAD_PROGRAMS if alone else PROGRAMS
+        self.turns = TURNS_ALONE if alone else TURNS
+
+    def begin(self, stage, before):
+        problem, t = stage.problem, jnp.asarray(stage.t, float)
+        if before is None:
+            times = problem.settings.save_at
+            first, zero = int(len(times) > 0 and float(times[0]) == 0), jnp.zeros(self.members, int)
+            rows = self.programs.start(problem, t, stage.y, zero, zero, jnp.full(self.members, first, int))
+            seen = stage.y if self.observe is None else observe_each(problem.flow, stage.y, self.observe)
+            return self._seated(rows, jax.tree.map(lambda leaf: _buffer(leaf, len(times), first), seen), self.width)
+        old = before.rows
+        fresh = self.programs.start(problem, t, old.carry.y, old.carry.steps, old.carry.rejected, old.count)
+        return self._seated(choose_each(old.carry.status == FINISHED, fresh, old), before.saved, self.width)
+
+    def go_on(self, problem, record, budget):
+        size, going = len(record.member), np.asarray(record.current.carry.status) == RUNNING
+        queued = int((np.asarray(record.queue) >= 0).sum())
+        if int(record.seated) == queued and going.sum() <= size // SHRINK and size // SHRINK >= FEWEST:
+            taken = record.taken
+            record = self._seated(all_rows(record), record.saved, size // SHRINK)
+            record = eqx.tree_at(lambda slots: slots.taken, record, taken)
+        record = self.programs.advance(problem, record, jnp.asarray(budget))
+        hit = np.flatnonzero(np.asarray(record.rows.carry.status) == HIT)
+        if len(hit) and not self.running(record):
+            padded = from_numpy(np.pad(hit, (0, self.members - len(hit)), constant_values=self.members))
+            ends = self.programs.finish(problem, record.rows, record.saved, padded, self.width)
+            record = eqx.tree_at(lambda slots: (slots.rows, slots.saved), record, ends)
+        return record
+
+    def running(self, record):
+        return bool((np.asarray(record.current.carry.status) == RUNNING).any())
+
+    def steps(self, record):
+        return int((record.current.carry.steps + record.current.carry.rejected).max())
+
+    def time(self, record):
+        return float(record.current.carry.t.mean())
+
+    def taken(self, record):
+        return int(record.taken)
+
+    def budget(self, before, rate):
+        return self.turns  # fixed, because it decides when a batch shrinks, and bits depend on the size of a batch
+
+    def _seated(self, rows: Member, saved: Any, size: int) -> Slots:
+        """Give slots to the members that run, in order. Remaining slots get members that do not run."""
+        queue = np.flatnonzero(np.asarray(rows.carry.status) == RUNNING)
+        first = queue[:size]
+        others = np.setdiff1d(np.arange(self.members), first)[: size - len(first)]
+        padded = np.concatenate([queue, np.full(self.members - len(queue), -1)])
+        return seat(rows, saved, from_numpy(padded), jnp.asarray(len(first)), from_numpy(np.append(first, others)))
+
+
+def ends_of(flows: tuple[Segment, ...], rows: Member, saved: Any, status: np.ndarray) -> Ends:
+    """Return the members at the end of their runs, with NumPy arrays for what the driver reads."""
+    c = rows.carry
+    t, steps, rejected, counts = map(np.asarray, (c.t, c.steps, c.rejected, rows.count))
+    return Ends(flows[-1].flow, c.y, t, status, steps, rejected, saved, counts)
+
+
+def _how_ended(
+    states: Sequence[Any], models: Sequence[Transformer], rows: Member, method: AbstractMethod
+) -> np.ndarray:
+    """Return the status of every member; for a failed step, the status says why it failed."""
+    status = np.array(rows.carry.status)
+    for k in np.flatnonzero(status == UNDERFLOW).tolist():
+        t, y = float(rows.carry.t[k]), jax.tree.map(lambda leaf, k=k: leaf[k], rows.carry.y)
+        flow = next(part.flow for part in segments(states[k], models[k]) if t < part.until)
+        status[k], _ = how_ended(Outcome(np.zeros(0), None, flow, t, y, UNDERFLOW, 0, 0), method)
+    return status
+
+
+def _buffer(first: Any, times: int, count: int) -> jax.Array:
+    """Return a buffer for the saved values of all members; the first time is filled in if `count` is 1."""
+    buffer = np.zeros((len(first), times, *first.shape[1:]), first.dtype)
+    buffer[:, :count] = np.asarray(first)[:, None]
+    return from_numpy(buffer)

@@ -1,0 +1,188 @@
+"""Runs of a flow, or of layers: smooth segments of time one after another."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..flows import Segment
+from ..flows.layers import LayerFlow
+from ..solver.base import FINISHED, AbstractMethod, Problem, Settings
+from ..solver.langevin import Langevin
+from ..solver.stop import OnFlow
+from ..stop_rule import AbstractStopRule
+from .checkpoint import Keeper, no_checkpoint
+from .fingerprint import Program, fingerprint
+from .progress import Progress
+from .record import Single
+from .run import AbstractCourse, Stage, run
+
+PADDED_NUMBERS = 1 << 20  # a buffer of more numbers is not padded
+
+
+class Plan(NamedTuple):
+    """Everything that defines a run. In an ensemble, the arrays of the flows, of y0 and of the method have a member axis."""
+
+    segments: tuple[Segment, ...]
+    y0: Any
+    t1: float
+    save_at: np.ndarray
+    rtol: float
+    atol: float
+    method: AbstractMethod
+    stop: AbstractStopRule | None
+    max_steps: int
+    observe: Any = None
+    """A function of the state whose values are saved instead of the unknowns."""
+
+
+class Smooth(AbstractCourse):
+    """The smooth segments of a run, one after another.
+
+    Args:
+        plan: the run.
+        members: the number of members of an ensemble; None for one run.
+        unit: the time that the progress bar counts as 1.
+    """
+
+    def __init__(self, plan: Plan, members: int | None = None, unit: float = 1.0):
+        self.plan, self.members, self.unit = plan, members, unit
+        self.segment, self.t, self.y, self.ended = 0, 0.0, plan.y0, False
+
+    @property
+    def max_steps(self):
+        return self.plan.max_steps
+
+    def identity(self) -> str:
+        """Return the fingerprint of everything that the run computes."""
+        plan, alone = self.plan, (lambda tree: tree) if self.members is None else first_member
+        settings = plan.t1, plan.save_at, plan.rtol, plan.atol, plan.max_steps, self.members
+        flows = {id(segment.flow): alone(segment.flow) for segment in plan.segments}
+        programs = programs_of(tuple(flows.values()), alone(plan.y0), plan.method, plan.stop)
+        return fingerprint(plan.segments, plan.y0, settings, plan.method, plan.stop, programs=programs)
+
+    @property
+    def end(self) -> float:
+        return min(float(self.plan.segments[self.segment].until), self.plan.t1)
+
+    def stage(self):
+        if self.ended:
+            return None
+        plan, end = self.plan, self.end
+        jumps = self.segment + 1 < len(plan.segments) and end == plan.segments[self.segment].until
+        t_last = np.nextafter(end, -np.inf) if jumps else end
+        problem = problem_of(plan, plan.segments[self.segment].flow, end, t_last)
+        return Stage(problem, self.t, self.y, continues=self.segment > 0)
+
+    def watch(self, record):
+        pass
+
+    def finish(self, record):
+        carry = record.carry
+        self.ended = not bool(np.any(np.asarray(carry.status) == FINISHED)) or self.end >= self.plan.t1
+        if not self.ended:
+            self.segment, self.t, self.y = self.segment + 1, self.end, carry.y
+
+    def progress(self, t):
+        return t / self.unit
+
+    def reached(self, t):
+        return f"t = {t:.6g} of {self.plan.t1:.6g}"
+
+    def kept(self):
+        return {"segment": self.segment}
+
+    def restore(self, kept):
+        self.segment = kept["segment"]  # the record has the time and the unknowns
+
+
+class Outcome(NamedTuple):
+    """Saved times, a buffer whose first rows are the unknowns at these times, how the run ended, and its numbers of steps."""
+
+    times: np.ndarray
+    saved: Any
+    flow: Any
+    t: float
+    y: Any
+    status: int
+    steps: int
+    rejected: int
+
+
+def integrate(
+    plan: Plan,
+    progress: bool | None = False,
+    checkpoint: Path | None = None,
+    every: float = np.inf,
+    unit: tuple[float, str] = (1.0, ""),
+) -> Outcome:
+    """Integrate one run; resume from the checkpoint if there is one, and write one every `every` seconds.
+
+    Args:
+        unit: what the progress bar counts: a time, and its name, e.g. "layers".
+    """
+    course = Smooth(plan._replace(save_at=padded(plan.save_at, plan.y0)), unit=unit[0])
+    keeper = no_checkpoint() if checkpoint is None else Keeper(checkpoint, course.identity, every)
+    bar = Progress(progress, "simulating", plan.t1 / unit[0], unit[1])
+    record = run(course, Single(), bar, keeper)
+    c, flow = record.carry, plan.segments[course.segment].flow
+    t = course.end if int(c.status) == FINISHED else float(c.t)
+    times = plan.save_at[: int(record.count)]
+    return Outcome(times, record.saved, flow, t, c.y, int(c.status), int(c.steps), int(c.rejected))
+
+
+def problem_of(plan: Plan, flow: Any, end: float, t_last: float) -> Problem:
+    """Return the problem of a segment that ends at `end`, whose flow may be evaluated up to `t_last`."""
+    number = lambda value: jnp.asarray(value, float)  # noqa: E731
+    settings = Settings(number(end), number(t_last), number(plan.save_at), number(plan.rtol), number(plan.atol))
+    return Problem(flow, plan.method, settings, None if plan.stop is None else OnFlow(plan.stop), plan.observe)
+
+
+def first_member(tree: Any) -> Any:
+    """Return the first member of a tree with a leading member axis."""
+    return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, tree)
+
+
+def programs_of(
+    flows: tuple[Any, ...], y0: Any, method: AbstractMethod, stop: AbstractStopRule | None
+) -> list[Program]:
+    """Return the functions that a run evaluates, for its fingerprint."""
+    t, h, programs = jnp.zeros(()), jnp.ones(()), []
+    for flow in flows:
+        if isinstance(flow, LayerFlow):
+            programs.append(Program("model", lambda flow, *given: flow.layer(*given), (flow, t, y0, h)))
+            continue
+        programs.append(Program("model", right_hand_side, (flow, t, y0)))
+        if isinstance(method, Langevin):
+            kick = lambda flow, *given: flow.kick(*given)  # noqa: E731
+            programs.append(Program("noise", kick, (flow, jax.random.key(0), t, y0, t)))
+        if stop is not None:
+            programs.append(Program("stop_when", OnFlow(stop), (t, y0, flow)))
+    return programs
+
+
+def right_hand_side(flow: Any, t: Any, y: Any) -> Any:
+    """Return everything that a method evaluates of a flow, for the fingerprint to trace."""
+    size = flow.error_size(y, y, y, t, t)
+    return flow.velocity(t, y), flow.retract(y), size, flow.longest_step(t, y), flow.unpack(y)
+
+
+@eqx.filter_jit
+def packed(flow: Any, state: Any) -> Any:
+    """Return the unknowns that represent a state, computed by one program instead of many small ones."""
+    return flow.pack(state)
+
+
+def padded(save_at: np.ndarray, y: Any) -> np.ndarray:
+    """Return the save times, padded with inf to one of a few lengths, so that runs of different lengths share programs.
+
+    Large buffers are not padded.
+    """
+    room = 1 << max(len(save_at) - 1, 7).bit_length()
+    numbers = sum(leaf.size for leaf in jax.tree.leaves(y))
+    if not len(save_at) or room * numbers > PADDED_NUMBERS:
+        return save_at
+    return np.pad(save_at, (0, room - len(save_at)), constant_values=np.inf)

@@ -1,0 +1,41 @@
+"""Runs in rescaled time, in which clusters wait and merge: Runge–Kutta with a first step of its own."""
+
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from ..flows.coarse import CoarseFlow
+from .base import AbstractMethod
+from .runge_kutta import RungeKutta
+
+FRACTION = 0.2
+
+
+class Coarsen(AbstractMethod):
+    """A Runge–Kutta method for `CoarseFlow`, where the right first step is known.
+
+    The first step is a fraction of the rescaled time s in which the waiting time changes by a factor e. Step sizes settle
+    there, however much time has passed before.
+    """
+
+    steps: RungeKutta
+    interpolates: ClassVar[bool] = True
+
+    @property
+    def continuous(self):
+        return self.steps.continuous
+
+    def init(self, flow, settings, t, y):
+        assert isinstance(flow, CoarseFlow)
+        carry = self.steps.init(flow, settings, t, y)
+        _, forces = flow.forces(y.x)
+        _, slope = jax.jvp(lambda x: flow.forces(x)[0], (y.x,), (forces,))
+        return eqx.tree_at(lambda c: c.t_next, carry, t + FRACTION / (1 + jnp.abs(slope)))
+
+    def step(self, flow, settings, carry):
+        return self.steps.step(flow, settings, carry)
+
+    def at(self, flow, dense, t):
+        return self.steps.at(flow, dense, t)
