@@ -180,7 +180,12 @@ class Waiting(AbstractCourse):
         return f"log t = {(self.recent or self.snapshots)[-1].log_t:.6g}"
 
     def kept(self):
-        lists = {"snapshots": self.snapshots, "recent": self.recent, "epochs": self.epochs, "merges": self.merges}
+        lists: dict[str, list[Any]] = {
+            "snapshots": self.snapshots,
+            "recent": self.recent,
+            "epochs": self.epochs,
+            "merges": self.merges,
+        }
         return {name: [*each] for name, each in lists.items()} | {"size": self.run.size, "s": self.s}
 
     def restore(self, kept):
