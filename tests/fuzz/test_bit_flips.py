@@ -48,6 +48,19 @@ def kept_run(folder):
     return path, read
 
 
+def test_a_large_array_of_a_checkpoint_is_checked_with_its_header(tmp_path):
+    """Every bit of the header: a shorter shape, or a start of the numbers at another byte, leaves enough of them to read."""
+    path, numbers = tmp_path / "run.npz", np.random.default_rng(0).random((5001, 3))
+    checkpoint.write(path, "f" * 64, 1, [numbers])
+    whole = path.read_bytes()
+    begin = whole.index(b"\x93NUMPY")
+    for place in range(begin, whole.index(b"\n", begin) + 1):
+        for bit in range(8):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
+            with pytest.raises(checkpoint.CheckpointError, match="cannot be read"):
+                checkpoint.read(path, "f" * 64)
+
+
 @pytest.mark.parametrize("store", [saved_run, saved_probe, swept, kept_run])
 def test_a_flipped_bit_is_found_or_has_no_effect(store, tmp_path, budget):
     place, read = store(tmp_path)
