@@ -76,13 +76,18 @@ def old_group(folder, attributes, payload, filters):
     (folder / ".zattrs").write_text(json.dumps(attributes))
 
 
-def new_group(folder, attributes, payload, filters):
+def new_group(folder, attributes, payload, filters, version=3):
     """A group of version 3, with a checksum that fits, around an array of version 2."""
     old_array(folder / "x", payload, filters)
     attributes = {**attributes, "checksum": "0" * 64}
-    metadata = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+    metadata = {"zarr_format": version, "node_type": "group", "attributes": attributes}
     (folder / "zarr.json").write_text(json.dumps(metadata))
     seal(folder)
+
+
+def disguised_group(folder, attributes, payload, filters):
+    """The same with a `zarr.json` that says version 2, which Zarr believes."""
+    new_group(folder, attributes, payload, filters, version=2)
 
 
 ATTRIBUTES = {
@@ -97,7 +102,7 @@ ATTRIBUTES = {
 
 
 @pytest.mark.filterwarnings("ignore:Object at x is not recognized")
-@pytest.mark.parametrize("make", [old_group, new_group])
+@pytest.mark.parametrize("make", [old_group, new_group, disguised_group])
 @pytest.mark.parametrize("kind", ["pickle", "spy"])
 def test_loading_runs_no_code(make, kind, spy, tmp_path, capsys):
     marker = tmp_path / "it ran"

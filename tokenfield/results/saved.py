@@ -52,9 +52,13 @@ def seal(folder: Path, without: Collection[str] = ()) -> None:
 
 
 def attributes(folder: Path) -> dict[str, Any]:
-    """Return the attributes of a Zarr group, as in its file; raise ValueError if there are none."""
+    """Return the attributes of a Zarr group, as in its file; raise ValueError if there are none.
+
+    Zarr reads a group of version 2, with all that its filters may do, if this file says so, even when asked for version 3.
+    """
     try:
-        found = json.loads((folder / METADATA).read_bytes())["attributes"]
+        metadata = json.loads((folder / METADATA).read_bytes())
+        version, found = metadata["zarr_format"], metadata["attributes"]
     except FileNotFoundError:
         raise ValueError(f"it has no {METADATA}") from None
     except OSError as error:
@@ -63,6 +67,8 @@ def attributes(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{METADATA} cannot be read") from None
     if not isinstance(found, dict):
         raise ValueError(f"{METADATA} has no attributes")
+    if version != 3:
+        raise ValueError(f"{METADATA} says Zarr version {shown(version)}: only version 3 is read")
     return found
 
 
