@@ -171,6 +171,27 @@ def test_an_error_leaves_what_was_there(tmp_path):
     assert xarray.open_zarr(tmp_path / "study.zarr", consolidated=False).equals(data)
 
 
+def test_a_flipped_bit_in_the_numbers_of_a_study_is_found_by_xarray(tmp_path):
+    import xarray
+
+    data = xarray.Dataset(
+        {"x": ("k", np.random.default_rng(0).random(50))},
+        {"k": np.arange(50), "name": ("k", np.array(["ü"] * 50, dtype=object))},
+    )
+    write_dataset(data, tmp_path / "study.zarr")
+    read = lambda: xarray.open_zarr(tmp_path / "study.zarr", consolidated=False, chunks=None).load()  # noqa: E731
+    assert read().equals(data)
+    files = sorted((tmp_path / "study.zarr").glob("*/c/*"))
+    assert len(files) == 3
+    for file in files:
+        whole = file.read_bytes()
+        for place in np.random.default_rng(1).integers(len(whole), size=10):
+            file.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+            with pytest.raises(ValueError, match="checksum"):
+                read()
+        file.write_bytes(whole)
+
+
 def test_what_a_kill_leaves_is_brought_back_and_cleared(tmp_path, traj):
     traj.save(tmp_path / "run.zarr").rename(tmp_path / ".old-run.zarr")
     for name in (".part-7-0123abcd-run.zarr", ".part-8-89abcdef-.old-run.zarr", ".part-9-0123abcd-other-run.zarr"):

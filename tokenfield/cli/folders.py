@@ -39,9 +39,14 @@ def open_folder(
 
 
 def write_dataset(dataset: "xarray.Dataset", path: Path) -> None:
-    """As Zarr, in place of what was there. It is written last: a folder that holds it is finished."""
+    """As Zarr, in place of what was there. It is written last: a folder that holds it is finished.
+
+    Each file of numbers has a checksum, which xarray verifies when it reads them.
+    """
+    from ..results.saved import with_checksums
+
     with replacing(path) as part:
-        dataset.to_zarr(part, mode="w", consolidated=False, zarr_format=3)
+        dataset.to_zarr(part, mode="w", consolidated=False, zarr_format=3, encoding=with_checksums(dataset))
 
 
 def write_figure(figure: "Figure", path: Path) -> None:

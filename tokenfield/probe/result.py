@@ -97,7 +97,14 @@ class ProbeResult:
         """What `save` wrote, checked against its checksum; also the folder of a finished command."""
         folder = Path(path)
         folder = folder / DATASET if current(folder / DATASET).exists() else folder
-        return cls(read_saved(folder, "probe", FORMAT))
+        found = cls(read_saved(folder, "probe", FORMAT))
+        try:
+            _ = found.architecture, found.notes, found.dataset["mean_cosine"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{folder} is not a saved probe, or it is damaged: {str(error).splitlines()[0]}"
+            ) from error
+        return found
 
     def plot_cosines(self, **options: Any) -> "Figure":
         """How the cosines of all pairs are spread at each layer; see `tokenfield.plotting.probe_cosines`."""

@@ -175,7 +175,7 @@ def load(path: str | os.PathLike) -> Trajectory:
     """
     found = Trajectory(read_saved(as_path("path", path), "run", FORMAT))
     try:
-        _ = found.events, found.config, found.log_time_unit, found.dataset.attrs["state"]
+        _ = found.events, found.config, found.log_time_unit, found.dataset.attrs["state"], found.times
     except (KeyError, TypeError, ValueError) as error:
         message = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{path} is not a saved run, or it is damaged: {message}") from error

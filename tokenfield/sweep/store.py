@@ -12,7 +12,7 @@ import numpy as np
 
 from .._files import replacing, write_text
 from ..results.provenance import provenance
-from ..results.saved import UNSEALED, seal
+from ..results.saved import UNSEALED, seal, with_checksums
 from .batches import batches, in_one_thread
 from .cells import Cells
 from .outcome import Outcome
@@ -123,10 +123,7 @@ def create(plan: Plan, cells: Cells, folder: Path | None) -> Store:
     """A new store, laid out in its folder; a sweep that is there is replaced when the layout is whole."""
     dataset = layout(plan, cells)
     if folder is not None:
-        from zarr.codecs import Crc32cCodec, ZstdCodec
-
-        checked = {"compressors": (ZstdCodec(), Crc32cCodec())}
-        encoding: dict[str, Any] = {str(name): dict(checked) for name in dataset.variables}
+        encoding = with_checksums(dataset)
         for name, variable in dataset.data_vars.items():
             encoding[str(name)]["chunks"] = chunks(variable.shape)
         folder.mkdir(parents=True, exist_ok=True)
