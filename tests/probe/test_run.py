@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch", reason='pip install "tokenfield[models]"')
 from tokenfield.probe import measure as measuring  # noqa: E402
 from tokenfield.probe.loading import load  # noqa: E402
 from tokenfield.probe.result import ProbeResult  # noqa: E402
+from tokenfield.probe.store import Store  # noqa: E402
 
 QUICK = {"null": False, "lipschitz": False}
 SCHEMA = {
@@ -122,6 +123,17 @@ def test_a_real_shared_block_runs_48_times():
     assert len(found.summary()["layers"]) == 49
     assert np.isfinite(found.dataset["mean_cosine"]).all()
     assert any("run 48 times; it was trained for 12" in note for note in found.notes)
+
+
+def test_batches_are_not_written_through_a_link(tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "probe.part").symlink_to(tmp_path / "precious")
+    store = Store(tmp_path, "model", "f" * 64)
+    store.write(0, {"x": np.ones(3)})
+    assert not list((tmp_path / "precious").iterdir())
+    assert (Store(tmp_path, "model", "f" * 64).read(0)["x"] == 1).all()
+    store.clear()
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
 def test_a_killed_run_goes_on_and_gives_the_same_bits(small, tmp_path, monkeypatch):

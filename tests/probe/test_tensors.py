@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from small_models import as_pickle
 
 pytest.importorskip("torch", reason='pip install "tokenfield[models]"')
 
@@ -144,9 +145,10 @@ SIZES = {
     "gpt2": ("n_layer", "n_embd", "vocab_size", "n_positions", "n_inner"),
     "distilbert": ("n_layers", "dim", "hidden_dim", "vocab_size", "max_position_embeddings"),
 }
+LISTED = [("qwen2", "num_hidden_layers"), ("bert", "num_labels")]  # of which the config itself makes lists
 
 
-@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in SIZES.items() for name in names])
+@pytest.mark.parametrize(("kind", "name"), [*((kind, name) for kind, names in SIZES.items() for name in names), *LISTED])
 def test_sizes_that_do_not_fit_the_weights_are_refused_before_anything_is_built(folders, tmp_path, kind, name):
     load(folders(kind))  # libraries are loaded
     for number, size in enumerate((10**9, 10**7 + 16)):  # the second can be divided by the number of heads
@@ -154,6 +156,28 @@ def test_sizes_that_do_not_fit_the_weights_are_refused_before_anything_is_built(
         start = time.process_time()
         refused(folder, "^model: ")
         assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("bert", "num_hidden_layers"), ("llama", "num_hidden_layers"), ("gpt2", "n_layer")]
+)
+def test_a_config_that_leaves_layers_out_is_refused(folders, tmp_path, kind, name):
+    for depth in (2, 1):
+        refused(with_config(folders(kind), tmp_path / f"{depth}", **{name: depth}), "which its config leaves out")
+    for depth in (0, -1):
+        refused(with_config(folders(kind), tmp_path / f"{depth}", **{name: depth}), "no layers of tokens")
+    pickled = as_pickle(folders("bert"), tmp_path / "pickled")
+    settings = json.loads((pickled / "config.json").read_text())
+    (pickled / "config.json").write_text(json.dumps({**settings, "num_hidden_layers": 2}))
+    with pytest.raises(ValueError, match="which its config leaves out"), pytest.warns(UserWarning, match="is a pickle"):
+        load(pickled, allow_pickle=True)
+
+
+def test_an_adapter_is_not_followed_to_other_weights(folders, tmp_path):
+    """With PEFT installed, transformers would read the model that it names."""
+    folder = with_config(folders("bert"), tmp_path / "model")
+    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(folders("gpt2"))}))
+    refused(folder, "has an adapter")
 
 
 def test_random_sizes_are_right_or_refused(folders, tmp_path):

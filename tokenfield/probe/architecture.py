@@ -65,7 +65,7 @@ def detect(config: Any, *, quantized: str | None = None, iterations: int | None 
     heads = int(getattr(config, "num_attention_heads", 0) or 0)
     width = int(getattr(config, "hidden_size", 0) or 0)
     depth = int(getattr(config, "num_hidden_layers", 0) or 0)
-    if not depth or not width:
+    if depth < 1 or width < 1:
         raise ValueError(f"model: a {name} model has no layers of tokens to measure (num_hidden_layers, hidden_size)")
     shared = family is not None and family.shared(config)
     if iterations is not None:

@@ -12,13 +12,14 @@ from .architecture import Architecture, detect
 from .extra import need, one_gguf_reader, out_of_memory, quiet_transformers
 from .families import AbstractFamily, family_of
 from .smiles import SmilesTokenizer, is_smiles_vocabulary
-from .tensors import check_sizes, shapes_in
+from .tensors import check_counts, check_sizes, check_whole, shapes_in
 from .texts import HubTokenizer, Tokenizer
 from .weights import read_pickled, source_folder, weights_in
 from .wording import stored_text
 
 # Without one of these files `transformers` makes up an empty vocabulary, and every word would be unknown.
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
+ADAPTER = "adapter_config.json"  # with PEFT installed, transformers would read the weights that it names
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,6 +120,7 @@ def _config(folder: Path, names: list[str]) -> Any:
         )
     if plain.get("is_encoder_decoder"):
         raise _encoder_decoder(plain.get("model_type"))
+    check_counts(plain)
     if not plain.get("model_type"):
         known = [kind for kind in ("albert", "bert", "roberta", "gpt2") if any(n.startswith(kind + ".") for n in names)]
         if not known:
@@ -136,6 +138,8 @@ def _encoder_decoder(name: Any) -> ValueError:
 def _from_folder(source: str, folder: Path, weights: Any, iterations: int | None) -> Loaded:
     torch, transformers = need("torch"), need("transformers")
     notes: list[str] = []
+    if (folder / ADAPTER).exists():
+        raise ValueError(f"model: {folder} has an adapter ({ADAPTER}), which is not read: merge it into the weights")
     pickled = read_pickled(weights) if weights.kind == "pickle" else None
     config = _config(folder, list(pickled or {}))
     if getattr(config, "is_encoder_decoder", False):
@@ -149,7 +153,7 @@ def _from_folder(source: str, folder: Path, weights: Any, iterations: int | None
             folder, config=config, use_safetensors=True, local_files_only=True, trust_remote_code=False,
             dtype=torch.float32, output_loading_info=True, attn_implementation="eager",
         )  # fmt: skip
-        missing = list(info["missing_keys"])
+        missing, unused = list(info["missing_keys"]), list(info["unexpected_keys"])
     else:
         message = f"{weights.files[0].name} is a pickle: read by torch's restricted reader (weights_only=True), which runs no code"
         warnings.warn(message, stacklevel=5)
@@ -157,7 +161,8 @@ def _from_folder(source: str, folder: Path, weights: Any, iterations: int | None
         model = transformers.AutoModel.from_config(
             config, dtype=torch.float32, trust_remote_code=False, attn_implementation="eager"
         )
-        missing = _fill(model, pickled)
+        missing, unused = _fill(model, pickled)
+    check_whole(unused, model.state_dict())
     missing = [name for name in missing if "pooler" not in name and "position_ids" not in name]
     if missing:
         raise ValueError(
@@ -166,8 +171,8 @@ def _from_folder(source: str, folder: Path, weights: Any, iterations: int | None
     return _ready(source, model, _tokenizer(folder, notes), architecture, notes)
 
 
-def _fill(model: Any, state: dict[str, Any]) -> list[str]:
-    """Put weights into a model; what it needs and did not get."""
+def _fill(model: Any, state: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Put weights into a model; what it needs and did not get, and what it got and does not have."""
     prefix = model.base_model_prefix + "."
     plain = {
         name.removeprefix(prefix).replace(".gamma", ".weight").replace(".beta", ".bias"): value
@@ -180,7 +185,8 @@ def _fill(model: Any, state: dict[str, Any]) -> list[str]:
         raise ValueError(
             f"model: {name} has shape {tuple(plain[name].shape)}, its config says {tuple(wanted[name].shape)}: another model's?"
         )
-    return list(model.load_state_dict({k: v for k, v in plain.items() if k in wanted}, strict=False).missing_keys)
+    filled = model.load_state_dict({k: v for k, v in plain.items() if k in wanted}, strict=False)
+    return list(filled.missing_keys), [name for name in plain if name not in wanted]
 
 
 def _from_gguf(source: str, weights: Any, iterations: int | None) -> Loaded:

@@ -1,10 +1,10 @@
 """What was measured so far, on disk: one file for each batch, written in one atomic step."""
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 
+from .._files import remove
 from ..driver.checkpoint import CheckpointError, read, write
 
 FOLDER = "probe.part"  # while it is there a probe is not finished
@@ -22,6 +22,8 @@ class Store:
     def __init__(self, folder: Path | None, name: str, identity: str):
         self.folder = None if folder is None else Path(folder) / FOLDER
         self.name, self.identity = name, identity
+        if self.folder is not None and self.folder.is_symlink():
+            remove(self.folder)  # nothing is written to where a link points
 
     def read(self, number: int) -> dict[str, np.ndarray] | None:
         """The arrays of a batch, or None if it was not finished."""
@@ -50,4 +52,4 @@ class Store:
     def clear(self) -> None:
         """Forget everything: the run is finished."""
         if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            remove(self.folder)

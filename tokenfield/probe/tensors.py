@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from .weights import Weights
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 MOST_DEPTH = 10_000  # times that one shared block is run
+MOST_LABELS = 10**6  # of which transformers makes a table, though no head is read
 PACKED = 16  # numbers of a quantized model in one that is stored, at most
 TIED = 2  # matrices of a model for one that is stored, at most: one may serve twice
 SMALL = 10**6  # numbers that may be missing in any model, such as a pooler
@@ -73,6 +74,27 @@ def shapes_in(weights: Weights) -> dict[str, Shape]:
     return found
 
 
+def check_counts(settings: Mapping[str, Any]) -> None:
+    """Raise a ValueError if a config, as in its file, asks for a number of parts that no model has: its class would list them."""
+    for name, value in _counts(settings):
+        if value > MOST_DEPTH:
+            raise ValueError(f"model: {name} of its config must be at most {MOST_DEPTH}, got {shown(value)}")
+    labels = settings.get("num_labels")
+    if isinstance(labels, int) and labels > MOST_LABELS:
+        raise ValueError(f"model: num_labels of its config must be at most {MOST_LABELS}, got {shown(labels)}")
+
+
+def check_whole(unused: Iterable[str], used: Iterable[str]) -> None:
+    """Raise a ValueError if weights hold a layer that the model made from the config does not have."""
+    plain = lambda name: re.sub(r"\d+", "#", name)  # noqa: E731
+    known = {plain(name) for name in used}
+    left = sorted(name for name in unused if any(plain(name).endswith(each) and "#" in each for each in known))
+    if left:
+        raise ValueError(
+            f"model: its weights hold {shown(left[0])}, which its config leaves out: are they another model's?"
+        )
+
+
 def check_sizes(config: Any, shapes: Mapping[str, Shape], shared: bool) -> None:
     """Raise a ValueError if a config describes a much larger model than its weights are.
 
@@ -80,10 +102,7 @@ def check_sizes(config: Any, shapes: Mapping[str, Shape], shared: bool) -> None:
     made without memory, on torch's device "meta", and its numbers be counted.
     """
     torch, transformers = need("torch"), need("transformers")
-    if shared and config.num_hidden_layers > MOST_DEPTH:
-        raise ValueError(
-            f"model: num_hidden_layers of its config must be at most {MOST_DEPTH}, got {config.num_hidden_layers}"
-        )
+    check_counts(config.to_dict())
     for name, value in _counts(config.to_dict()):
         if value > len(shapes) and not (shared and name == "num_hidden_layers"):
             raise ValueError(
