@@ -114,6 +114,23 @@ def test_the_search_in_sinkhorn_attention(symmetric):
     assert found.constant >= max(1, found.explicit_constant)
 
 
+def test_tokens_without_a_derivative_do_not_end_the_search():
+    """Sinkhorn has no coupling there in so few iterations; a smaller ball is in the larger one."""
+    attention = tkf.Sinkhorn(beta=4.0, max_iterations=300)
+    found = adversarial(attention, 3, 3.0, d=2, starts=10, steps=40)
+    assert np.isfinite(found.constant)
+    assert found.constant == local(attention, found.x).constant == np.nanmax([*found.found, found.explicit_constant])
+    assert found.constant > 1.3
+    with pytest.raises(ValueError, match="R: the derivative leaves double precision at all tokens tried"):
+        adversarial(tkf.Unnormalized(beta=1.0, V=1e300), 3, 1e30, d=2, starts=2, steps=2)
+
+
+def test_many_tokens_do_no_less_than_two():
+    """Two clusters of tokens are stretched as two tokens are."""
+    few, many = (adversarial(tkf.Sinkhorn(beta=1.0), n, 1.0, d=3, starts=10, steps=60).constant for n in (2, 12))
+    assert many > 0.999 * few > 1.5
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -148,7 +148,9 @@ SIZES = {
 LISTED = [("qwen2", "num_hidden_layers"), ("bert", "num_labels")]  # of which the config itself makes lists
 
 
-@pytest.mark.parametrize(("kind", "name"), [*((kind, name) for kind, names in SIZES.items() for name in names), *LISTED])
+@pytest.mark.parametrize(
+    ("kind", "name"), [*((kind, name) for kind, names in SIZES.items() for name in names), *LISTED]
+)
 def test_sizes_that_do_not_fit_the_weights_are_refused_before_anything_is_built(folders, tmp_path, kind, name):
     load(folders(kind))  # libraries are loaded
     for number, size in enumerate((10**9, 10**7 + 16)):  # the second can be divided by the number of heads

@@ -81,7 +81,7 @@ def worst(attention: Any, n: int, R: float, d: int, starts: int, steps: int, see
         "constant": found.constant,
         "x": found.x.tolist(),
         "explicit_constant": found.explicit_constant,
-        "found": found.found.tolist(),
+        "found": [value if math.isfinite(value) else None for value in found.found.tolist()],
         "bounds": _bounds(attention, n, R, d),
     }
 

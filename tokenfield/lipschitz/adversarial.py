@@ -16,13 +16,15 @@ from .._jax import in_double
 from .._shown import shown
 from ..attention import AbstractAttention, Softmax, heads_and_outputs
 from ..attention.parameters import Bilinear
+from ..driver.progress import Progress
 from ..states import Tokens
 from ..theory.ball_bounds import Bounds
 from ..theory.gap import score_gap
 from .bounds import bounds
-from .local import local
+from .local import NotFinite, local
 
 POWER_STEPS = 3  # products for the stretched direction at the start of a search
+FAR = 1e10  # more than minus the logarithm of any constant: a search turns back from tokens without a finite derivative
 LONGEST = 0.98  # of R, at the start: tokens on the sphere itself have no slope towards its inside
 
 
@@ -35,7 +37,8 @@ class Adversarial:
         constant: that constant: a lower bound on the Lipschitz constant in the ball.
         explicit: (n, d) the best explicit configuration, or None where none is known.
         explicit_constant: its local constant.
-        found: (starts,) the constants that the searches reached; the first began at the explicit configurations.
+        found: (starts,) the constants that the searches reached; the first began at the explicit configurations. NaN for
+            a search in which the derivative was never finite.
         bounds: what is proved for softmax attention (one head), else None.
     """
 
@@ -57,12 +60,14 @@ def adversarial(
     starts: int = 24,
     steps: int = 200,
     seed: int = 0,
+    progress: bool | None = None,
 ) -> Adversarial:
     """n tokens within radius R at which an attention has a large local Lipschitz constant (FORMULAS §6).
 
     Explicit, for scores `<Ax, y>`: `x_1 = R Au/|Au|`, the others `R u`, u from `score_gap`, the same under a mask; and all
     tokens at 0. Then `|D_X f [e]|` is maximized over tokens X in the ball and over unit e together, by L-BFGS, from the
-    explicit tokens and from random ones. The best of all is returned, so it never falls short of the explicit ones. It is a
+    explicit tokens, from random ones and from two random clusters.
+    The best of all is returned, so it never falls short of the explicit ones. It is a
     lower bound on the largest constant in the ball: more `starts` may find more.
 
     Args:
@@ -73,6 +78,7 @@ def adversarial(
         starts: number of searches.
         steps: most iterations of each.
         seed: of the random starts.
+        progress: show a progress bar; by default on a terminal only.
 
     Example:
         >>> import tokenfield as tkf
@@ -88,17 +94,23 @@ def adversarial(
     explicit = _explicit(attention, n, R, d)
     random = rng.standard_normal((starts, n, d))
     random *= R * rng.uniform(0, 1, (starts, n, 1)) ** (1 / d) / np.linalg.norm(random, axis=2, keepdims=True)
+    for k, x in enumerate(random[1::2]):  # two clusters, so that many tokens move as two do, of several sizes
+        x[:] = (x[:2] * R * 0.5 ** (k % 4) / np.linalg.norm(x[:2], axis=1, keepdims=True))[rng.permutation(n) % 2]
     begin = np.concatenate([*[x[None] for x in explicit], random])[: max(starts, len(explicit))]
     # An exactly symmetric start may be a critical point: the search begins a little beside it.
     begin = begin + 1e-3 * R * rng.standard_normal(begin.shape)
-    reached = [_search(attention, x, R, steps, rng) for x in begin]
-
-    constant = lambda x: local(attention, x).constant  # noqa: E731
-    found = np.array([constant(x) for x in reached])
-    known = [constant(x) for x in explicit]
+    reached = []
+    with Progress(progress, "searching", len(begin), "searches") as bar:
+        for x in begin:
+            reached.append(_search(attention, x, R, steps, rng))
+            bar.update(len(reached))
+    found = np.array([_constant(attention, x) for x in reached])
+    known = [_constant(attention, x) for x in explicit]
     values, points = [*known, *found], [*explicit, *reached]
-    best = int(np.argmax(values))
-    which = int(np.argmax(known)) if known else None
+    if np.isnan(values).all():
+        raise ValueError(f"R: the derivative leaves double precision at all tokens tried: give a smaller R, got {R:g}")
+    best = int(np.nanargmax(values))
+    which = int(np.nanargmax(known)) if np.isfinite(known).any() else None
     return Adversarial(
         x=points[best],
         constant=float(values[best]),
@@ -107,6 +119,14 @@ def adversarial(
         found=found,
         bounds=_bounds(attention, n, R, d),
     )
+
+
+def _constant(attention: AbstractAttention, x: np.ndarray) -> float:
+    """The local constant at tokens; NaN where the derivative is not finite."""
+    try:
+        return local(attention, x).constant
+    except NotFinite:
+        return np.nan
 
 
 def _parts(attention: AbstractAttention, d: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -155,11 +175,19 @@ def _search(attention: AbstractAttention, x: np.ndarray, R: float, steps: int, r
     y = np.arcsin(np.minimum(lengths / R, LONGEST)) / lengths * x
     e = _sharpened(attention, _inside(jnp.asarray(y), R), jnp.asarray(rng.standard_normal(x.shape)))
 
+    start = np.stack([y, e]).ravel()
+    best = [FAR, start]
+
     def descend(z: np.ndarray) -> tuple[float, np.ndarray]:
         value, slope = _stretch(attention, jnp.asarray(z.reshape(2, *x.shape)), R)
+        if not np.isfinite(value):
+            return FAR, np.zeros(z.shape)
+        if -float(value) < best[0]:
+            best[:] = -float(value), z.copy()
         return -float(value), -np.nan_to_num(np.asarray(slope), posinf=0, neginf=0).ravel()
 
-    z = minimize(descend, np.stack([y, e]).ravel(), jac=True, method="L-BFGS-B", options={"maxiter": steps}).x
+    minimize(descend, start, jac=True, method="L-BFGS-B", options={"maxiter": steps})
+    z = best[1]
     found = np.asarray(_inside(jnp.asarray(z.reshape(2, *x.shape)[0]), R))
     return found * np.minimum(1, R / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-300))
 

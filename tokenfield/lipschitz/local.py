@@ -204,10 +204,14 @@ def singular_values(
     )
 
 
+class NotFinite(ValueError):
+    """The derivative of an attention is not finite."""
+
+
 def _finite(product: np.ndarray) -> np.ndarray:
     if not np.isfinite(product).all():
-        raise ValueError(
+        raise NotFinite(
             "x: the derivative leaves double precision at these tokens: give smaller tokens or scores "
-            "(or, for Unnormalized, a larger log_unit)"
+            "(or, for Unnormalized, a larger log_unit; for Sinkhorn, more max_iterations)"
         )
     return product
