@@ -176,7 +176,7 @@ def _search(attention: AbstractAttention, x: np.ndarray, R: float, steps: int, r
     e = _sharpened(attention, _inside(jnp.asarray(y), R), jnp.asarray(rng.standard_normal(x.shape)))
 
     start = np.stack([y, e]).ravel()
-    best = [FAR, start]
+    best: list[Any] = [FAR, start]
 
     def descend(z: np.ndarray) -> tuple[float, np.ndarray]:
         value, slope = _stretch(attention, jnp.asarray(z.reshape(2, *x.shape)), R)
