@@ -34,7 +34,12 @@ def test_weights_come_with_hashes_and_are_installed_by_them():
 def test_what_builds_and_what_installs_is_pinned():
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     assert build == [f"hatchling=={constraints()['hatchling']}"]
-    assert re.search(r"pip install --quiet --upgrade pip==\d+(\.\d+)+$", (ROOT / "Makefile").read_text(), re.M)
+    pins = [
+        re.search(r"pip install .*--upgrade (pip==\d+(\.\d+)+)$", (ROOT / name).read_text(), re.M)
+        for name in ("Makefile", ".github/workflows/tests.yml")
+    ]
+    assert len({pin and pin[1] for pin in pins} - {None}) == 1
+    assert all(pins)
 
 
 def test_no_file_names_a_registry_or_a_machine():
