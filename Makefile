@@ -14,7 +14,7 @@ test: $(VENV)/test browser weights lint
 
 # The tests with random inputs, for a night.
 fuzz: $(VENV)/test
-	$(BIN)/python -m pytest tests/fuzz tests/independent --fuzz 40 --draws 20000
+	$(BIN)/python -m pytest tests/fuzz tests/independent tests/gradients/test_modes.py --fuzz 40 --draws 20000
 
 lint: $(VENV)/test
 	$(BIN)/ruff check .
