@@ -12,9 +12,9 @@ atlas: $(VENV)/base weights
 test: $(VENV)/test browser weights lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# The tests with random inputs, for a night.
+# The tests with random inputs, and the grids of which `make test` takes a part, for a night.
 fuzz: $(VENV)/test
-	$(BIN)/python -m pytest tests/fuzz tests/independent --fuzz 40 --draws 20000
+	$(BIN)/python -m pytest tests/fuzz tests/independent tests/gradients/test_modes.py --fuzz 40 --draws 20000
 
 lint: $(VENV)/test
 	$(BIN)/ruff check .

@@ -35,7 +35,8 @@ gc.set_threshold(50_000, 20, 20)  # tracing makes many objects that live: look f
 
 def pytest_addoption(parser):
     """How long the tests with random inputs look: seconds by default, hours with `make fuzz`."""
-    parser.addoption("--fuzz", type=float, default=1.0, help="factor on the number of inputs in tests/fuzz")
+    more = "factor on the number of inputs in tests/fuzz; above 1, all pairs in tests/gradients/test_modes.py"
+    parser.addoption("--fuzz", type=float, default=1.0, help=more)
     parser.addoption("--draws", type=int, default=500, help="number of random draws in tests/independent")
 
 

@@ -4,6 +4,8 @@ Each case builds model and state from a dictionary of numbers inside the trace, 
 unpacked state, and differentiates it: forward mode, reverse mode, central differences and a batch must agree.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,20 +37,37 @@ def scalar(model, state, k=0):
     return sum(terms) + flow.log_time_unit
 
 
-def agree(build, theta, rtol=1e-6, h=3e-6):
+STEP = 3e-6  # of the differences
+
+
+@functools.cache
+def program(build):
+    """`(theta, along) -> (value, gradient, slope, values beside it)`, compiled once for cases with the same `build`."""
+    f = lambda theta: scalar(*build(theta))  # noqa: E731
+
+    @jax.jit
+    def compiled(theta, along):
+        flat, unravel = jax.flatten_util.ravel_pytree(theta)
+        value, gradient = jax.value_and_grad(f)(theta)
+        forward = jax.jvp(f, (theta,), (unravel(along),))[1]
+        many = jax.vmap(lambda s: f(unravel(flat + s * along)))(STEP * jnp.array([-2.0, -1.0, 1.0, 2.0]))
+        return value, gradient, forward, many
+
+    return compiled
+
+
+def agree(build, theta, rtol=1e-6):
     """jit, vmap, jvp, grad and central differences of `scalar(*build(theta))`."""
     theta = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), theta)
-    f = lambda theta: scalar(*build(theta))  # noqa: E731
-    value, gradient = jax.jit(jax.value_and_grad(f))(theta)
-    assert float(value) == pytest.approx(float(f(theta)), rel=1e-9, abs=1e-9)
-    flat, unravel = jax.flatten_util.ravel_pytree(theta)
-    reverse = np.asarray(jax.flatten_util.ravel_pytree(gradient)[0])
+    size = sum(leaf.size for leaf in jax.tree.leaves(theta))
+    along = np.random.default_rng(0).standard_normal(size)
+    value, gradient, forward, many = program(build)(theta, along)
+    assert float(value) == pytest.approx(float(scalar(*build(theta))), rel=1e-9, abs=1e-9)
+    reverse = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(gradient)])
     assert np.isfinite(reverse).all()
-    along = jnp.asarray(np.random.default_rng(0).standard_normal(flat.size))
-    forward = jax.jit(lambda theta: jax.jvp(f, (theta,), (unravel(along),))[1])(theta)
     assert float(forward) == pytest.approx(float(reverse @ along), rel=1e-10, abs=1e-10 * np.abs(reverse * along).sum())
-    many = jax.jit(jax.vmap(lambda s: f(unravel(flat + s * along))))(h * jnp.array([-2.0, -1.0, 1.0, 2.0]))
-    difference = float(8 * (many[2] - many[1]) - (many[3] - many[0])) / (12 * h)
+    many = np.asarray(many)
+    difference = float(8 * (many[2] - many[1]) - (many[3] - many[0])) / (12 * STEP)
     size = max(abs(float(forward)), 1e-3 * np.abs(reverse * along).sum(), 1e-3)
     assert float(forward) == pytest.approx(difference, abs=rtol * size)
     return gradient
@@ -202,20 +221,21 @@ GAUSSIANS = {
 }
 
 
-@pytest.mark.parametrize("kappa", [None, 5.0])
-@pytest.mark.parametrize("cov", [COV, np.eye(D)], ids=["general", "all eigenvalues equal"])
-@pytest.mark.parametrize("kernel", GAUSSIANS)
-def test_gaussians(kernel, cov, kappa):
-    noise = lambda p: None if kappa is None else tkf.EuclideanNoise(p["kappa"])  # noqa: E731
-
+@functools.cache
+def gaussian(kernel, noisy):
     def build(p):
-        return (
-            tkf.Transformer(GAUSSIANS[kernel](p), noise=noise(p)),
-            tkf.Gaussian(p["mean"], p["B"] @ p["B"].T),
-        )
+        noise = tkf.EuclideanNoise(p["kappa"]) if noisy else None
+        return tkf.Transformer(GAUSSIANS[kernel](p), noise=noise), tkf.Gaussian(p["mean"], p["B"] @ p["B"].T)
 
+    return build
+
+
+@pytest.mark.parametrize("cov", [COV, np.eye(D)], ids=["general", "all eigenvalues equal"])
+@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize("kernel", GAUSSIANS)
+def test_gaussians(kernel, noisy, cov):
     B = np.linalg.cholesky(cov)
-    agree(build, {"A": A, "V": V, "mean": [0.3, -0.2, 0.5], "B": B, "kappa": 5.0})
+    agree(gaussian(kernel, noisy), {"A": A, "V": V, "mean": [0.3, -0.2, 0.5], "B": B, "kappa": 5.0})
 
 
 def test_a_singular_gaussian():
@@ -232,16 +252,21 @@ def density(kind, wave):
     return tkf.ZonalDensity(jnp.zeros(13).at[0].set(1.0).at[1:5].set(wave[0]), 5)
 
 
-@pytest.mark.parametrize("beta", [3.0, -2.0, 0.0])
-@pytest.mark.parametrize("head", [tkf.Softmax, tkf.Unnormalized])
-@pytest.mark.parametrize("kind", ["circle", "sphere", "zonal"])
-def test_densities(kind, head, beta):
+@functools.cache
+def noisy_density(kind, head):
     def build(p):
         model = tkf.Transformer(head(p["beta"], V=p["v"]), tkf.PostLN(), noise=tkf.SphereNoise(p["kappa"]))
         return model, density(kind, p["wave"])
 
+    return build
+
+
+@pytest.mark.parametrize("beta", [3.0, -2.0, 0.0])
+@pytest.mark.parametrize("head", [tkf.Softmax, tkf.Unnormalized])
+@pytest.mark.parametrize("kind", ["circle", "sphere", "zonal"])
+def test_densities(kind, head, beta):
     wave = 0.1 * np.random.default_rng(5).standard_normal((2, 4))
-    gradient = agree(build, {"beta": beta, "v": 0.8, "kappa": 6.0, "wave": wave})
+    gradient = agree(noisy_density(kind, head), {"beta": beta, "v": 0.8, "kappa": 6.0, "wave": wave})
     assert abs(float(gradient["beta"])) > 1e-9
 
 

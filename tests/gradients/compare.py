@@ -8,13 +8,24 @@ TIGHT = {"rtol": 1e-11, "atol": 1e-13, "max_steps": 16384}
 """Options of runs whose derivatives have ten digits: the error of a derivative is like that of the run, not below it."""
 
 
+def in_both_modes(f):
+    """`(p, *more) -> (f(p, *more), df/dp)` as in `jacobians`, compiled once for all values."""
+    twice = lambda p, *more: (f(p, *more),) * 2  # noqa: E731
+    forward, reverse = (jax.jit(mode(twice, has_aux=True)) for mode in (jax.jacfwd, jax.jacrev))
+
+    def both(p, *more):
+        p, *more = (jnp.asarray(number, float) for number in (p, *more))
+        slopes, value = forward(p, *more)
+        slopes_again, again = reverse(p, *more)
+        np.testing.assert_allclose(again, value, rtol=1e-9, atol=1e-12)
+        return np.asarray(value), {"forward": np.asarray(slopes), "reverse": np.asarray(slopes_again)}
+
+    return both
+
+
 def jacobians(f, p):
     """`f(p)`, and `df/dp` as `{mode: array (..., len(p))}` in forward and in reverse mode: one compiled program each."""
-    p, twice = jnp.asarray(p, float), lambda p: (f(p),) * 2
-    forward, value = jax.jit(jax.jacfwd(twice, has_aux=True))(p)
-    reverse, again = jax.jit(jax.jacrev(twice, has_aux=True))(p)
-    np.testing.assert_allclose(again, value, rtol=1e-9, atol=1e-12)
-    return np.asarray(value), {"forward": np.asarray(forward), "reverse": np.asarray(reverse)}
+    return in_both_modes(f)(p)
 
 
 def error(found, exact):

@@ -8,7 +8,7 @@ import pytest
 
 import tokenfield as tkf
 
-from .compare import TIGHT, error, jacobians
+from .compare import TIGHT, error, in_both_modes, jacobians
 from .equiangular import CASES, TAU, Case, N, by_quadrature, in_time, pre_by_quadrature, rates, time_to
 
 GOAL = 0.999
@@ -32,53 +32,52 @@ def build(case, p):
     return tkf.Transformer(attention, norm=norm), tkf.Equiangular(rho=p[1], n=N, radius=radius)
 
 
+@functools.cache
+def program(name):
+    """`(p, t1, goal) -> (rho, r, time to the goal)` at the end of a run, with derivatives: one program for all tests."""
+
+    def run(p, t1, goal):
+        found = tkf.solve(*build(CASES[name], p), t1, stop_when=tkf.cosine_above(goal), **TIGHT)
+        return jnp.stack([found.final.rho, found.final.radius, found.event_time])
+
+    return in_both_modes(run)
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_cosine_and_radius(name):
-    """`d (rho, r)(t) / d (beta, rho_0, third)`."""
+def test_derivatives(name):
+    """`d (rho, r)(t) / d (beta, rho_0, third)`, and `d t* / d (…)` where the run stops: the implicit function theorem."""
     case = CASES[name]
     value, exact = in_time(case, case.t)
-
-    def run(p):
-        final = tkf.solve(*build(case, p), case.t, **TIGHT).final
-        return jnp.stack([final.rho, final.radius])
-
-    reached, modes = jacobians(run, case.p)
-    assert np.abs(reached - value).max() < 1e-10
+    reached, modes = program(name)(case.p, case.t, GOAL)
+    assert np.abs(reached[:2] - value).max() < 1e-10
     for mode, found in modes.items():
         assert error(found[0], exact[0]) < 1e-8, mode
         assert np.abs(found[0] - exact[0])[0] < 1e-8 * abs(exact[0, 0]), mode  # by beta itself
         assert np.abs(found[1] - exact[1]).max() < 1e-8 * max(1.0, np.abs(exact[1]).max()), mode
 
-
-@pytest.mark.parametrize("name", CASES)
-def test_time_to_a_cosine(name):
-    """`d t* / d (beta, rho_0, third)` where the run stops: the implicit function theorem at rho = .999."""
-    case = CASES[name]
     value, exact = time_to(case, GOAL)
-
-    def stop(p):
-        return tkf.solve(*build(case, p), 4 * value, stop_when=tkf.cosine_above(GOAL), **TIGHT).event_time
-
-    reached, modes = jacobians(stop, case.p)
-    assert abs(reached / value - 1) < 1e-10
+    reached, modes = program(name)(case.p, 4 * value, GOAL)
+    assert abs(reached[2] / value - 1) < 1e-10
     for mode, found in modes.items():
-        assert np.abs(found / exact - 1).max() < 1e-8, mode
+        assert np.abs(found[2] / exact - 1).max() < 1e-8, mode
 
 
-def test_the_state_at_a_stop_moves_along_the_surface():
-    """At the stop rho is the goal whatever beta: its derivative is 0, and that of the radius is total, with the time's."""
+def test_a_stop():
+    """At the stop rho is the goal whatever beta: its derivative is 0, and that of the radius is total, with the time's.
+
+    A time that is not reached is infinite and has no slope.
+    """
     case = CASES["SA, Pre-LN"]
     time, slope = time_to(case, 0.9)
     _, S = in_time(case, time)
     growth = rates(case, "pre", time, 0.9, in_time(case, time)[0][1], case.p)[1]
-
-    def final(p):
-        state = tkf.solve(*build(case, p), 4 * time, stop_when=tkf.cosine_above(0.9), **TIGHT).final
-        return jnp.stack([state.rho, state.radius])
-
-    for mode, found in jacobians(final, case.p)[1].items():
+    for mode, found in program("SA, Pre-LN")(case.p, 4 * time, 0.9)[1].items():
         assert np.abs(found[0]).max() < 1e-8, mode
         assert error(found[1], S[1] + growth * slope) < 1e-8, mode
+    value, modes = program("SA, Pre-LN")(case.p, 1.0, 0.9)
+    assert value[2] == np.inf
+    for mode, found in modes.items():
+        assert not found[2].any() or np.isnan(found[2]).all(), mode  # no number that could be taken for a derivative
 
 
 def test_a_margin_of_the_users_own_stops_there_too():
@@ -90,15 +89,6 @@ def test_a_margin_of_the_users_own_stops_there_too():
     assert abs(reached / value - 1) < 1e-10
     for mode, found in modes.items():
         assert np.abs(found / exact - 1).max() < 1e-8, mode
-
-
-def test_a_time_that_is_not_reached_is_infinite_and_has_no_slope():
-    case = CASES["SA"]
-    stop = lambda p: tkf.solve(*build(case, p), 1.0, stop_when=tkf.cosine_above(GOAL)).event_time  # noqa: E731
-    value, modes = jacobians(stop, case.p)
-    assert value == np.inf
-    for mode, found in modes.items():
-        assert not found.any() or np.isnan(found).all(), mode  # no number that could be taken for a derivative
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.norm in ("post", "ngpt", "sqrt")])

@@ -32,30 +32,43 @@ def attend(x, beta):
     return rows(beta * (x @ x.transpose(0, 2, 1)), W) @ x
 
 
-def test_mlp_weights():
-    """`W_2 tanh(W_1 x + b_1) + b_2`, four hidden numbers."""
-    sizes = [4 * D, 4, D * 4, D]
+def test_mlp_weights_and_matrices_that_are_functions_of_time():
+    """`A(t) = A_0 + t A_1`, `V(t) = cos(t) V_0`, and `W_2 tanh(W_1 x + b_1) + b_2`, four hidden numbers."""
+    sizes = [3 * D * D, 4 * D, 4, D * 4, D]
     p = 0.6 * np.random.default_rng(2).standard_normal(sum(sizes))
     ends = np.cumsum(sizes)[:-1]
 
     def drift(t, x, P):
-        W1, b1, W2, b2 = np.split(P, ends, axis=1)
+        matrices, W1, b1, W2, b2 = np.split(P, ends, axis=1)
+        A0, A1, V = matrices.reshape(-1, 3, D, D).transpose(1, 0, 2, 3)
+        weights = rows(x @ (A0 + t * A1).transpose(0, 2, 1) @ x.transpose(0, 2, 1), W)
         hidden = np.tanh(x @ W1.reshape(-1, 4, D).transpose(0, 2, 1) + b1[:, None])
-        return attend(x, 1.2) + hidden @ W2.reshape(-1, D, 4).transpose(0, 2, 1) + b2[:, None]
+        attended = np.cos(t) * weights @ x @ V.transpose(0, 2, 1)
+        return attended + hidden @ W2.reshape(-1, D, 4).transpose(0, 2, 1) + b2[:, None]
 
     def build(p):
-        W1, b1, W2, b2 = jnp.split(p, ends)
+        matrices, W1, b1, W2, b2 = jnp.split(p, ends)
+        A0, A1, V = matrices.reshape(3, D, D)
         mlp = tkf.MLP(W1.reshape(4, D), W2.reshape(D, 4), b1, b2, activation="tanh")
-        return tkf.Transformer(tkf.Softmax(1.2), mlp=mlp)
+        return tkf.Transformer(tkf.Softmax(A=lambda t: A0 + t * A1, V=lambda t: jnp.cos(t) * V), mlp=mlp)
 
     against(drift, build, p, on_sphere=False)
 
 
-def test_gain():
-    """Pre-LN with a gain: sublayers read `g ⊙ (x/|x|) sqrt(d)`."""
-    drift = lambda t, x, P: attend(P[:, None] * unit(x) * np.sqrt(D), 0.7)  # noqa: E731
-    build = lambda p: tkf.Transformer(tkf.Softmax(0.7), norm=tkf.PreLN(gain=p))  # noqa: E731
-    against(drift, build, np.array([0.9, 0.6, 1.2]), on_sphere=False)
+def test_gain_queries_and_keys():
+    """Pre-LN with a gain: sublayers read `g ⊙ (x/|x|) sqrt(d)`; scores are `<Qx, Ky>`."""
+    p = np.append([0.9, 0.6, 1.2], 0.8 * np.random.default_rng(6).standard_normal(12))
+
+    def drift(t, x, P):
+        x = P[:, None, :3] * unit(x) * np.sqrt(D)
+        Q, K = P[:, 3:].reshape(-1, 2, 2, D).transpose(1, 0, 2, 3)
+        return rows((x @ Q.transpose(0, 2, 1)) @ (x @ K.transpose(0, 2, 1)).transpose(0, 2, 1), W) @ x
+
+    def build(p):
+        attention = tkf.Softmax(Q=p[3:9].reshape(2, D), K=p[9:].reshape(2, D))
+        return tkf.Transformer(attention, norm=tkf.PreLN(gain=p[:3]))
+
+    against(drift, build, p, on_sphere=False)
 
 
 @pytest.mark.parametrize("of_time", [False, True])
@@ -69,33 +82,6 @@ def test_alpha(of_time):
         return tkf.Transformer(tkf.Softmax(1.2), norm=norm)
 
     against(drift, build, np.array([0.8, 0.5] if of_time else [0.8]), on_sphere=True)
-
-
-def test_matrices_that_are_functions_of_time():
-    """`A(t) = A_0 + t A_1`, `V(t) = cos(t) V_0`."""
-    p = 0.6 * np.random.default_rng(4).standard_normal(27)
-
-    def drift(t, x, P):
-        A0, A1, V = P.reshape(-1, 3, D, D).transpose(1, 0, 2, 3)
-        P = rows(x @ (A0 + t * A1).transpose(0, 2, 1) @ x.transpose(0, 2, 1), W)
-        return np.cos(t) * P @ x @ V.transpose(0, 2, 1)
-
-    def build(p):
-        A0, A1, V = p.reshape(3, D, D)
-        return tkf.Transformer(tkf.Softmax(A=lambda t: A0 + t * A1, V=lambda t: jnp.cos(t) * V))
-
-    against(drift, build, p, on_sphere=False)
-
-
-def test_queries_and_keys():
-    p = 0.8 * np.random.default_rng(6).standard_normal(12)
-
-    def drift(t, x, P):
-        Q, K = P.reshape(-1, 2, 2, D).transpose(1, 0, 2, 3)
-        return rows((x @ Q.transpose(0, 2, 1)) @ (x @ K.transpose(0, 2, 1)).transpose(0, 2, 1), W) @ x
-
-    build = lambda p: tkf.Transformer(tkf.Softmax(Q=p[:6].reshape(2, D), K=p[6:].reshape(2, D)))  # noqa: E731
-    against(drift, build, p, on_sphere=False)
 
 
 def test_fisher_rao():

@@ -1,5 +1,7 @@
 """Derivatives of mean and covariance by A, V, Q, K, the first mean and the first covariance."""
 
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ import scipy.linalg
 
 import tokenfield as tkf
 
-from .compare import TIGHT, column_error, error, jacobians
+from .compare import TIGHT, column_error, error, in_both_modes, jacobians
 from .gaussians import MATRICES, closed_form, run, split
 
 D, T = 2, 0.7
@@ -45,11 +47,17 @@ def moments(state):
     return jnp.concatenate([state.mean, state.cov.ravel()])
 
 
+@functools.cache
+def program(kernel):
+    """`(p, t1) -> moments at t1`, with derivatives by p: one program for all tests."""
+    return in_both_modes(lambda p, t1: moments(tkf.solve(*build(kernel, p), t1, **TIGHT).final))
+
+
 @pytest.mark.parametrize("kernel", GIVEN)
 def test_every_kernel_against_the_variational_equation(kernel):
     p = parameters(kernel)
     value, exact = run(kernel, p, D, T)
-    reached, modes = jacobians(lambda p: moments(tkf.solve(*build(kernel, p), T, **TIGHT).final), p)
+    reached, modes = program(kernel)(p, T)
     assert np.abs(reached - value).max() < 1e-10
     for mode, found in modes.items():
         assert column_error(found, exact) < 1e-8, mode
@@ -65,6 +73,14 @@ def test_with_noise():
         assert column_error(found, exact) < 1e-8, mode
 
 
+@in_both_modes
+def softmax_with_a_multiple_of_the_identity(p):
+    """The covariance at T, for V = v I."""
+    S = p[5:].reshape(2, 2)
+    model = tkf.Transformer(tkf.Softmax(A=p[:4].reshape(2, 2), V=p[4] * jnp.eye(2)))
+    return tkf.solve(model, tkf.Gaussian(MEAN, (S + S.T) / 2), T, **TIGHT).final.cov
+
+
 @pytest.mark.parametrize("cov", [COV, np.eye(2)], ids=["generic", "equal eigenvalues"])
 def test_softmax_against_the_closed_form(cov):
     """`Sigma = (Sigma_0^{-1} - t v (A + A^T))^{-1}`, V = v I, in every direction of A and Sigma_0, and by v.
@@ -73,15 +89,9 @@ def test_softmax_against_the_closed_form(cov):
     """
     v = 0.8
     end, by_A, by_v, by_cov = closed_form(MEAN, cov, A, v, T)
-
-    def final(p):
-        S = p[5:].reshape(2, 2)
-        model = tkf.Transformer(tkf.Softmax(A=p[:4].reshape(2, 2), V=p[4] * jnp.eye(2)))
-        return tkf.solve(model, tkf.Gaussian(MEAN, (S + S.T) / 2), T, **TIGHT).final.cov
-
     units = np.eye(4).reshape(4, 2, 2)
     columns = [by_A(E) for E in units] + [by_v] + [by_cov((E + E.T) / 2) for E in units]
-    reached, modes = jacobians(final, np.concatenate([A.ravel(), [v], cov.ravel()]))
+    reached, modes = softmax_with_a_multiple_of_the_identity(np.concatenate([A.ravel(), [v], cov.ravel()]))
     assert error(reached, end) < 1e-10
     for mode, found in modes.items():
         assert column_error(found, np.stack(columns, -1)) < 1e-8, mode
@@ -121,12 +131,8 @@ def test_a_singular_covariance(by):
     p = parameters("softmax", singular)
     _, exact = run("softmax", p, D, 0.4)
     columns = slice(6, 14) if by == "A, V" else slice(2, 6)
-
-    def final(part):
-        return moments(tkf.solve(*build("softmax", jnp.asarray(p).at[columns].set(part)), 0.4, **TIGHT).final)
-
-    for mode, found in jacobians(final, p[columns])[1].items():
-        assert column_error(found, exact[:, columns]) < 1e-8, mode
+    for mode, found in program("softmax")(p, 0.4)[1].items():
+        assert column_error(found[:, columns], exact[:, columns]) < 1e-8, mode
 
 
 def test_the_reference_is_the_closed_form():
