@@ -149,6 +149,11 @@ def largest_ratio(
     return jnp.max(_length(error) / (atol + rtol * jnp.maximum(_length(y0), _length(y1))))
 
 
+def largest_length(a: Float[Array, "*n d"]) -> Float[Array, ""]:
+    """Return the largest Euclidean length of a row."""
+    return jnp.max(_length(a))
+
+
 def _length(a: Float[Array, "*n d"]) -> Float[Array, "*n"]:
     """Return the lengths of rows, even where their squares would overflow."""
     scale = jnp.where(jnp.abs(a).max() > 1e150, 1e-200, 1.0)
