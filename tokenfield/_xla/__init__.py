@@ -66,7 +66,7 @@ WORKAROUNDS = (
         "programs that run once take as long to compile as those that step: the start of a run, and conversions of states",
         "they compile in a third of the time (the start of a run in 0.5 s instead of 1.7 s); the start of large states is "
         "optimized, because it evaluates the velocity twice",
-        "time to first result, cold",
+        "time to first result, ",
     ),
     Workaround(
         "tokenfield._xla.arrays:materialize",

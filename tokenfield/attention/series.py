@@ -96,7 +96,7 @@ def least_modes(beta: float, d: int) -> int:
         return log if d == 2 else log + 0.5 * math.log(math.pi / (4 * half))
 
     few = [modes for modes in MODES if half > 0 and term(modes + 1) > math.log(TRUNCATION)]
-    return max(few, default=MODES[0])
+    return max(few, default=0)
 
 
 def modes_needed(beta: float, d: int) -> int | None:

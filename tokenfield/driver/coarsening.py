@@ -49,6 +49,10 @@ class Meeting(AbstractStopRule):
     def differentiable(self):
         return False
 
+    @property
+    def clusters(self):
+        return None
+
     def margin(self, t, state, velocity):
         near = (jnp.where(self.pairs, squared_distances(state.x), jnp.inf) <= self.delta**2).any()
         met = ((self.difference @ state.x) ** 2).sum() <= self.reach**2

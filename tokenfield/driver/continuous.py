@@ -146,7 +146,7 @@ def simulate(
             count("max_steps", max_steps),
         )
         t1, wanted, delta = _checked(t1, save_at, state, stop_when, merge_tolerance)
-        clusters = 1 if stop_when is None else stop_when.k  # type: ignore[union-attr]
+        clusters = 1 if stop_when is None else int(stop_when.clusters)  # type: ignore[union-attr, arg-type]
         what = model, state, t1, wanted, rtol, atol, delta, clusters, stop_when
         return simulate_waiting(*what, progress, max_steps, path, checkpoint_every)
     if merge_tolerance is not None:
@@ -196,7 +196,7 @@ def _checked(
     t1: float, save_at: Any, state: Any, stop_when: Any, merge_tolerance: float | None
 ) -> tuple[float, np.ndarray | None, float | None]:
     """Return the end time, save times and merge tolerance of a run that merges clusters, after checking them."""
-    if stop_when is not None and not hasattr(stop_when, "k"):
+    if stop_when is not None and getattr(stop_when, "clusters", None) is None:
         raise ValueError("stop_when: method 'coarsen' stops at one_cluster() or at_most_clusters(k) only")
     t1 = math.inf if t1 == math.inf else positive("t1", t1)
     if save_at is not None and math.isinf(t1) and np.ndim(save_at) == 0:

@@ -93,6 +93,10 @@ class AbstractSpectralFlow(AbstractFlow):
         """How large the last coefficients of a state may be, relative to all of them, before more are needed."""
 
     @abc.abstractmethod
+    def unresolved(self, y: Y) -> Bool[Array, ""]:
+        """Return True if the last coefficients are larger than `edge`, so that more are needed."""
+
+    @abc.abstractmethod
     def finer(self, state: Any) -> Any | None:
         """Return the state with more coefficients, or None at the maximum number."""
 
