@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 SETTINGS = {
-    "jax_persistent_cache_min_compile_time_secs": 0.2,
+    "jax_persistent_cache_min_compile_time_secs": 0.0,
     "jax_persistent_cache_min_entry_size_bytes": -1,
 }
 

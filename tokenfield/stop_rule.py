@@ -29,6 +29,11 @@ class AbstractStopRule(eqx.Module):
     def differentiable(self) -> bool:
         """False if the margin has no useful derivative, as for a condition that returns a bool."""
 
+    @property
+    @abc.abstractmethod
+    def clusters(self) -> int | None:
+        """The number of clusters at which the rule ends a run; None if it is not about clusters. Method "coarsen" needs it."""
+
     @abc.abstractmethod
     def margin(self, t: Float[Array, ""], state: Any, velocity: Callable[[], Any]) -> Float[Array, ""]:
         """Return the margin at a state: >= 0 where the run should end.
@@ -60,6 +65,10 @@ class When(AbstractStopRule):
     @property
     def kind(self):
         return getattr(self.condition, "__name__", "stopped").strip("<>")
+
+    @property
+    def clusters(self):
+        return None
 
     def margin(self, t, state, velocity):
         found = jnp.asarray(self.condition(state))

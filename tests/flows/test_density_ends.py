@@ -210,3 +210,19 @@ def test_a_spectrum_is_judged_by_what_is_signal():
     assert state(np.where(degree > 0, 1.0 / np.maximum(degree, 1) ** 2, 0)).unresolved(edge)  # not smooth
     assert not state(np.where(degree % 14 == 0, 0.5**degree, 0)).unresolved(edge)
     assert state(np.where(degree % 14 == 0, 0.8**degree, 0)).unresolved(edge)
+
+
+def test_solve_and_ensembles_say_where_the_resolution_ends():
+    """They keep the number of modes, so they end where `simulate` would add some, and say so."""
+    state = tkf.CircleDensity.from_function(lambda angle: 1 + 0.3 * np.cos(angle), 16)
+    model = tkf.Transformer(tkf.Softmax(1.0), tkf.PostLN())
+    found = tkf.solve(model, state, 4.0)
+    assert found.reason == "resolution"
+    assert 0 < float(found.event_time) < 4.0
+    runs = tkf.simulate_many(model, [state, state], 4.0)
+    assert [event.kind for events in runs.events for event in events] == ["resolution", "resolution"]
+    whole = tkf.simulate(model, state, 4.0)
+    assert whole.events == []
+    assert whole.final.modes > 16
+    fine = tkf.solve(model, state.resized(whole.final.modes), 4.0).final  # enough modes from the start
+    np.testing.assert_allclose(fine.coefficients, whole.final.coefficients, atol=1e-6)

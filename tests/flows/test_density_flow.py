@@ -189,5 +189,3 @@ def test_models_that_do_not_keep_densities_are_refused(kind, words):
 def test_methods_and_options_that_do_not_fit():
     with pytest.raises(ValueError, match="lawson"):
         tkf.simulate(model(1.0), tkf.uniform_sphere(4, 2, seed=0), 1.0, method="lawson")
-    with pytest.raises(ValueError, match="checkpoint"):
-        tkf.simulate(model(1.0), tkf.CircleDensity.uniform(8), 1.0, checkpoint="x")

@@ -2,6 +2,7 @@
 
 import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -78,6 +79,28 @@ def test_a_stop():
     assert value[2] == np.inf
     for mode, found in modes.items():
         assert not found[2].any() or np.isnan(found[2]).all(), mode  # no number that could be taken for a derivative
+
+
+def test_second_derivatives_of_the_time_at_a_stop():
+    """Against differences of the exact first derivatives, extrapolated; in forward over reverse mode."""
+    case = CASES["SA, Pre-LN"]
+
+    def slopes(p):
+        return time_to(case._replace(beta=p[0], rho=p[1], value=p[2]), 0.9)[1]
+
+    def differences(h):
+        return np.stack([(slopes(case.p + h * e) - slopes(case.p - h * e)) / (2 * h) for e in np.eye(3)], -1)
+
+    exact = (4 * differences(1e-3) - differences(2e-3)) / 3
+
+    def stop(p):
+        return tkf.solve(
+            *build(case, p), 60.0, stop_when=tkf.cosine_above(0.9), **(TIGHT | {"max_steps": 2048})
+        ).event_time
+
+    found = jax.jit(jax.jacfwd(jax.jacrev(stop)))(jnp.asarray(case.p))
+    assert error(found, exact) < 1e-7
+    assert error(found.T, exact) < 1e-7
 
 
 def test_a_margin_of_the_users_own_stops_there_too():

@@ -2,6 +2,7 @@
 
 import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -164,3 +165,10 @@ def test_the_reference_has_the_known_values(kernel, given, t, value):
     """FORMULAS §5, d = 1."""
     cov = {"l2": 0.9, "sinkhorn": 1.0}[kernel]
     assert abs(run(kernel, [0.0, cov, *given], 1, t)[0][1] / value - 1) < 1e-9
+
+
+def test_second_derivatives_are_refused():
+    model = tkf.Transformer(tkf.Softmax(A=A, V=V))
+    trace = lambda s: jnp.trace(tkf.solve(model, tkf.Gaussian(MEAN, s * COV), 0.1).final.cov)  # noqa: E731
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        jax.jacfwd(jax.jacfwd(trace))(1.0)

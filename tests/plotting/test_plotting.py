@@ -18,7 +18,7 @@ from tokenfield.plotting.projection import principal_axes, view_of
 from tokenfield.plotting.style import PALETTE
 from tokenfield.plotting.time_axis import is_logarithmic, time_label
 from tokenfield.plotting.token_paths import arcs
-from tokenfield.results.datasets import to_dataset
+from tokenfield.results.datasets import to_table
 from tokenfield.results.describe import describe
 
 BETA = 4.0
@@ -47,7 +47,7 @@ def made(x, times=None, model=POST, weights=None, events=(), log_unit=0.0):
     record = {"config": json.dumps({"model": describe(model)}), "events": json.dumps(list(events))}
     numbers = {"log_time_unit": log_unit, "steps": 1, "rejected_steps": 0}
     times = np.arange(frames) if times is None else np.asarray(times)
-    return tkf.Trajectory(to_dataset(states, times).assign_attrs(record | numbers))
+    return tkf.Trajectory(to_table(states, times).assign_attrs(record | numbers))
 
 
 def panel(draw, traj, **options):

@@ -18,7 +18,7 @@ from tokenfield.report import page as pages
 from tokenfield.report import summary, write_report
 from tokenfield.report.interactive import interactive
 from tokenfield.report.words import config_rows, headline
-from tokenfield.results.datasets import to_dataset
+from tokenfield.results.datasets import to_table
 from tokenfield.results.describe import describe
 
 BETA = 4.0
@@ -47,7 +47,7 @@ def made(x, model=POST):
     ):
         object.__setattr__(states, name, value)
     attributes = {"config": json.dumps({"model": describe(model)}), "events": "[]", "log_time_unit": -0.0}
-    dataset = to_dataset(states, np.arange(frames)).assign_attrs(attributes, steps=3, rejected_steps=1)
+    dataset = to_table(states, np.arange(frames)).assign_attrs(attributes | {"steps": 3, "rejected_steps": 1})
     return tkf.Trajectory(dataset)
 
 

@@ -1,11 +1,15 @@
-"""Arrays that are materialized once, and arrays that are passed to JAX without compilation."""
+"""Arrays that are materialized once, arrays that are passed to JAX without compilation, and programs that run only once."""
 
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from . import on_cpu
+from . import LITTLE_OPTIMIZATION, on_cpu
 
 
 def materialize(a: Array, never: Array) -> Array:
@@ -27,3 +31,8 @@ def from_numpy(array: np.ndarray) -> Array:
     `jnp.asarray(array)` without the dtype would compile a program for every shape.
     """
     return jnp.asarray(array, array.dtype)
+
+
+def compiled_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function that is called once in a run: with little optimization, because compiling takes longer than running."""
+    return eqx.filter_jit(function, compiler_options=LITTLE_OPTIMIZATION)  # type: ignore[call-overload]

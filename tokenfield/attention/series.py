@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.special import ive
 
 from ..spectral.legendre import legendre
 from .base import AbstractAttention, AbstractHead
@@ -75,13 +74,29 @@ def by_series(attention: AbstractAttention, x: Any, w: Any, tolerance: float) ->
         return attention
     if not (attention.isotropic and attention.score.autonomous):
         return attention
-    beta = float(attention.score.sharpness(jnp.zeros(()), jnp.zeros(())))
+    fewest = lambda modes: FEWEST[d] * (2 * modes + 1) ** (d - 1)  # noqa: E731
+    beta = float(attention.score.factor) * float(attention.score.beta)  # type: ignore[arg-type]
+    if n < fewest(least_modes(beta, d)):
+        return attention
     modes = modes_needed(beta, d)
-    if modes is None or n < FEWEST[d] * (2 * modes + 1) ** (d - 1):
+    if modes is None or n < fewest(modes):
         return attention
     own = float(np.min(w)) if beta >= 0 else 0.0
     least = max(own, math.exp(-2 * abs(beta))) if isinstance(attention, Softmax) else 1.0
     return SeriesSum(attention, d, modes) if rounding(modes) < 0.2 * tolerance * least else attention
+
+
+def least_modes(beta: float, d: int) -> int:
+    """A lower bound of `modes_needed`, from `I_k(b) >= (b/2)^k / k!`, which takes no Bessel functions."""
+    half = abs(beta) / 2
+
+    def term(k: int) -> float:
+        order = k if d == 2 else k + 0.5
+        log = order * math.log(half) - math.lgamma(order + 1) - 2 * half
+        return log if d == 2 else log + 0.5 * math.log(math.pi / (4 * half))
+
+    few = [modes for modes in MODES if half > 0 and term(modes + 1) > math.log(TRUNCATION)]
+    return max(few, default=0)
 
 
 def modes_needed(beta: float, d: int) -> int | None:
@@ -101,6 +116,8 @@ def rounding(modes: int) -> float:
 
 def multipliers(beta: float, d: int, modes: int) -> np.ndarray:
     """`w_k e^{-|beta|}`, k = 0 … modes: what the kernel makes of a spherical harmonic of degree k (FORMULAS §8)."""
+    from scipy.special import ive
+
     k, b = np.arange(modes + 1), abs(beta)
     if b == 0:
         return (k == 0).astype(float)

@@ -31,7 +31,7 @@ def coarsens(model: Transformer, state: Any, t1: float) -> bool:
     """Return True if a run is so long that following collapsed clusters is better than following their tokens."""
     if not isinstance(state, Tokens) or coarse_obstacle(model) is not None:
         return False
-    return t1 > LONG * math.exp(float(coarse_parameters(model)[1]))
+    return t1 > LONG * math.exp(coarse_parameters(model)[1])
 
 
 def check_infinite(model: Transformer, state: Any, t1: float, method: str | None) -> None:

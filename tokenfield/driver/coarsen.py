@@ -13,7 +13,7 @@ from ..flows.base import admit
 from ..flows.coarse import coarse_parameters
 from ..flows.tokens import check
 from ..results.attributes import attributes
-from ..results.datasets import to_dataset
+from ..results.datasets import to_table
 from ..results.describe import describe
 from ..results.trajectory import Trajectory
 from ..solver.coarsen import Coarsen
@@ -57,11 +57,11 @@ def simulate_waiting(
     check(state, model)
     admit(state, model)
     state = state.normalized()
-    delta = min(1e-6, 1e-3 / math.sqrt(float(beta))) if delta is None else delta
-    if float(beta) * delta**2 > 1e-2:
+    delta = min(1e-6, 1e-3 / math.sqrt(beta)) if delta is None else delta
+    if beta * delta**2 > 1e-2:
         raise ValueError(
-            f"merge_tolerance = {delta:g} would merge clusters that are still apart at beta = {float(beta):g}: it must be "
-            f"at most {0.1 / math.sqrt(float(beta)):.3g}"
+            f"merge_tolerance = {delta:g} would merge clusters that are still apart at beta = {beta:g}: it must be "
+            f"at most {0.1 / math.sqrt(beta):.3g}"
         )
     tolerance = 1e-2 * min(rtol + atol, 1e-6)  # on the sphere lengths are 1
     plain = 1e-2 * tolerance if state.n > FEW else 0.0
@@ -70,7 +70,7 @@ def simulate_waiting(
     clusters_of = Clusters(beta, log_scale, normalised, Coarsen(runge_kutta("dopri8")), tolerance, delta, 0)
     collapse = None
     if small.n > FEW:
-        unit = math.exp(float(log_scale))
+        unit = math.exp(log_scale)
         collapse = Collapse(small_model, small, unit, t1, targets, runge_kutta("dopri8"), plain, delta, max_steps)
     course = Coarsening(collapse, clusters_of, small, t1, targets, clusters, max_steps)
     numbers = t1, targets, tolerance, delta, clusters, max_steps
@@ -79,7 +79,7 @@ def simulate_waiting(
     record = run(course, Single(), Progress(progress, "coarsening", max(state.n - clusters, 1)), keeper)
     loose = course.wait(clusters_of._replace(tolerance=100 * tolerance, delta=3 * delta), np.zeros(0))
     run(loose, Single(), Progress(False, "", 1), no_checkpoint())
-    errors = merge_errors(course.found.merges, loose.merges, 10 * tolerance + 10 * (1 + float(beta)) * plain)
+    errors = merge_errors(course.found.merges, loose.merges, 10 * tolerance + 10 * (1 + beta) * plain)
     config = {"rtol": rtol, "atol": atol, "method": "coarsen", "merge_tolerance": delta, "max_steps": max_steps}
     config["reductions"] = [*names, "coarsening"]
     steps = (0, 0) if record is None else (int(record.carry.steps), int(record.carry.rejected))
@@ -221,10 +221,9 @@ def _trajectory(
     check_lengths(model, states)
     config |= {"t1": t1 if math.isfinite(t1) else None, "stop_when": describe(stop)}
     described = attributes(model, config, events, base + shift, *steps)
-    dataset = to_dataset(states, np.array([in_unit(value) for value in log_t]))
-    return Trajectory(
-        dataset.assign(log_time=("time", log_t + base), cluster=(("time", "token"), labels)).assign_attrs(described)
-    )
+    table = to_table(states, np.array([in_unit(value) for value in log_t]))
+    table = table.assign(log_time=("time", log_t + base), cluster=(("time", "token"), labels))
+    return Trajectory(table.assign_attrs(described))
 
 
 def _choose(snapshots: list[Snapshot], save_at: np.ndarray | None) -> list[Snapshot]:

@@ -49,6 +49,10 @@ class Meeting(AbstractStopRule):
     def differentiable(self):
         return False
 
+    @property
+    def clusters(self):
+        return None
+
     def margin(self, t, state, velocity):
         near = (jnp.where(self.pairs, squared_distances(state.x), jnp.inf) <= self.delta**2).any()
         met = ((self.difference @ state.x) ** 2).sum() <= self.reach**2
@@ -76,8 +80,8 @@ class Snapshot(NamedTuple):
 class Clusters(NamedTuple):
     """The parameters of a run; `size` is the padded number of tokens."""
 
-    beta: Array
-    log_scale: Array
+    beta: float
+    log_scale: float
     normalised: bool
     method: AbstractMethod
     tolerance: float
@@ -96,7 +100,8 @@ class Clusters(NamedTuple):
         zero, masses = jnp.zeros(()), jnp.asarray(np.concatenate([weights, np.zeros(pad)]), float)
         there = jnp.asarray(np.arange(len(x) + pad) < len(x))
         passive = self.normalised and bool((weights == 0).any())
-        flow = CoarseFlow(masses, there, self.beta, self.log_scale, zero, zero, self.normalised, passive)
+        beta, log_scale = jnp.asarray(self.beta, float), jnp.asarray(self.log_scale, float)
+        flow = CoarseFlow(masses, there, beta, log_scale, zero, zero, self.normalised, passive)
         m = _m(flow, padded)
         elapsed = jnp.exp(jnp.minimum(log_t - m - self.log_scale, 600.0))
         return eqx.tree_at(lambda f: (f.ref, f.elapsed), flow, (m, elapsed)), padded
@@ -259,7 +264,7 @@ def _square(x: np.ndarray) -> np.ndarray:
 def _merge(run, snapshots, epochs, x, weights, labels, i: int, j: int) -> Merge:
     """Return the merge of clusters i and j. Its time is located in the snapshots, then refined by integrating again."""
     groups = np.flatnonzero(labels == i), np.flatnonzero(labels == j)
-    beta, seen, farthest = float(run.beta), [], 0.0
+    beta, seen, farthest = run.beta, [], 0.0
     reach = math.sqrt(2 * HALF / beta)
     for snapshot, difference in _apart(snapshots, epochs, groups):
         distance = float(np.linalg.norm(difference @ snapshot.x))

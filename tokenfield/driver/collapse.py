@@ -3,9 +3,6 @@
 import math
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 
 from ..flows import segments
 from ..solver.base import AbstractMethod
@@ -118,6 +115,10 @@ class Collapse(AbstractCourse):
 
 def join(x: np.ndarray, delta: float) -> np.ndarray:
     """Return a group number for each token: connected components of "within delta" whose diameter is also within delta."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+    from scipy.spatial import cKDTree
+
     cells, cell = np.unique(
         np.round(x / (delta / 4)), axis=0, return_inverse=True
     )  # most collapsed tokens share a cell

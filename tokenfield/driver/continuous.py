@@ -19,9 +19,10 @@ from .._lock import locking
 from .._memory import refuse_large
 from .._programs import bounded
 from .._shown import shown
+from .._xla.arrays import compiled_once
 from ..flows import AbstractFlow, AbstractRescaledFlow, AbstractSpectralFlow, Reduction, is_random, reduced, segments
 from ..results.attributes import attributes
-from ..results.datasets import to_dataset
+from ..results.datasets import to_table
 from ..results.describe import describe
 from ..results.trajectory import Trajectory
 from ..solver.base import STOPPED, UNDERFLOW, UNRESOLVED, VANISHED, AbstractMethod
@@ -145,7 +146,7 @@ def simulate(
             count("max_steps", max_steps),
         )
         t1, wanted, delta = _checked(t1, save_at, state, stop_when, merge_tolerance)
-        clusters = 1 if stop_when is None else stop_when.k  # type: ignore[union-attr]
+        clusters = 1 if stop_when is None else int(stop_when.clusters)  # type: ignore[union-attr, arg-type]
         what = model, state, t1, wanted, rtol, atol, delta, clusters, stop_when
         return simulate_waiting(*what, progress, max_steps, path, checkpoint_every)
     if merge_tolerance is not None:
@@ -195,7 +196,7 @@ def _checked(
     t1: float, save_at: Any, state: Any, stop_when: Any, merge_tolerance: float | None
 ) -> tuple[float, np.ndarray | None, float | None]:
     """Return the end time, save times and merge tolerance of a run that merges clusters, after checking them."""
-    if stop_when is not None and not hasattr(stop_when, "k"):
+    if stop_when is not None and getattr(stop_when, "clusters", None) is None:
         raise ValueError("stop_when: method 'coarsen' stops at one_cluster() or at_most_clusters(k) only")
     t1 = math.inf if t1 == math.inf else positive("t1", t1)
     if save_at is not None and math.isinf(t1) and np.ndim(save_at) == 0:
@@ -248,7 +249,7 @@ def _refined(
     unit = float(course.flow.log_time_unit)
     states = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found)
     steps = int(record.carry.steps), int(record.carry.rejected)
-    return Trajectory(to_dataset(states, times).assign_attrs(attributes(model, config, events, unit, *steps)))
+    return Trajectory(to_table(states, times).assign_attrs(attributes(model, config, events, unit, *steps)))
 
 
 def _trajectory(
@@ -270,18 +271,18 @@ def _trajectory(
     states = small.lift(states)
     check_end(outcome.t, config["t1"], events)
     check_lengths(model, states)
-    dataset = to_dataset(states, times)
+    table = to_table(states, times)
     if isinstance(flow, AbstractRescaledFlow):
         cut = jax.tree.map(lambda leaf: leaf[: times.size], found)
         scaled, log_scale = _scaled_all(flow, jnp.asarray(times, float), cut)
         scaled = small.lift(eqx.tree_at(lambda s: s.x, states, np.asarray(scaled))).x
-        dataset = dataset.assign(scaled=(dataset["x"].dims, scaled), log_scale=("time", np.asarray(log_scale)))
+        table = table.assign(scaled=(table["x"].dims, scaled), log_scale=("time", log_scale))
     unit = float(flow.log_time_unit)
     described = attributes(model, config, events, unit, outcome.steps, outcome.rejected, **more)
-    return Trajectory(dataset.assign_attrs(described))
+    return Trajectory(table.assign_attrs(described))
 
 
-@eqx.filter_jit
+@compiled_once
 def unpack_all(flow: AbstractFlow, saved: Any) -> Any:
     """Return the states that a buffer of unknowns represents."""
     return jax.vmap(flow.unpack)(saved)

@@ -20,7 +20,7 @@ from ..flows.layers import LayerFlow, layer_flow
 from ..flows.sphere import check_directions
 from ..normalization import AbstractSphereNorm
 from ..results.attributes import attributes
-from ..results.datasets import to_dataset
+from ..results.datasets import to_table
 from ..results.trajectory import Trajectory
 from ..solver.base import UNDERFLOW, VANISHED
 from ..solver.layers import Layers
@@ -90,7 +90,7 @@ def layers(
     config = {"depth": len(models), "step": step}
     unit = -float(models[0].attention.log_unit)
     described = attributes(models if different else models[0], config, events, unit, outcome.steps)
-    return Trajectory(to_dataset(states, outcome.times).assign_attrs(described))
+    return Trajectory(to_table(states, outcome.times).assign_attrs(described))
 
 
 def _event(outcome: Outcome, step: float) -> str | None:

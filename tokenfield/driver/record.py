@@ -5,16 +5,19 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from diffrax import ForwardMode
 from jaxtyping import Array, Int
 
 from .._xla import WIDE_VECTORS
+from .._xla.arrays import compiled_once, from_numpy
 from ..solver.base import RUNNING, Carry, Problem, Settings, choose
 from ..solver.loop import advance, empty_dense
 from ..solver.loop import begin as begin_carry
 from .run import AbstractLoop
 
 CHUNK_SECONDS = 0.3
+SMALL = 1024  # numbers in a state for which compiling takes longer than running
 
 
 class Record(eqx.Module):
@@ -88,8 +91,14 @@ def _write(problem: Problem, r: Record) -> Record:
     return Record(r.carry, r.dense, saved, r.count + 1)
 
 
-begin = eqx.filter_jit(begin_)
+begin_small, begin_large = compiled_once(begin_), eqx.filter_jit(begin_)
 go_on = eqx.filter_jit(advance_, compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
+
+
+def begin(problem: Problem, t: Any, y: Any, steps: Array, rejected: Array, saved: tuple[Any, Array] | None) -> Record:
+    """Return `begin_`, compiled for a state of this size."""
+    small = sum(leaf.size for leaf in jax.tree.leaves(y)) <= SMALL
+    return (begin_small if small else begin_large)(problem, t, y, steps, rejected, saved)
 
 
 class Single(AbstractLoop):
@@ -99,7 +108,7 @@ class Single(AbstractLoop):
         zero = jnp.zeros((), int)
         steps, rejected = (zero, zero) if before is None else (before.carry.steps, before.carry.rejected)
         saved = (before.saved, before.count) if stage.continues and before is not None else None
-        return begin(stage.problem, jnp.asarray(stage.t, float), stage.y, steps, rejected, saved)
+        return begin(stage.problem, from_numpy(np.asarray(stage.t, float)), stage.y, steps, rejected, saved)
 
     def go_on(self, problem, record, budget):
         return jax.block_until_ready(go_on(problem, record, jnp.asarray(budget)))

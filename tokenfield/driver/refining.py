@@ -29,6 +29,10 @@ class AtEdge(AbstractStopRule):
     def kind(self):
         return "resolution"
 
+    @property
+    def clusters(self):
+        return None
+
     def margin(self, t, state, velocity):
         edge = state.unresolved(self.edge)
         ends = edge if self.rule is None else edge | self.rule(t, state, velocity)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._xla.arrays import compiled_once
 from ..flows import Segment
 from ..flows.layers import LayerFlow
 from ..solver.base import FINISHED, AbstractMethod, Problem, Settings
@@ -170,7 +171,7 @@ def right_hand_side(flow: Any, t: Any, y: Any) -> Any:
     return flow.velocity(t, y), flow.retract(y), size, flow.longest_step(t, y), flow.unpack(y)
 
 
-@eqx.filter_jit
+@compiled_once
 def packed(flow: Any, state: Any) -> Any:
     """Return the unknowns that represent a state, computed by one program instead of many small ones."""
     return flow.pack(state)

@@ -93,6 +93,10 @@ class AbstractSpectralFlow(AbstractFlow):
         """How large the last coefficients of a state may be, relative to all of them, before more are needed."""
 
     @abc.abstractmethod
+    def unresolved(self, y: Y) -> Bool[Array, ""]:
+        """Return True if the last coefficients are larger than `edge`, so that more are needed."""
+
+    @abc.abstractmethod
     def finer(self, state: Any) -> Any | None:
         """Return the state with more coefficients, or None at the maximum number."""
 
@@ -147,6 +151,11 @@ def largest_ratio(
     Unlike a componentwise rule, it is invariant under rotations.
     """
     return jnp.max(_length(error) / (atol + rtol * jnp.maximum(_length(y0), _length(y1))))
+
+
+def largest_length(a: Float[Array, "*n d"]) -> Float[Array, ""]:
+    """Return the largest Euclidean length of a row."""
+    return jnp.max(_length(a))
 
 
 def _length(a: Float[Array, "*n d"]) -> Float[Array, "*n"]:

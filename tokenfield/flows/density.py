@@ -105,6 +105,9 @@ class DensityFlow(AbstractSpectralFlow):
         """
         return max(1e-11, 1e-14 * self.harmonics.modes**2)
 
+    def unresolved(self, y):
+        return self.state.replaced(y).unresolved(self.edge)
+
     def finer(self, state: AbstractDensity) -> AbstractDensity | None:
         """Return the state with more modes, or None at the maximum number."""
         modes = min(GROWTH[type(state)] * state.modes, MOST_MODES[type(state)])

@@ -6,6 +6,7 @@ each function solves an equation, and the derivative of that equation is used in
 
 from typing import NamedTuple
 
+import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -27,7 +28,7 @@ def root(S: Float[Array, "d d"]) -> Float[Array, "d d"]:
 def _(primals, tangents):
     """`dL = (I - P/2) dS L^{+T}`, where P projects on the range of S: `dL L^T + L dL^T = P dS + dS P - P dS P`."""
     (S,), (dS,) = primals, tangents
-    L, inverse = _factors(jax.lax.stop_gradient(S))
+    L, inverse = _factors(_once(S))
     dS, P = (dS + dS.T) / 2, L @ inverse
     return root(S), (dS - P @ dS / 2) @ inverse.T
 
@@ -38,6 +39,13 @@ def _factors(S: Float[Array, "d d"]) -> tuple[Float[Array, "d d"], Float[Array, 
     roots = jnp.sqrt(jnp.maximum(eigenvalues, 0))
     there = eigenvalues > SINGULAR * jnp.abs(eigenvalues).max()
     return vectors * roots, jnp.where(there, 1 / jnp.where(there, roots, 1), 0)[:, None] * vectors.T
+
+
+def _once(matrix: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    """Return a matrix that a first derivative depends on; a second derivative raises an error."""
+    return eqxi.nondifferentiable(
+        matrix, msg="a Gaussian has no second derivatives here: use first derivatives, or tokens"
+    )
 
 
 class Damped(NamedTuple):
@@ -86,7 +94,7 @@ def _(primals, tangents):
     """`dF + dF M^T F + F M^T dF = dM - F dM^T F`; `M^T F` and `F M^T` have the eigenvalues `a = s f >= 0`."""
     (M,), (dM,) = primals, tangents
     F = riccati(M)
-    U, s, W = jnp.linalg.svd(jax.lax.stop_gradient(M))
+    U, s, W = jnp.linalg.svd(_once(M))
     a = 2 * s * s / (1 + jnp.sqrt(1 + 4 * s * s))
     right = U.T @ (dM - F @ dM.T @ F) @ W.T
     return F, U @ (right / (1 + a[:, None] + a)) @ W
@@ -109,7 +117,7 @@ def shortest(L: Float[Array, "d d"], X: Float[Array, "d d"]) -> Float[Array, "d 
 def _(primals, tangents):
     """`dX + dL Omega` with Omega held constant: `L L^T` does not depend on Omega, nor on its change."""
     (L, X), (dL, dX) = primals, tangents
-    U, s, W = jnp.linalg.svd(jax.lax.stop_gradient(L))
-    Y, square = U.T @ jax.lax.stop_gradient(X) @ W.T, s[:, None] ** 2 + s**2
+    U, s, W = jnp.linalg.svd(_once(L))
+    Y, square = U.T @ _once(X) @ W.T, s[:, None] ** 2 + s**2
     Omega = (s * Y.T - s[:, None] * Y) / jnp.where(square > 0, square, 1)
     return shortest(L, X), dX + dL @ (W.T @ Omega @ W)

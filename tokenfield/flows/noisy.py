@@ -43,8 +43,9 @@ class NoisyFlow(AbstractNoisyFlow):
         return self.flow.log_time_unit
 
     def kick(self, key, t, y, h):
-        if isinstance(y, Polar):
-            return Polar(self.noise.kick(key, y.theta, h / y.r[0] ** 2), jnp.zeros_like(y.r))
+        if isinstance(self.flow, SphereFlow):
+            kick = self.noise.kick(key, y.theta, h / self.flow.lengths(y)[0] ** 2)
+            return Polar(kick, None if y.r is None else jnp.zeros_like(y.r))
         return self.noise.kick(key, y, h)
 
     def rate(self, state):

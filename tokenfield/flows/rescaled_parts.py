@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.linalg import lapack, schur
 
 from ..attention import AbstractAttention, AbstractHead, heads_and_outputs
 from ..transformer import Transformer
@@ -65,6 +64,8 @@ def graded_ratio(error: Array, y0: Array, y1: Array, rtol, atol, alike: Float[Ar
 
 def ordered_schur(V: np.ndarray, descending: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return `(U, Q, real)`: `V = Q U Q^T` with U quasi-triangular, and the sorted real parts of the eigenvalues, its diagonal."""
+    from scipy.linalg import lapack, schur
+
     U, Q = schur(V)
     d, place, sign = len(V), 0, -1 if descending else 1
     while place < d:

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
-from scipy.integrate import solve_ivp
 
 from ..states import Tokens
 from ..transformer import Transformer
@@ -68,6 +67,8 @@ class VaryingV(AbstractRescaledFlow):
 
     def packed_at(self, state: Tokens, t: float) -> Graded:
         """Return the unknowns that represent a state at time t."""
+        from scipy.integrate import solve_ivp
+
         flat, split = ravel_pytree((self.Q0, jnp.zeros(state.d), jnp.eye(state.d)))
         right = jax.jit(lambda time, flat: ravel_pytree(self.frame(time, *split(flat))[0])[0])
         ends = [0.0, *(time for time in self.model.breakpoints if 0 < time < t), t]

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from ..states import Tokens
 
@@ -29,9 +28,15 @@ def span_coordinates(x: np.ndarray) -> tuple[np.ndarray, Callable[[], np.ndarray
     """
     lower = _cholesky(x @ x.T)
     if lower is not None and (np.diag(lower) > NEAR * np.linalg.norm(lower, axis=1)).all():
-        return lower, lambda: solve_triangular(lower, x, lower=True)
+        return lower, lambda: _solved(lower, x)
     basis, triangular = np.linalg.qr(x.T)
     return triangular.T, lambda: basis.T
+
+
+def _solved(lower: np.ndarray, x: np.ndarray) -> np.ndarray:
+    from scipy.linalg import solve_triangular
+
+    return solve_triangular(lower, x, lower=True)
 
 
 def _cholesky(gram: np.ndarray) -> np.ndarray | None:

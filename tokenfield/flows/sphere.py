@@ -13,16 +13,16 @@ from ..normalization import AbstractSphereNorm
 from ..normalization.base import lengths, unit
 from ..states import Tokens
 from ..transformer import Transformer
-from .base import AbstractFlow, largest_ratio, length_ratio, time_to_zero
+from .base import AbstractFlow, largest_length, length_ratio, time_to_zero
 
 TOLERANCE = 1e-6
 
 
 class Polar(NamedTuple):
-    """Tokens as directions theta and lengths r."""
+    """Tokens as directions theta and lengths r; r is None if the norm fixes them."""
 
     theta: Float[Array, "n d"]
-    r: Float[Array, " n"]
+    r: Float[Array, " n"] | None
 
 
 class SphereFlow(AbstractFlow):
@@ -44,38 +44,49 @@ class SphereFlow(AbstractFlow):
     positions: Float[Array, " n"]
 
     def pack(self, state):
-        r = lengths(state.x)
-        radius = None if self.radial else self.norm.radius(state.d)
-        return Polar(unit(state.x), r if radius is None else jnp.full_like(r, radius))
+        return Polar(unit(state.x), lengths(state.x) if self._radius(state.d) is None else None)
 
     def unpack(self, y):
-        return Tokens(y.r[:, None] * y.theta, self.weights, self.positions)
+        r = self._radius(y.theta.shape[-1]) if y.r is None else y.r[:, None]
+        return Tokens(r * y.theta, self.weights, self.positions)
+
+    def _radius(self, d: int) -> Array | None:
+        """Return the length that the norm fixes, or None."""
+        return None if self.radial else self.norm.radius(d)
+
+    def lengths(self, y: Polar) -> Float[Array, " n"]:
+        """Return the lengths of the tokens."""
+        n, d = y.theta.shape
+        return jnp.full(n, self._radius(d)) if y.r is None else y.r  # type: ignore[arg-type]
 
     def velocity(self, t, y):
-        theta, r = unit(y.theta), jnp.where(y.r > 0, y.r, jnp.nan)
+        theta, r = unit(y.theta), self.lengths(y)
+        r = jnp.where(r > 0, r, jnp.nan)
         reads = self.norm.reads(theta)
-        dtheta, dr = jnp.zeros_like(theta), jnp.zeros_like(y.r)
+        dtheta, dr = jnp.zeros_like(theta), jnp.zeros_like(r)
         for sublayer in self.model.sublayers(t, self.weights, self.positions, self.norm.reads_directions):
             A = sublayer(reads)
             inner, length = (theta * A).sum(-1), lengths(A)
             speed = self.norm.speed(t, r, inner, length)
             dtheta += jnp.atleast_1d(speed)[:, None] * (A - inner[:, None] * theta)
             dr += self.norm.growth(t, r, inner, length)
-        return Polar(dtheta, dr)
+        return Polar(dtheta, None if y.r is None else dr)
 
     def retract(self, y):
         return Polar(unit(y.theta), y.r)
 
     def error_size(self, error, y0, y1, rtol, atol):
-        size = largest_ratio(error.theta, y0.theta, y1.theta, rtol, atol)
+        size = largest_length(error.theta) / (atol + rtol)  # directions have length 1
         if not self.radial:
             return size
         return jnp.maximum(size, length_ratio(error.r, y0.r, y1.r, rtol, atol))
 
     def contains(self, y):
-        return (y.r > 0).all()
+        return jnp.array(True) if y.r is None else (y.r > 0).all()
 
     def vanishing(self, y, velocity):
+        if y.r is None:
+            return jnp.array(jnp.inf), jnp.zeros(())
         return time_to_zero(y.r, velocity.r, jnp.linalg.norm(velocity.theta, axis=-1))
 
     @property

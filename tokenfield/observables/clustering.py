@@ -3,9 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components as sparse_components
-from scipy.spatial import cKDTree
 
 from .._check import one_of, positive
 from ..states import Tokens
@@ -90,6 +87,8 @@ def connected_components(points: np.ndarray, reach: float) -> list[np.ndarray]:
 
 def _by_cells(points: np.ndarray, reach: float, side: float) -> list[np.ndarray]:
     """Return the same, using cells so small that all points in a cell are connected; only pairs of near cells are compared."""
+    from scipy.spatial import cKDTree
+
     cells, cell = np.unique(np.floor(points / side), axis=0, return_inverse=True)
     cell = cell.reshape(-1)
     order = np.argsort(cell, kind="stable")
@@ -115,8 +114,11 @@ def _by_cells(points: np.ndarray, reach: float, side: float) -> list[np.ndarray]
 
 def _label(count: int, links: list[np.ndarray]) -> np.ndarray:
     """Return the component of each of `count` nodes, given links between nodes."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     ends = np.concatenate(links).T.reshape(2, -1)
-    return sparse_components(coo_array((np.ones(ends.shape[1]), ends), shape=(count, count)), directed=False)[1]
+    return connected_components(coo_array((np.ones(ends.shape[1]), ends), shape=(count, count)), directed=False)[1]
 
 
 def _flood(points: np.ndarray, reach: float) -> list[np.ndarray]:

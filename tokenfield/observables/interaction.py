@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -46,8 +47,8 @@ def energy(
     """
     state = only_tokens("energy", state)
     M, c, v = quadratic_form(model, state.d)
-    x, factor = directions_read(state, model)
-    c = jnp.asarray(c * factor)
+    gain, directions = reads_of(state, model)
+    x, c = units(state.x) if directions else state.x, jnp.asarray(c * gain)
     return finite_energy(v * energy_of(x, state.weights, c, M, centred), c)
 
 
@@ -74,31 +75,29 @@ def normalized_energy(
     """
     state = only_tokens("normalized_energy", state)
     beta = isotropic_beta("normalized_energy", model, state.d)
-    x, factor = directions_read(state, model)
-    value = normalized_energy_of(x, state.weights, jnp.asarray(beta * factor))
+    gain, directions = reads_of(state, model)
+    value = normalized_energy_of(state.x, state.weights, beta, gain, directions)
     if is_concrete(value) and not np.isfinite(float(value)):
-        longest = float(jnp.linalg.norm(x, axis=1).max())
+        longest = float(jnp.linalg.norm(state.x, axis=1).max())
         raise ValueError(
             f"normalized_energy overflows for tokens of length {longest:.3g}: it is for unit tokens, use state.normalized()"
         )
     return value
 
 
-def directions_read(
-    state: Tokens, model: Transformer | AbstractAttention | float
-) -> tuple[Float[Array, "n d"], Array | float]:
-    """Return what the energy of a model depends on: the tokens, or their directions under a sphere norm; and a factor of beta.
+def reads_of(state: Tokens, model: Transformer | AbstractAttention | float) -> tuple[Array | float, bool]:
+    """Return what the energy of a model depends on: a factor of beta, and True for the directions of tokens (a sphere norm).
 
     A norm with gain g reads `g sqrt(d) theta`, which multiplies beta by `g^2 d`.
     """
     if not isinstance(model, Transformer) or not isinstance(model.norm, AbstractSphereNorm):
-        return state.x, 1.0
+        return 1.0, False
     gain = getattr(getattr(model.norm, "gain", None), "g", None)
     if gain is not None and is_concrete(gain) and np.ptp(np.asarray(gain)) != 0:
         raise ValueError(
             "a norm whose gain differs between coordinates has no interaction energy: pass beta instead of the model"
         )
-    return units(state.x), 1.0 if gain is None else jnp.ravel(gain)[0] ** 2 * state.d
+    return 1.0 if gain is None else jnp.ravel(gain)[0] ** 2 * state.d, True
 
 
 @partial(jax.jit, static_argnames="centred")
@@ -123,9 +122,16 @@ def energy_of(
     return jnp.where(c == 0, flat, whole)
 
 
-@jax.jit
-def normalized_energy_of(x: Float[Array, "n d"], w: Float[Array, " n"], beta: Array) -> Float[Array, ""]:
-    """Return the `normalized_energy` of arrays."""
+@partial(jax.jit, static_argnames="directions")
+def normalized_energy_of(
+    x: Float[Array, "n d"],
+    w: Float[Array, " n"],
+    beta: Array | float,
+    gain: Array | float = 1.0,
+    directions: bool = False,
+) -> Float[Array, ""]:
+    """Return the `normalized_energy` of arrays at inverse temperature `beta gain`, of directions x/|x| if `directions`."""
+    x, beta = units(x) if directions else x, beta * gain
     rows = jax.checkpoint(lambda rows: jnp.exp(beta * (rows @ x.T - 1)) @ w)
     return w @ map_rows(rows, x.shape[0], x.shape[0], x)
 
@@ -185,8 +191,13 @@ def quadratic_form(
     zero = jnp.zeros(())
     if attention.score.isotropic and attention.value.isotropic:
         v = 1.0 if attention.value.V is None else at(attention.value.V, zero, zero)
-        return None, attention.score.sharpness(zero, zero), v
+        return None, _sharpness(attention.score), v
     return _general_form(attention.score.matrix(zero, d), attention.value.matrix(zero, d))
+
+
+@eqx.filter_jit
+def _sharpness(score: Bilinear) -> Array:
+    return score.sharpness(jnp.zeros(()), jnp.zeros(()))
 
 
 def _general_form(A: Array, V: Array) -> tuple[Float[Array, "d d"] | None, Array | float, Array | float]:

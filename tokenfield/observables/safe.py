@@ -11,12 +11,14 @@ def root(square: Float[Array, "*n"]) -> Float[Array, "*n"]:
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, square, 1)), jnp.where(jnp.isnan(square), jnp.nan, 0))
 
 
+@jax.jit
 def lengths(x: Float[Array, "*n d"]) -> Float[Array, "*n"]:
     """Return `|x|`, even where its square would overflow."""
     scale = _scale(x)
     return scale[..., 0] * root(jnp.sum((x / scale) ** 2, axis=-1))
 
 
+@jax.jit
 def units(x: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
     """Return `x/|x|`, even where the square of a length would overflow; 0 stays 0."""
     x = x / _scale(x)

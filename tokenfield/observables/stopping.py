@@ -35,6 +35,10 @@ class AtMostClusters(AbstractStopRule):
     def differentiable(self):
         return True
 
+    @property
+    def clusters(self):
+        return self.k
+
     def resolve(self, model, state):
         needs(self, state, Tokens, Equiangular)
         if self.metric != "auto":
@@ -102,6 +106,10 @@ class OrderAbove(AbstractStopRule):
     def differentiable(self):
         return True
 
+    @property
+    def clusters(self):
+        return None
+
     def resolve(self, model, state):
         return needs(self, state, Tokens, Equiangular)
 
@@ -121,6 +129,10 @@ class CosineAbove(AbstractStopRule):
     @property
     def differentiable(self):
         return True
+
+    @property
+    def clusters(self):
+        return None
 
     def resolve(self, model, state):
         return needs(self, state, Tokens, Equiangular)
@@ -142,6 +154,10 @@ class EnergySettled(AbstractStopRule):
     @property
     def differentiable(self):
         return True
+
+    @property
+    def clusters(self):
+        return None
 
     def resolve(self, model, state):
         needs(self, state, Tokens)

@@ -1,4 +1,4 @@
-"""Convert states to labeled datasets and back."""
+"""Convert states to labeled tables and back."""
 
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
@@ -8,74 +8,54 @@ import numpy as np
 
 from .._shown import shown
 from ..states import AbstractDensity, CircleDensity, Equiangular, Gaussian, SphereDensity, Tokens, ZonalDensity
+from .table import Table, table
 
 if TYPE_CHECKING:
     import xarray
 
 
 @singledispatch
-def to_dataset(states: Any, times: np.ndarray) -> "xarray.Dataset":
-    """Return states, stacked along a leading time axis, as a labeled dataset. Weights have a time axis only if they change."""
-    raise TypeError(f"states of type {type(states).__name__} have no dataset: register one with to_dataset.register")
+def to_table(states: Any, times: np.ndarray) -> Table:
+    """Return states, stacked along a leading time axis, as a labeled table. Weights have a time axis only if they change."""
+    raise TypeError(f"states of type {type(states).__name__} have no table: register one with to_table.register")
 
 
-@to_dataset.register(Tokens)
-def _(states: Tokens, times: np.ndarray) -> "xarray.Dataset":
-    import xarray
-
+@to_table.register(Tokens)
+def _(states: Tokens, times: np.ndarray) -> Table:
     weights = np.asarray(states.weights)
     moving = bool((weights != weights[:1]).any())
-    return xarray.Dataset(
-        {
-            "x": (("time", "token", "coordinate"), np.asarray(states.x)),
-            "weights": (("time", "token"), weights) if moving else (("token",), weights[0]),
-            "positions": (("token",), np.asarray(states.positions)[0]),
-        },
-        coords={"time": ("time", np.asarray(times, float))},
-        attrs={"state": "Tokens"},
+    return table(
+        times,
+        {"state": "Tokens"},
+        x=(("time", "token", "coordinate"), states.x),
+        weights=(("time", "token"), weights) if moving else ("token", weights[0]),
+        positions=("token", np.asarray(states.positions)[0]),
     )
 
 
-@to_dataset.register(Gaussian)
-def _(states: Gaussian, times: np.ndarray) -> "xarray.Dataset":
-    import xarray
-
-    return xarray.Dataset(
-        {
-            "mean": (("time", "coordinate"), np.asarray(states.mean)),
-            "cov": (("time", "coordinate", "coordinate_"), np.asarray(states.cov)),
-        },
-        coords={"time": ("time", np.asarray(times, float))},
-        attrs={"state": "Gaussian"},
-    )
+@to_table.register(Gaussian)
+def _(states: Gaussian, times: np.ndarray) -> Table:
+    mean, cov = (("time", "coordinate"), states.mean), (("time", "coordinate", "coordinate_"), states.cov)
+    return table(times, {"state": "Gaussian"}, mean=mean, cov=cov)
 
 
-@to_dataset.register(Equiangular)
-def _(states: Equiangular, times: np.ndarray) -> "xarray.Dataset":
-    import xarray
-
-    values = {name: ("time", np.asarray(getattr(states, name))) for name in ("rho", "gap", "radius")}
-    attributes = {"state": "Equiangular", "n": states.n}
-    return xarray.Dataset(values, coords={"time": ("time", np.asarray(times, float))}, attrs=attributes)
+@to_table.register(Equiangular)
+def _(states: Equiangular, times: np.ndarray) -> Table:
+    values = {name: ("time", getattr(states, name)) for name in ("rho", "gap", "radius")}
+    return table(times, {"state": "Equiangular", "n": states.n}, **values)
 
 
 _AXES = {"CircleDensity": ("wave", "mode"), "ZonalDensity": ("mode",), "SphereDensity": ("wave", "order", "mode")}
 
 
-@to_dataset.register(AbstractDensity)
-def _(states: AbstractDensity, times: np.ndarray) -> "xarray.Dataset":
-    import xarray
-
+@to_table.register(AbstractDensity)
+def _(states: AbstractDensity, times: np.ndarray) -> Table:
     name = type(states).__name__
-    return xarray.Dataset(
-        {"coefficients": (("time", *_AXES[name]), np.asarray(states.coefficients))},
-        coords={"time": ("time", np.asarray(times, float))},
-        attrs={"state": name, "d": states.d},
-    )
+    return table(times, {"state": name, "d": states.d}, coefficients=(("time", *_AXES[name]), states.coefficients))
 
 
-def state_at(dataset: "xarray.Dataset", index: int) -> Any:
-    """Return the state at a time index of a dataset."""
+def state_at(dataset: "xarray.Dataset | Table", index: int) -> Any:
+    """Return the state at a time index of a dataset or a table."""
     part = lambda name: dataset[name].values[index]  # noqa: E731
     match dataset.attrs["state"]:
         case "Tokens":

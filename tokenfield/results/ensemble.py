@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from ..states import Tokens
-from .datasets import to_dataset
+from .datasets import to_table
 from .trajectory import Event, Trajectory
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def stacked_dataset(
 ) -> "xarray.Dataset":
     """Return one dataset of states with leading axes (member, time), of which the first `counts` times are filled."""
     typical = _with_moving_weights(states)
-    first = to_dataset(jax.tree.map(lambda leaf: np.asarray(leaf)[typical], states), times)
+    first = to_table(jax.tree.map(lambda leaf: np.asarray(leaf)[typical], states), times).dataset()
     late = np.arange(len(times))[None, :] >= counts[:, None]
     for name, variable in first.data_vars.items():
         values = np.array(getattr(states, str(name)))

@@ -13,6 +13,7 @@ from .._check import as_path
 from .._lazy import drawing
 from .describe import energy_beta, on_sphere
 from .saved import read_saved, write_saved
+from .table import Table
 
 if TYPE_CHECKING:
     import xarray
@@ -42,8 +43,15 @@ class Trajectory:
         >>> traj.final, traj.times[-1], traj.dataset
     """
 
-    def __init__(self, dataset: "xarray.Dataset"):
-        self.dataset = dataset
+    def __init__(self, data: "xarray.Dataset | Table"):
+        self._data = data
+
+    @property
+    def dataset(self) -> "xarray.Dataset":
+        """All data of the run, labeled."""
+        if isinstance(self._data, Table):
+            self._data = self._data.dataset()
+        return self._data
 
     @classmethod
     def from_solution(cls, solution: Any, model: Any = None) -> "Trajectory":
@@ -61,7 +69,7 @@ class Trajectory:
         import jax
 
         from .attributes import attributes
-        from .datasets import to_dataset
+        from .datasets import to_table
 
         times = np.asarray(solution.times)
         kept = np.isfinite(times)
@@ -75,17 +83,17 @@ class Trajectory:
                 states = jax.tree.map(join, states, solution.final)
         unit, stats = float(solution.log_time_unit), solution.stats
         described = attributes(model, {}, events, unit, int(stats["steps"]), int(stats["rejected"]))
-        return cls(to_dataset(states, times).assign_attrs(described))
+        return cls(to_table(states, times).assign_attrs(described))
 
     @property
     def times(self) -> np.ndarray:
         """The times of the states, in the unit `time_unit`."""
-        return self.dataset["time"].values
+        return self._data["time"].values
 
     @property
     def log_time_unit(self) -> float:
         """Logarithm of the time unit (0 for plain time)."""
-        return float(self.dataset.attrs["log_time_unit"])
+        return float(self._data.attrs["log_time_unit"])
 
     @property
     def time_unit(self) -> str:
@@ -114,17 +122,17 @@ class Trajectory:
         """Return the state at `times[index]`."""
         from .datasets import state_at
 
-        return state_at(self.dataset, index)
+        return state_at(self._data, index)
 
     @property
     def events(self) -> list[Event]:
         """The events of the run, in order of time."""
-        return [Event(**event) for event in json.loads(self.dataset.attrs["events"])]
+        return [Event(**event) for event in json.loads(self._data.attrs["events"])]
 
     @property
     def config(self) -> dict[str, Any]:
         """Model, tolerances and method, as plain data."""
-        return json.loads(self.dataset.attrs["config"])
+        return json.loads(self._data.attrs["config"])
 
     @property
     def models(self) -> list[Mapping[str, Any]]:
@@ -143,7 +151,7 @@ class Trajectory:
 
         It exists for a single model: isotropic SA or USA with V = I, under a norm that moves directions.
         """
-        if self.dataset.attrs["state"] != "Tokens" or len(self.models) != 1:
+        if self._data.attrs["state"] != "Tokens" or len(self.models) != 1:
             return None
         return energy_beta(self.models[0], self.dataset.sizes["coordinate"])
 

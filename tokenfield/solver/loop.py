@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
@@ -36,37 +37,76 @@ def attempt(problem: Problem, carry: Carry) -> tuple[Carry, Any]:
 def locate(problem: Problem, carry: Carry, dense: Any, differentiated: bool) -> Carry:
     """Cut the last step at the first time at which the stop rule holds, by bisection on the interpolant.
 
-    Derivatives follow from the implicit function theorem: bisection finds the time t at which the margin g of the rule is 0,
-    and `t - g(t, y(t)) / g'` has the same value as t and the derivative of the stopping time. `differentiated=False` skips this.
+    Its derivatives, of any order, follow from the implicit function theorem (`_root`). `differentiated=False` skips them.
     """
-    flow, method, stop = problem.flow, problem.method, problem.stop
+    method, stop = problem.method, problem.stop
     assert stop is not None
     if not method.interpolates:
         return _stopped(carry, carry.t, carry.y)
+    begin, end = jax.lax.stop_gradient((dense["t0"], carry.t))
+    if not differentiated:
+        t = _bisection(problem, dense, begin, end)
+        return _stopped(carry, t, choose(t >= end, carry.y, method.at(problem.flow, dense, t)))
+    if not stop.differentiable:
+        t = _bisection(problem, *jax.lax.stop_gradient((dense, begin, end)))
+        refused = "stop_when has no derivative here: give a function of the state that returns a real number, >= 0 at the stop"
+        return _stopped(carry, *eqxi.nondifferentiable((t, method.at(problem.flow, dense, t)), msg=refused))
+    # Under vmap this runs for members that did not stop too, whose margin may have no rate.
+    t = _root((problem, dense), begin, end, carry.status == HIT)
+    y = _along(t, (problem, dense))
+    at_end = jax.lax.stop_gradient(t) >= end  # the state at the end of the step is better than the interpolant
+    return _stopped(
+        carry, t, jax.tree.map(lambda y, last: y + jnp.where(at_end, jax.lax.stop_gradient(last - y), 0), y, carry.y)
+    )
+
+
+def _bisection(problem: Problem, dense: Any, begin: Array, end: Array) -> Array:
+    """Return the first time in a step at which the stop rule holds."""
 
     def halve(_, bracket):
         low, high = bracket
         middle = 0.5 * (low + high)
-        hit = stop(middle, method.at(flow, dense, middle), flow)
+        hit = problem.stop(middle, problem.method.at(problem.flow, dense, middle), problem.flow)  # type: ignore[misc]
         return jnp.where(hit, low, middle), jnp.where(hit, middle, high)
 
-    begin, end = jax.lax.stop_gradient((dense["t0"], carry.t))
-    t = jax.lax.stop_gradient(jax.lax.fori_loop(0, HALVINGS, halve, (begin, end))[1])
-    at_end = t >= end  # use the state at the end of the step, not the interpolant
-    y = choose(at_end, carry.y, method.at(flow, dense, t))
-    if not differentiated:
-        return _stopped(carry, t, y)
-    if not stop.differentiable:
-        refused = "stop_when has no derivative here: give a function of the state that returns a real number, >= 0 at the stop"
-        return _stopped(carry, *eqxi.nondifferentiable((t, y), msg=refused))
-    along = lambda t: stop.margin(t, method.at(flow, dense, t), flow)  # noqa: E731
-    rate = jax.lax.stop_gradient(jax.jvp(along, (t,), (jnp.ones_like(t),))[1])
-    margin = stop.margin(t, y, flow)
-    # Under vmap this runs for members that did not stop too, whose rate may be 0.
-    rate = jnp.where(carry.status == HIT, jnp.where(rate == 0, jnp.nan, rate), 1.0)
-    shift = -(margin - jax.lax.stop_gradient(margin)) / rate
-    velocity = jax.lax.stop_gradient(flow.velocity(t, y))
-    return _stopped(carry, t + shift, jax.tree.map(lambda y, v: y + shift * v, y, velocity))
+    return jax.lax.fori_loop(0, HALVINGS, halve, (begin, end))[1]
+
+
+@eqx.filter_custom_jvp
+def _root(run: Any, begin: Array, end: Array, hit: Array) -> Array:
+    """Return the time t at which the margin g of the stop rule is 0. Its derivative is `-dg / (dg/dt)`, along the flow."""
+    problem, dense = run
+    return _bisection(problem, dense, begin, end)
+
+
+@_root.def_jvp
+def _(primals, tangents):
+    run, begin, end, hit = primals
+    t = _root(run, begin, end, hit)
+    margin = lambda t, run: run[0].stop.margin(t, _along(t, run), run[0].flow)  # noqa: E731
+    _, change = eqx.filter_jvp(lambda run: margin(t, run), (run,), (tangents[0],))
+    _, rate = jax.jvp(lambda t: margin(t, run), (t,), (jnp.ones_like(t),))
+    return t, -(0.0 if change is None else change) / jnp.where(hit, jnp.where(rate == 0, jnp.nan, rate), 1.0)
+
+
+@eqx.filter_custom_jvp
+def _along(t: Array, run: Any) -> Any:
+    """Return the unknowns at a time within a step. Their derivative in time is the velocity, not the slope of the interpolant."""
+    problem, dense = run
+    return problem.method.at(problem.flow, dense, t)
+
+
+@_along.def_jvp
+def _(primals, tangents):
+    t, run = primals
+    dt, drun = tangents
+    y = _along(t, run)
+    at = lambda run: run[0].method.at(run[0].flow, run[1], t)  # noqa: E731
+    _, moved = eqx.filter_jvp(at, (run,), (drun,))
+    if dt is None:
+        return y, moved
+    velocity = run[0].flow.velocity(t, y)
+    return y, jax.tree.map(lambda v, moved: dt * v if moved is None else dt * v + moved, velocity, moved)
 
 
 def _stopped(carry: Carry, t: Array, y: Any) -> Carry:

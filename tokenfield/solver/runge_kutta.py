@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..flows import AbstractFlow
+from ..flows import AbstractFlow, AbstractSpectralFlow
 from .base import (
     FINISHED,
     RUNNING,
     UNDERFLOW,
+    UNRESOLVED,
     AbstractMethod,
     Carry,
     Settings,
@@ -80,6 +81,9 @@ class RungeKutta(AbstractMethod):
             t_next = t + self.dt
         y = choose(keep, y1, c.y)
         status = jnp.where(failed, UNDERFLOW, jnp.where(t >= settings.t1, FINISHED, RUNNING)).astype(int)
+        if isinstance(flow, AbstractSpectralFlow):
+            lost = flow.unresolved(jax.lax.stop_gradient(y)) & (status == RUNNING)
+            status = jnp.where(lost, UNRESOLVED, status).astype(int)
         t_next = self._clipped(flow, settings, t_next, t, y)
         slope = choose(keep, new.slope, slope) if self._keeps_slope else None
         return Carry(t, t_next, y, (slope, control), status, c.steps + keep, c.rejected + ~keep), new.dense

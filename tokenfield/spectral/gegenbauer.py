@@ -4,8 +4,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigvalsh_tridiagonal
-from scipy.special import gammaln
 
 
 class Quadrature(NamedTuple):
@@ -29,6 +27,8 @@ def precise(nodes: int, d: int) -> Quadrature:
 
     Nodes are eigenvalues of the Jacobi matrix (Golub–Welsch), refined by Newton's method; weights are `1/sum_l p_l^2`.
     """
+    from scipy.linalg import eigvalsh_tridiagonal
+
     if d == 2:
         half = np.arange(nodes)[::-1].astype(np.longdouble) + 0.5
         return Quadrature(
@@ -86,6 +86,8 @@ def polynomials(t: np.ndarray, count: int, d: int) -> tuple[np.ndarray, np.ndarr
 
 def log_dimension(degree: np.ndarray, d: int) -> np.ndarray:
     """The logarithm of the number of spherical harmonics of degree l, which is `p_l(1)^2`."""
+    from scipy.special import gammaln
+
     inner = np.maximum(np.asarray(degree, float), 1)
     log = np.log(2 * inner + d - 2) + gammaln(inner + d - 2) - gammaln(inner + 1) - gammaln(d - 1)
     return np.where(np.asarray(degree) == 0, 0.0, log)

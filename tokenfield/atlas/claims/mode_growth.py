@@ -63,8 +63,7 @@ def of_tokens(kernel: str, beta: float) -> tuple[np.ndarray, float]:
     flow = segments(start, model(kernel, beta))[0].flow
     y = flow.pack(start)
     directions = np.sin(np.outer(DEGREES, a) + DEGREES[:, None])[..., None] * np.stack([-np.sin(a), np.cos(a)], axis=1)
-    still = jnp.zeros((len(DEGREES), N))
-    return eigenvalues(pushed(flow, y, type(y)(jnp.asarray(directions), still)).theta, directions)
+    return eigenvalues(pushed(flow, y, y._replace(theta=jnp.asarray(directions))).theta, directions)
 
 
 def of_run(uniform, kernel: str, beta: float, kappa: float = np.inf) -> np.ndarray:

@@ -1,0 +1,56 @@
+"""Labeled arrays that become an `xarray.Dataset` when one is asked for: importing xarray takes longer than a small run."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray
+
+
+class Column(NamedTuple):
+    """An array and the names of its axes."""
+
+    dims: tuple[str, ...]
+    values: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Arrays by name, and attributes, with xarray's names for what both have."""
+
+    columns: dict[str, Column]
+    attrs: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Column:
+        return self.columns[name]
+
+    def assign(self, **columns: tuple[tuple[str, ...] | str, Any]) -> "Table":
+        """Return a table with these columns too, each a pair of dims and an array."""
+        return dataclasses.replace(self, columns=self.columns | labeled(columns))
+
+    def assign_attrs(self, attrs: dict[str, Any]) -> "Table":
+        """Return a table with these attributes too."""
+        return dataclasses.replace(self, attrs=self.attrs | attrs)
+
+    def dataset(self) -> "xarray.Dataset":
+        """Return the table as a dataset whose coordinate is `time`."""
+        import xarray
+
+        columns = dict(self.columns)
+        time = columns.pop("time")
+        return xarray.Dataset({name: tuple(each) for name, each in columns.items()}, {"time": tuple(time)}, self.attrs)
+
+
+def table(times: np.ndarray, attrs: dict[str, Any], **columns: tuple[tuple[str, ...] | str, Any]) -> Table:
+    """Return a table of arrays over time, each a pair of dims and an array."""
+    return Table(labeled({"time": ("time", np.asarray(times, float)), **columns}), attrs)
+
+
+def labeled(columns: dict[str, Any]) -> dict[str, Column]:
+    """Return columns from pairs of dims (a name stands for one) and arrays."""
+    tuples = {
+        name: ((dims,) if isinstance(dims, str) else tuple(dims), values) for name, (dims, values) in columns.items()
+    }
+    return {name: Column(dims, np.asarray(values)) for name, (dims, values) in tuples.items()}
