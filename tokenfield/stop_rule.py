@@ -34,6 +34,11 @@ class AbstractStopRule(eqx.Module):
     def clusters(self) -> int | None:
         """The number of clusters at which the rule ends a run; None if it is not about clusters. Method "coarsen" needs it."""
 
+    @property
+    @abc.abstractmethod
+    def rotation_invariant(self) -> bool:
+        """True if the margin stays the same when all tokens are rotated. Otherwise runs keep the coordinates of the start."""
+
     @abc.abstractmethod
     def margin(self, t: Float[Array, ""], state: Any, velocity: Callable[[], Any]) -> Float[Array, ""]:
         """Return the margin at a state: >= 0 where the run should end.
@@ -65,6 +70,10 @@ class When(AbstractStopRule):
     @property
     def kind(self):
         return getattr(self.condition, "__name__", "stopped").strip("<>")
+
+    @property
+    def rotation_invariant(self):
+        return False
 
     @property
     def clusters(self):

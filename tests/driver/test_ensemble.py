@@ -75,3 +75,25 @@ def test_tokens_in_many_dimensions_are_brought_back_from_their_span():
 def test_what_cannot_run_side_by_side(model, states, words):
     with pytest.raises(ValueError, match=words):
         tkf.simulate_many(model, states, 1.0)
+
+
+def test_members_that_coarsen_share_a_unit_of_time_and_have_their_own_settings():
+    models = [tkf.Transformer(tkf.Unnormalized(beta), tkf.PostLN()) for beta in (40.0, 50.0)]
+    starts = [tkf.uniform_sphere(4, 3, seed=k) for k in range(2)]
+    with pytest.raises(ValueError, match="different time units"):
+        tkf.simulate_many(models, starts, 1000.0)
+    models = [tkf.Transformer(tkf.Softmax(beta), tkf.PostLN()) for beta in (4.0, 5.0)]
+    runs = tkf.simulate_many(models, starts, 1000.0, save_at=3)
+    for k, model in enumerate(models):
+        alone = tkf.simulate(model, starts[k], 1000.0, save_at=3)
+        assert runs[k].config["model"] == alone.config["model"]
+        assert runs[k].config["method"] == alone.config["method"] == "coarsen"
+        assert runs[k].config["reductions"] == alone.config["reductions"]
+        assert runs[k].energy_beta == alone.energy_beta
+
+
+def test_methods_for_densities_only():
+    with pytest.raises(ValueError, match="lawson"):
+        tkf.simulate_many(
+            tkf.Transformer(tkf.Softmax(1.0), tkf.PostLN()), [tkf.uniform_sphere(4, 3, seed=0)], 1.0, method="lawson"
+        )

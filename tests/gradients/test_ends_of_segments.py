@@ -90,3 +90,14 @@ def test_options_that_do_not_fit_are_refused(options, message):
     model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN())
     with pytest.raises(ValueError, match=message):
         tkf.solve(model, START, 1.0, **options)
+
+
+def test_the_time_of_a_blow_up_has_no_slope():
+    def end(v):
+        model = tkf.Transformer(tkf.Softmax(A=jnp.eye(1), V=v))
+        return tkf.solve(model, tkf.Gaussian(jnp.zeros(1), jnp.eye(1)), 5.0).event_time  # at 1/(2 v)
+
+    value, slope = jax.value_and_grad(end)(1.0)
+    assert abs(value - 0.5) < 1e-3
+    assert np.isnan(slope)
+    assert np.isnan(jax.jvp(end, (1.0,), (1.0,))[1])

@@ -116,3 +116,32 @@ def test_a_run_stops_where_a_real_function_reaches_zero():
     assert ends[0] == pytest.approx(ends[2], rel=1e-13)
     assert ends[1] == pytest.approx(ends[2], rel=1e-13)
     assert 0 < ends[2] < 5
+
+
+def test_a_rule_of_coordinates_sees_those_of_the_start():
+    """With d > n runs use coordinates in the span of the tokens, in which such a rule would mean something else."""
+    start = tkf.uniform_sphere(3, 8, seed=0)
+    model = tkf.Transformer(tkf.Softmax(1.0), tkf.PostLN())
+    goal = 0.5 * float(start.x[0, 0] + tkf.simulate(model, start, 5.0).final.x[0, 0])
+    sign = np.sign(goal - float(start.x[0, 0]))
+    rule = lambda state: sign * (state.x[0, 0] - goal)  # noqa: E731
+    stopped = tkf.simulate(model, start, 5.0, stop_when=rule)
+    assert abs(float(stopped.final.x[0, 0]) - goal) < 1e-12
+    assert 0 < stopped.events[0].time < 5
+    (member,) = tkf.simulate_many(model, [start], 5.0, stop_when=rule)
+    assert abs(member.events[0].time - stopped.events[0].time) < 1e-9
+
+
+def test_an_ensemble_shares_one_rule():
+    models = [tkf.Transformer(tkf.Softmax(beta), tkf.PostLN()) for beta in (1.0, 2.0)]
+    starts = [tkf.uniform_sphere(4, 3, seed=k) for k in range(2)]
+    with pytest.raises(ValueError, match="depends on the model"):
+        tkf.simulate_many(models, starts, 1.0, stop_when=tkf.energy_settled(1e-3))
+
+
+def test_coarsening_refuses_rules_whose_tolerance_it_would_ignore():
+    model, start = tkf.Transformer(tkf.Softmax(4.0), tkf.PostLN()), tkf.uniform_sphere(5, 3, seed=0)
+    with pytest.raises(ValueError, match="default tol"):
+        tkf.simulate(model, start, np.inf, stop_when=tkf.one_cluster(tol=0.1))
+    with pytest.raises(ValueError, match="24 clusters or fewer"):
+        tkf.simulate(model, tkf.uniform_sphere(60, 3, seed=0), np.inf, stop_when=tkf.at_most_clusters(30))

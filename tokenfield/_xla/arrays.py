@@ -1,5 +1,6 @@
 """Arrays that are materialized once, arrays that are passed to JAX without compilation, and programs that run only once."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -35,4 +36,11 @@ def from_numpy(array: np.ndarray) -> Array:
 
 def compiled_once(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function that is called once in a run: with little optimization, because compiling takes longer than running."""
-    return eqx.filter_jit(function, compiler_options=LITTLE_OPTIMIZATION)  # type: ignore[call-overload]
+    quickly: Any = eqx.filter_jit(function, compiler_options=LITTLE_OPTIMIZATION)  # type: ignore[call-overload]
+    plainly: Any = eqx.filter_jit(function)
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        return (quickly if on_cpu() else plainly)(*arguments)
+
+    return call

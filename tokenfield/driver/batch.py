@@ -54,7 +54,7 @@ def solve_many(
         settings: the plan of all members; its segments and y0 are those of the reduced states.
         width: maximum number of members that run at a time; None for all.
     """
-    reduced = reductions(states, models)
+    reduced = reductions(states, models, settings.stop)
     smalls, small_models = [each.state for each in reduced], [each.model for each in reduced]
     flows = flows_of(smalls, small_models)
     plan = settings._replace(segments=flows, y0=pack(flows[0].flow, stack(smalls)))
@@ -136,7 +136,8 @@ class Batch(AbstractLoop):
         return bool((np.asarray(record.current.carry.status) == RUNNING).any())
 
     def steps(self, record):
-        return int((record.current.carry.steps + record.current.carry.rejected).max())
+        carry = record.current.carry
+        return int(jnp.where(carry.status == RUNNING, carry.steps + carry.rejected, 0).max())
 
     def time(self, record):
         return float(record.current.carry.t.mean())

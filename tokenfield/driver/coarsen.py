@@ -21,7 +21,7 @@ from ..solver.methods import runge_kutta
 from ..states import Tokens
 from ..transformer import Transformer
 from .checkpoint import Keeper, no_checkpoint
-from .coarsening import Clusters, Epoch, Snapshot, Waiting
+from .coarsening import CHEAP, Clusters, Epoch, Snapshot, Waiting
 from .collapse import FEW, Collapse
 from .ending import check_end, check_lengths
 from .fingerprint import Program, fingerprint
@@ -62,6 +62,10 @@ def simulate_waiting(
         raise ValueError(
             f"merge_tolerance = {delta:g} would merge clusters that are still apart at beta = {beta:g}: it must be "
             f"at most {0.1 / math.sqrt(beta):.3g}"
+        )
+    if state.n > FEW and clusters > CHEAP:
+        raise ValueError(
+            f"stop_when: with more than {FEW} tokens, method 'coarsen' stops at {CHEAP} clusters or fewer, got {clusters}"
         )
     tolerance = 1e-2 * min(rtol + atol, 1e-6)  # on the sphere lengths are 1
     plain = 1e-2 * tolerance if state.n > FEW else 0.0
@@ -110,7 +114,7 @@ class Coarsening(AbstractCourse):
             epoch = Epoch(np.asarray(self.state.weights), np.arange(self.state.n))
         else:
             start, epoch = self.collapse.snapshots[-1], self.collapse.epochs[-1]
-        log_t1 = math.log(self.t1) if math.isfinite(self.t1) else math.inf
+        log_t1 = float(np.log(self.t1))
         log_targets = np.log(targets)
         return Waiting(clusters, start.x, epoch, start.log_t, log_t1, log_targets, self.least, self.most, self.state.n)
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..flows.coarse import CoarseFlow, squared_distances
-from ..solver.base import UNDERFLOW, AbstractMethod, Problem, Settings
+from ..solver.base import STOPPED, UNDERFLOW, AbstractMethod, Problem, Settings
 from ..solver.stop import OnFlow
 from ..stop_rule import AbstractStopRule
 from .errors import SolverError
@@ -26,6 +26,7 @@ BUCKETS = (8, 24, 96, 256, 512)  # numbers of tokens are padded to one of these,
 CHEAP = 24  # padding to this number costs nothing, so no run is padded to fewer
 HALF = math.log(2)  # a pair is halfway up its energy step when beta (1 - rho) = log 2
 STATIONARY = 1e-12
+ROUNDING = 1e-15  # of a distance on the unit sphere
 LOOK = math.log(4)
 
 
@@ -48,6 +49,10 @@ class Meeting(AbstractStopRule):
     @property
     def differentiable(self):
         return False
+
+    @property
+    def rotation_invariant(self):
+        return True
 
     @property
     def clusters(self):
@@ -237,7 +242,7 @@ def _coalesce(
         distances = _square(x)
         np.fill_diagonal(distances, np.inf)
         i, j = sorted(np.unravel_index(np.argmin(distances), distances.shape))
-        if distances[i, j] > (run.delta * (1 + 1e-9)) ** 2:
+        if distances[i, j] > (run.delta * (1 + 1e-9) + ROUNDING) ** 2:
             break
         merges.append(_merge(run, snapshots, epochs, x, weights, labels, int(i), int(j)))
         share = weights[[i, j]] if weights[i] + weights[j] > 0 else np.ones(2)
@@ -316,7 +321,10 @@ def _half_way(run: Clusters, snapshot: Snapshot, epoch: Epoch, difference: np.nd
     stop = meeting(flow, 0.0, math.inf, np.pad(difference, (0, len(x) - len(difference))), reach)
     problem, zero = Problem(flow, run.method, _settings(run), OnFlow(stop)), jnp.zeros((), int)
     record = begin(problem, jnp.zeros(()), flow.pack(x), zero, zero, None)
-    q = float(go_on(problem, record, jnp.asarray(10_000)).carry.y.q)
+    carry = go_on(problem, record, jnp.asarray(10_000)).carry
+    if int(carry.status) != STOPPED:
+        raise SolverError(f"a merge could not be located after log t = {snapshot.log_t:.6g}: tighten rtol")
+    q = float(carry.y.q)
     return float(np.logaddexp(snapshot.log_t, float(flow.ref + flow.log_scale) + math.log(max(q, 1e-300))))
 
 

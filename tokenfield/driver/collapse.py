@@ -5,10 +5,11 @@ import math
 import numpy as np
 
 from ..flows import segments
-from ..solver.base import AbstractMethod
+from ..solver.base import FINISHED, AbstractMethod
 from ..states import Tokens
 from ..transformer import Transformer
 from .coarsening import CHEAP, Epoch, Snapshot, epochs_of
+from .errors import SolverError
 from .run import AbstractCourse, Stage
 from .smooth import Plan, padded, problem_of
 
@@ -78,6 +79,8 @@ class Collapse(AbstractCourse):
         pass
 
     def finish(self, record):
+        if int(record.carry.status) != FINISHED:
+            raise SolverError(f"no step succeeds at t = {self.t + float(record.carry.t):.6g}")
         times = self._times
         for time, theta in zip(times, np.asarray(record.saved.theta)[: len(times)], strict=True):
             self.snapshots.append(Snapshot(float(np.log(time)), len(self.epochs) - 1, theta))

@@ -20,7 +20,16 @@ from .._memory import refuse_large
 from .._programs import bounded
 from .._shown import shown
 from .._xla.arrays import compiled_once
-from ..flows import AbstractFlow, AbstractRescaledFlow, AbstractSpectralFlow, Reduction, is_random, reduced, segments
+from ..flows import (
+    AbstractFlow,
+    AbstractRescaledFlow,
+    AbstractSpectralFlow,
+    Reduction,
+    is_random,
+    reduced,
+    reduced_for,
+    segments,
+)
 from ..results.attributes import attributes
 from ..results.datasets import to_table
 from ..results.describe import describe
@@ -31,7 +40,6 @@ from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
 from .checkpoint import Keeper, no_checkpoint
 from .choice import check_infinite, default_method
-from .coarsen import simulate_waiting
 from .ending import check_end, check_lengths, event_kinds, how_ended
 from .errors import SolverError
 from .noise import checked_scheme, checked_seed, langevin, refuse
@@ -147,6 +155,8 @@ def simulate(
         )
         t1, wanted, delta = _checked(t1, save_at, state, stop_when, merge_tolerance)
         clusters = 1 if stop_when is None else int(stop_when.clusters)  # type: ignore[union-attr, arg-type]
+        from .coarsen import simulate_waiting
+
         what = model, state, t1, wanted, rtol, atol, delta, clusters, stop_when
         return simulate_waiting(*what, progress, max_steps, path, checkpoint_every)
     if merge_tolerance is not None:
@@ -160,7 +170,7 @@ def simulate(
     rule = as_rule(stop_when)
     rule = None if rule is None else rule.resolve(model, state)
 
-    small = reduced(state, model, NOISE_TOLERANCE if random else rtol + atol)
+    small = reduced_for(rule, state, model, reduced(state, model, NOISE_TOLERANCE if random else rtol + atol))
     parts = segments(small.state, small.model)
     stepping: AbstractMethod
     if random:
@@ -197,7 +207,9 @@ def _checked(
 ) -> tuple[float, np.ndarray | None, float | None]:
     """Return the end time, save times and merge tolerance of a run that merges clusters, after checking them."""
     if stop_when is not None and getattr(stop_when, "clusters", None) is None:
-        raise ValueError("stop_when: method 'coarsen' stops at one_cluster() or at_most_clusters(k) only")
+        raise ValueError(
+            "stop_when: method 'coarsen' stops at one_cluster() or at_most_clusters(k) only, with the default tol"
+        )
     t1 = math.inf if t1 == math.inf else positive("t1", t1)
     if save_at is not None and math.isinf(t1) and np.ndim(save_at) == 0:
         raise ValueError("save_at must be a list of times when t1 is infinite")

@@ -27,6 +27,7 @@ from ..results.trajectory import Trajectory
 from ..solver.base import UNDERFLOW
 from ..solver.langevin import Langevin, default_dt
 from ..solver.methods import runge_kutta
+from ..states import AbstractDensity
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
 from .batch import Ends, ends_of, run_members, solve_many
@@ -34,7 +35,7 @@ from .choice import default_method
 from .continuous import ATOL, NOISE_TOLERANCE, RTOL, save_times, simulate
 from .ending import check_members, event_kinds
 from .errors import SolverError
-from .members import flows_of, log_time_unit, stack, unpack, unpack_saved
+from .members import flows_of, log_time_unit, shared_rule, stack, unpack, unpack_saved
 from .noise import check_steps, checked_scheme, checked_seed, refuse
 from .progress import Progress
 from .smooth import Plan
@@ -118,12 +119,14 @@ def simulate_many(
         options = {"rtol": rtol, "atol": atol, "max_steps": max_steps, "save_at": save_times(save_at, t1, states)}
         described = model if isinstance(model, Transformer) else models
         return _one_by_one(models, described, states, t1, options, progress, path, checkpoint_every)
-    method = "tsit5" if method is None else method
+    if method is None:
+        method = default_method(models[0], states[0], t1, controlled)
+    if method == "lawson" and not isinstance(states[0], AbstractDensity):
+        raise ValueError(f"method 'lawson' is for densities, got {type(states[0]).__name__}")
     rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
     chosen, max_steps = runge_kutta(method), count("max_steps", max_steps)
     times = save_times(save_at, t1, states)
-    rule = as_rule(stop_when)
-    rule = None if rule is None else rule.resolve(models[0], states[0])
+    rule = shared_rule(as_rule(stop_when), models, states)
 
     plan = Plan((), None, t1, times, rtol, atol, chosen, rule, max_steps)
     reduced, ends = solve_many(models, states, plan, None, progress, path, checkpoint_every)
@@ -163,6 +166,8 @@ def _one_by_one(
             runs.append(simulate(each, state, t1, **options))
             bar.update(len(runs))
     times = options["save_at"]
+    if len({run.log_time_unit for run in runs}) > 1:
+        raise ValueError("model: the models have different time units: give all attentions the same log_unit")
     stacked = [stack([run.state(k) for k in range(len(times))], np) for run in runs]
     final = stack([jax.tree.map(np.asarray, run.final) for run in runs], np)
     counts, ends = np.full(len(runs), len(times)), np.array([run.times[-1] for run in runs])

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._xla import ONE_THREAD
 from .._xla.arrays import from_numpy
-from ..flows import AbstractFlow, Reduction, Segment, admit_all, reduced_all, segments
+from ..flows import AbstractFlow, Reduction, Segment, admit_all, reduced_all, reduced_for, segments
 from ..transformer import Transformer
 
 
@@ -50,14 +50,24 @@ def put(tree: Any, index: np.ndarray, part: Any) -> None:
     jax.tree.map(replace, tree, part)
 
 
-def reductions(states: Sequence[Any], models: Sequence[Transformer]) -> list[Reduction]:
-    """Return the reductions of all members, computed once per model where its states can share the work."""
+def reductions(states: Sequence[Any], models: Sequence[Transformer], rule: Any = None) -> list[Reduction]:
+    """Return the reductions of all members that the stop rule allows, computed once per model where states can share the work."""
     found: list[Any] = [None] * len(states)
     for members in _by_model(models).values():
         shared = reduced_all(states[members[0]], [states[k] for k in members], models[members[0]])
         for k, each in zip(members, shared, strict=True):
-            found[k] = each
+            found[k] = reduced_for(rule, states[k], models[k], each)
     return found
+
+
+def shared_rule(rule: Any, models: Sequence[Transformer], states: Sequence[Any]) -> Any:
+    """Return the stop rule with the parameters of the models filled in; raise ValueError if they differ between members."""
+    if rule is None:
+        return None
+    found = [rule.resolve(models[members[0]], states[members[0]]) for members in _by_model(models).values()]
+    if not all(bool(eqx.tree_equal(found[0], each)) for each in found):
+        raise ValueError(f"stop_when: {found[0].kind} depends on the model, and the models differ: run them one by one")
+    return found[0]
 
 
 def _by_model(models: Sequence[Transformer]) -> dict[int, list[int]]:

@@ -12,7 +12,7 @@ from ..transformer import Transformer
 from .batch import solve_many
 from .continuous import ATOL, RTOL
 from .ending import check_members, event_kinds
-from .members import log_time_unit, observe_each, unpack
+from .members import log_time_unit, observe_each, shared_rule, unpack
 from .smooth import Plan
 
 
@@ -59,7 +59,7 @@ def observe_many(
     `observe` must be invariant under rotations of the state. It should be the same object in every call, or an Equinox
     module, so that it is compiled only once.
     """
-    rule = None if stop_when is None else stop_when.resolve(models[0], states[0])
+    rule = shared_rule(stop_when, models, states)
     times = np.asarray(save_at, float)
     plan = Plan((), None, t1, times, rtol, atol, written_out(runge_kutta(method)), rule, max_steps, observe)
     _, ends = solve_many(models, states, plan, width)

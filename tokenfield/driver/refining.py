@@ -30,6 +30,10 @@ class AtEdge(AbstractStopRule):
         return "resolution"
 
     @property
+    def rotation_invariant(self):
+        return True
+
+    @property
     def clusters(self):
         return None
 

@@ -15,6 +15,8 @@ from .interaction import isotropic_beta, normalized_energy_of
 from .order import cosine_gap, order_parameter
 from .safe import units
 
+TOLERANCE = 1e-3
+
 
 class AtMostClusters(AbstractStopRule):
     """Stop when `clusters(state, tol)` has at most k clusters, all of them collapsed.
@@ -36,8 +38,12 @@ class AtMostClusters(AbstractStopRule):
         return True
 
     @property
+    def rotation_invariant(self):
+        return True
+
+    @property
     def clusters(self):
-        return self.k
+        return self.k if self.tol == TOLERANCE else None  # clusters merge whatever the tolerance
 
     def resolve(self, model, state):
         needs(self, state, Tokens, Equiangular)
@@ -107,6 +113,10 @@ class OrderAbove(AbstractStopRule):
         return True
 
     @property
+    def rotation_invariant(self):
+        return True
+
+    @property
     def clusters(self):
         return None
 
@@ -128,6 +138,10 @@ class CosineAbove(AbstractStopRule):
 
     @property
     def differentiable(self):
+        return True
+
+    @property
+    def rotation_invariant(self):
         return True
 
     @property
@@ -153,6 +167,10 @@ class EnergySettled(AbstractStopRule):
 
     @property
     def differentiable(self):
+        return True
+
+    @property
+    def rotation_invariant(self):
         return True
 
     @property
@@ -184,7 +202,7 @@ def needs(rule: AbstractStopRule, state: object, *kinds: type) -> AbstractStopRu
     )
 
 
-def one_cluster(tol: float = 1e-3, metric: str = "auto") -> AtMostClusters:
+def one_cluster(tol: float = TOLERANCE, metric: str = "auto") -> AtMostClusters:
     """Stop when all tokens are in one cluster: `cosine >= 1 - tol` for every pair (in R^d, distance <= tol).
 
     Example:
@@ -194,7 +212,7 @@ def one_cluster(tol: float = 1e-3, metric: str = "auto") -> AtMostClusters:
     return at_most_clusters(1, tol, metric)
 
 
-def at_most_clusters(k: int, tol: float = 1e-3, metric: str = "auto") -> AtMostClusters:
+def at_most_clusters(k: int, tol: float = TOLERANCE, metric: str = "auto") -> AtMostClusters:
     """Stop when the tokens have collapsed to at most k clusters, as counted by `clusters(state, tol, metric)`.
 
     Example:

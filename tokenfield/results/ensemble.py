@@ -60,11 +60,18 @@ class Ensemble:
                 coords={"time": [end]},
             )
             kept = xarray.concat([kept, last], "time", data_vars="minimal", combine_attrs="override")
-        events = json.loads(self.dataset.attrs["events"])[k]
-        return Trajectory(kept.assign_attrs(events=json.dumps(events)))
+        own = {name: json.loads(self.dataset.attrs[name]) for name in ("events", "config")}
+        config = {name: _own(name, value, k, len(self)) for name, value in own["config"].items()}
+        return Trajectory(kept.assign_attrs(events=json.dumps(own["events"][k]), config=json.dumps(config)))
 
     def __repr__(self) -> str:
         return f"Ensemble({len(self)} runs of {self.dataset.attrs['state']}; t to {self.times[-1]:.6g})"
+
+
+def _own(name: str, value: Any, k: int, members: int) -> Any:
+    """Return a setting of member k: of those that may differ between members, a list has one entry for each."""
+    each = name in ("model", "method") or (name == "reductions" and any(isinstance(item, list) for item in value))
+    return value[k] if each and isinstance(value, list) and len(value) == members else value
 
 
 def stacked_dataset(

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import as_float, is_concrete
@@ -37,6 +38,17 @@ class Layers(AbstractMethod):
         self.h = as_float("step", step, 0)
         if is_concrete(self.h) and not float(self.h) > 0:
             raise ValueError(f"step must be > 0, got {shown(step)}")
+
+    def check_times(self, t1: Array, save_at: Array) -> None:
+        """Raise ValueError unless t1 and the save times are multiples of the step, as far as they are known."""
+        if not is_concrete(t1, save_at, self.h):
+            return
+        h = float(self.h)
+        for name, times in (("t1", np.atleast_1d(t1)), ("save_at", np.asarray(save_at))):
+            layers = times / h
+            wrong = times[np.abs(layers - np.round(layers)) > LATE]
+            if wrong.size:
+                raise ValueError(f"{name} must be a multiple of the step of Layers, {h:g}, got {wrong[0]:g}")
 
     def init(self, flow, settings, t, y):
         return new_carry(t, t + self.h, y, None)

@@ -19,7 +19,7 @@ from ..flows.base import Segment
 from ..flows.layers import layer_flow
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
-from .base import FINISHED, MAX_STEPS, RUNNING, AbstractMethod, Carry, Problem, Settings, choose
+from .base import FINISHED, MAX_STEPS, RUNNING, STOPPED, AbstractMethod, Carry, Problem, Settings, choose
 from .ending import classified
 from .langevin import SCHEMES, Langevin, default_dt
 from .layers import Layers
@@ -89,7 +89,7 @@ def solve(
         known = np.asarray(times)
         if known.size == 0 or (np.diff(known) <= 0).any() or known[0] < 0 or known[-1] > float(t1):
             raise ValueError(f"save_at must increase within [0, t1] = [0, {float(t1):g}], got {shown(known.tolist())}")
-    parts, method = _plan(model, state, t1, method, dt, key)
+    parts, method = _plan(model, state, t1, times, method, dt, key)
     rule = as_rule(stop_when)
     stop = None if rule is None else OnFlow(rule.resolve(model, state))
     tolerances = as_float("rtol", rtol, 0), as_float("atol", atol, 0)
@@ -144,14 +144,14 @@ def _run(
         states=states,
         final=final,
         status=status,
-        event_time=jnp.where(status == FINISHED, jnp.inf, run.t),
+        event_time=jnp.where(status == FINISHED, jnp.inf, _known_slope(run.t, run.y, status)),
         stats={"steps": run.steps, "rejected": run.rejected},
         log_time_unit=parts[-1].flow.log_time_unit,
     )
 
 
 def _plan(
-    model: Transformer, state: Any, t1: Array, method: Any, dt: Any, key: Any
+    model: Transformer, state: Any, t1: Array, times: Array, method: Any, dt: Any, key: Any
 ) -> tuple[tuple[Segment, ...], AbstractMethod]:
     """The flows of a run and its method."""
     if method == "coarsen":
@@ -159,6 +159,7 @@ def _plan(
     if isinstance(method, AbstractMethod) and not (dt is None and key is None):
         raise ValueError("dt and key belong to a method given by its name, got a method object: give them to it")
     if isinstance(method, Layers):
+        method.check_times(t1, times)
         return (Segment(float("inf"), layer_flow(state, model)),), method
     parts = segments(state, model)
     flow = parts[0].flow
@@ -197,6 +198,23 @@ def _segment(problem: Problem, carry: Carry, max_steps: int, adjoint: Any) -> tu
     targets = jnp.append(settings.save_at, jnp.inf)
     (carry, _), (states, reached) = jax.lax.scan(visit, (carry, empty_dense(problem, carry)), targets)
     return carry, jax.tree.map(lambda leaf: leaf[:-1], states), reached[:-1]
+
+
+@jax.custom_jvp
+def _known_slope(t: Array, y: Any, status: Array) -> Array:
+    """Return the time at which a run ended. Its derivative is known for a stop, and NaN for a blow-up or a length of 0.
+
+    There the steps give the time no derivative, so the NaN is attached to that of the unknowns y.
+    """
+    return t
+
+
+@_known_slope.defjvp
+def _(primals, tangents):
+    status = primals[2]
+    unknown = jnp.where((status == STOPPED) | (status == FINISHED), 0.0, jnp.nan)
+    change = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(tangents[1]))
+    return _known_slope(*primals), tangents[0] + unknown * change
 
 
 def choose_rows(condition: Array, yes: Any, no: Any) -> Any:
