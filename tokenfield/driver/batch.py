@@ -23,7 +23,7 @@ from .run import AbstractLoop, run
 from .smooth import Outcome, Plan, Smooth
 
 TURNS, TURNS_ALONE = 16, 128  # iterations between progress updates
-SHRINK, FEWEST = 4, 16  # shrink a batch to a quarter when at most that many members still run, but not below 16
+SHRINK, FEWEST = 4, 16  # when at most a quarter of the slots still run, shrink the batch to a quarter, but not below 16
 
 
 class Ends(NamedTuple):

@@ -68,7 +68,7 @@ def simulate_many(
         states: the initial states, e.g. a list of `Gaussian` of one dimension; with seeds, one state for all members also works.
         seeds: one random seed per member, for tokens with noise.
         t1, save_at, rtol, atol, stop_when, method, progress, max_steps: as for `simulate`.
-        checkpoint, checkpoint_every: as for `simulate`; one file for the whole ensemble.
+        checkpoint, checkpoint_every: as for `simulate`; one file for the ensemble, or one for each member that is coarsened.
         dt: the fixed step size of runs with noise, as for `simulate`; by default the smallest of the members' defaults.
 
     Returns:

@@ -28,7 +28,7 @@ class Stage(NamedTuple):
 class AbstractCourse(abc.ABC):
     """What a run does: stages one after another, each of which depends on how the one before ended.
 
-    A course is an object of the host that changes while the run proceeds. `kept` and `restore` put it into a checkpoint.
+    A course is mutable state on the host. `kept` and `restore` save it to a checkpoint and restore it.
     """
 
     @property
@@ -38,7 +38,7 @@ class AbstractCourse(abc.ABC):
 
     @abc.abstractmethod
     def stage(self) -> Stage | None:
-        """Return the next stage, or None at the end of the run. It depends only on what `kept` returns."""
+        """Return the next stage, or None at the end of the run. When a run resumes, only the shapes of its stage are used."""
 
     @abc.abstractmethod
     def watch(self, record: Any) -> None:

@@ -79,7 +79,7 @@ def steps_between(begin: Any, end: Any, dt: Any) -> Any:
 def default_dt(flow: AbstractNoisyFlow, state: Any, t1: Any) -> Array:
     """Return a twentieth of the time of the flow's fastest rate, at most a hundredth of the run."""
     dt = jnp.minimum(t1 / FEWEST_STEPS, 1 / (STEPS_PER_RATE * jnp.maximum(flow.rate(state), 1e-300)))
-    return jnp.maximum(dt, jnp.finfo(float).tiny)  # compiled programs take smaller numbers for 0
+    return jnp.maximum(dt, jnp.finfo(float).tiny)  # XLA flushes subnormal numbers to 0
 
 
 class Scheme(NamedTuple):
