@@ -1,5 +1,6 @@
 """One bit of a stored file is flipped, at random: the file is refused in one line, or nothing that is read has changed."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -9,6 +10,7 @@ from sweeps import PLAN, bits
 
 import tokenfield as tkf
 from tokenfield.driver import checkpoint
+from tokenfield.probe.architecture import Architecture
 from tokenfield.probe.result import ProbeResult
 
 FLIPS = 60
@@ -25,7 +27,13 @@ def saved_probe(folder):
     rng = np.random.default_rng(0)
     words = np.array(["eins", "zwei — ü", ""], dtype=object)
     data = {"mean_cosine": (("layer", "text"), rng.random((4, 3))), "text_excerpt": ("text", words)}
-    attributes = {"architecture": json.dumps({"family": "bert"}), "notes": "[]", "config": "{}", "source": "made"}
+    architecture = Architecture("bert", "post", False, False, 3, 2, 2, 8, 4, False, False, 512, None, True, "")
+    attributes = {
+        "architecture": json.dumps(dataclasses.asdict(architecture)),
+        "notes": "[]",
+        "config": "{}",
+        "source": "made",
+    }
     path = ProbeResult(xarray.Dataset(data, {"layer": np.arange(4)}, attributes)).save(folder / "probe.zarr")
     return path, lambda: ProbeResult.load(path).dataset
 

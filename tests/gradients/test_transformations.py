@@ -108,7 +108,7 @@ STATES = {
     ),
     "sphere": lambda: (
         tkf.Transformer(tkf.Unnormalized(1.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(20.0)),
-        tkf.SphereDensity.from_function(lambda x: np.exp(x[:, 0] + 0.3 * x[:, 2]), 20),
+        tkf.SphereDensity.from_function(lambda x: np.exp(x[:, 0] + 0.3 * x[:, 2]), 32),
     ),
 }
 
