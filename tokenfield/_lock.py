@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from ._files import present, recover
+from ._shown import shown
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -93,6 +94,8 @@ def locking(argument: str, folder: bool = False) -> Callable[[F], F]:
             path: Any = kwargs.get(argument)
             if path is None:
                 return function(*args, **kwargs)
+            if not isinstance(path, str | os.PathLike):
+                raise ValueError(f"{argument} must be the path of a file or a folder, got {shown(path)}")
             with alone_in(Path(path)) if folder else alone_with(Path(path), argument):
                 return function(*args, **kwargs)
 

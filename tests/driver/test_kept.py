@@ -67,3 +67,11 @@ def test_a_checkpoint_of_another_run_is_refused(kind, tmp_path):
     tkf.simulate(SA, CIRCLE, 1.0, checkpoint=path)
     with pytest.raises(CheckpointError, match="another run"):
         RUNS[kind](checkpoint=path)
+
+
+@pytest.mark.parametrize(
+    "run", [lambda: tkf.simulate(SA, CIRCLE, 1.0, checkpoint=7), lambda: RUNS["an ensemble"](checkpoint=7)]
+)
+def test_a_checkpoint_is_a_path(run):
+    with pytest.raises(ValueError, match="checkpoint must be the path of a file or a folder, got 7"):
+        run()
