@@ -56,7 +56,7 @@ def softmax_sums(
     rounding, and its root leaves room for the square by which derivatives divide.
     """
     c = b * b.dtype.type(math.log2(math.e))
-    kernel = lambda u, v: exp2(c * cosines(u, v) - jnp.abs(c))  # noqa: E731
+    kernel = lambda u, v: exp2(cosines(c * u, v) - jnp.abs(jax.lax.stop_gradient(c)))  # noqa: E731
     sums = _symmetric_product(kernel, Weighted(True), x, w, values)
     limits = jnp.finfo(x.dtype)
     right = sums[:, -1:] >= math.sqrt(limits.tiny / limits.eps)

@@ -55,7 +55,8 @@ class Settings(eqx.Module):
 class AbstractMethod(eqx.Module):
     """A time-stepping method: `carry = init(...)`, then `carry, dense = step(...)` until the status is no longer RUNNING.
 
-    Both are pure functions of arrays, for any flow that the method accepts. `dense` describes the last step, and `at`
+    Both are pure functions of arrays, for any flow that the method accepts. A step evaluates the flow under a checkpoint, so
+    that derivatives keep its arguments and recompute the rest. `dense` describes the last step, and `at`
     evaluates the unknowns at any time within that step.
     """
 

@@ -91,14 +91,16 @@ class Scheme(NamedTuple):
 
 def euler_step(flow: AbstractNoisyFlow, t, t_end, h, y, keys):
     """Projected Euler–Maruyama, `y <- retract(y + h velocity + kick)`."""
-    return flow.retract(plus(y, (h, flow.velocity(t, y)), (1.0, flow.kick(keys[0], t, y, h))))
+    velocity = eqx.filter_checkpoint(flow.velocity)
+    return flow.retract(plus(y, (h, velocity(t, y)), (1.0, flow.kick(keys[0], t, y, h))))
 
 
 def heun_step(flow: AbstractNoisyFlow, t, t_end, h, y, keys):
     """Half a kick, Heun's step of the drift, half a kick (Strang splitting)."""
     y = flow.retract(plus(y, (1.0, flow.kick(keys[0], t, y, h / 2))))
-    first = flow.velocity(t, y)
-    second = flow.velocity(t_end, flow.retract(plus(y, (h, first))))
+    velocity = eqx.filter_checkpoint(flow.velocity)
+    first = velocity(t, y)
+    second = velocity(t_end, flow.retract(plus(y, (h, first))))
     y = flow.retract(plus(y, (h / 2, first), (h / 2, second)))
     return flow.retract(plus(y, (1.0, flow.kick(keys[1], t_end, y, h / 2))))
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import diffrax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,7 +32,7 @@ def lawson_stages(flow: Any, t0: Array, t1: Array, y0: Array) -> Stages:
         lag = jnp.maximum(c[i] - c, 0.0).reshape(axes)
         past = (a[i].reshape(axes) * jnp.exp(-lag * h * decay) * k).sum(0)
         y = jnp.exp(-c[i] * h * decay) * y0 + h * past
-        return k.at[i].set(flow.drift(t0 + c[i] * h, y)), y
+        return k.at[i].set(eqx.filter_checkpoint(flow.drift)(t0 + c[i] * h, y)), y
 
     k, y1 = jax.lax.fori_loop(0, 7, stage, (jnp.zeros((7, *y0.shape)), y0))
     left = jnp.asarray(ERROR).reshape(axes) * jnp.exp(-(1 - c).reshape(axes) * h * decay)

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -55,7 +56,7 @@ class Layers(AbstractMethod):
 
     def step(self, flow, settings, carry):
         number = jnp.round(carry.t / self.h)
-        y, vanished = flow.layer(number * self.h, carry.y, self.h)
+        y, vanished = eqx.filter_checkpoint(flow.layer)(number * self.h, carry.y, self.h)
         t = (number + 1) * self.h
         t = jnp.where(jnp.abs(t - settings.t1) < LATE * self.h, settings.t1, t)
         ok = finite(y) & ~vanished

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .base import HIT, RUNNING, STOPPED, Carry, Problem, choose
-from .while_loop import while_loop
+from .while_loop import decided, while_loop
 
 HALVINGS = 50  # bisections of the step in which a run stops: its time is exact to rounding
 
@@ -27,11 +27,11 @@ def begin(problem: Problem, t: Array, y: Any, steps: Array, rejected: Array) -> 
 def attempt(problem: Problem, carry: Carry) -> tuple[Carry, Any]:
     """Take one trial step. If the stop rule holds at its end, the status is HIT, and `locate` then finds the time."""
     new, dense = problem.method.step(problem.flow, problem.settings, carry)
-    if problem.stop is None:
-        return new, dense
-    hit = (new.t > carry.t) & problem.stop(new.t, new.y, problem.flow)
-    status = jnp.where(hit, HIT, new.status).astype(int)
-    return Carry(new.t, new.t_next, new.y, new.memory, status, new.steps, new.rejected), dense
+    status = new.status
+    if problem.stop is not None:
+        hit = (new.t > carry.t) & problem.stop(new.t, new.y, problem.flow)
+        status = jnp.where(hit, HIT, status).astype(int)
+    return Carry(new.t, decided(new.t_next), new.y, new.memory, decided(status), new.steps, new.rejected), dense
 
 
 def locate(problem: Problem, carry: Carry, dense: Any, differentiated: bool) -> Carry:

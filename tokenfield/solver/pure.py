@@ -27,7 +27,7 @@ from .loop import advance, begin, empty_dense
 from .methods import runge_kutta
 from .solution import Solution
 from .stop import OnFlow
-from .while_loop import check_adjoint
+from .while_loop import check_adjoint, recomputed
 
 
 def solve(
@@ -63,8 +63,8 @@ def solve(
             the run where it is >= 0, at a time that can be differentiated; one that returns a bool has no derivative.
         key: the random key of a model with noise, e.g. `jax.random.key(0)`.
         max_steps: maximum number of steps, rejected ones included.
-        adjoint: how derivatives are computed. None supports forward and reverse mode with memory for `2 sqrt(max_steps)`
-            states. `diffrax.ForwardMode()`, `diffrax.RecursiveCheckpointAdjoint()` and `diffrax.DirectAdjoint()` are
+        adjoint: how derivatives are computed. None supports forward and reverse mode, with memory that grows as
+            `sqrt(max_steps)`. `diffrax.ForwardMode()`, `diffrax.RecursiveCheckpointAdjoint()` and `diffrax.DirectAdjoint()` are
             Diffrax's.
 
     Returns:
@@ -94,7 +94,7 @@ def solve(
     stop = None if rule is None else OnFlow(rule.resolve(model, state))
     tolerances = as_float("rtol", rtol, 0), as_float("atol", atol, 0)
 
-    return _run(parts, method, stop, state, t1, times, tolerances, max_steps, adjoint)
+    return _run(parts, method, stop, state, t1, times, tolerances, max_steps, adjoint, save_at is None)
 
 
 @eqx.filter_jit
@@ -108,8 +108,9 @@ def _run(
     tolerances: tuple[Array, Array],
     max_steps: int,
     adjoint: Any,
+    end_alone: bool,
 ) -> Solution:
-    """The run itself, as one program."""
+    """The run itself, as one program. `end_alone`: t1 is the only save time."""
     run: Carry | None = None
     final = states = seen = None
     start = jnp.zeros(())
@@ -129,7 +130,7 @@ def _run(
             goes_on = (run.status == FINISHED) & (start < end)
             run = choose(goes_on, begin(problem, start, run.y, run.steps, run.rejected), run)
         begun = run.status == RUNNING
-        run, kept, reached = _segment(problem, run, max_steps, adjoint)
+        run, kept, reached = _segment(problem, run, max_steps, adjoint, end_alone)
         run = choose(begun, classified(flow, method, run), run)
         fresh = reached & (times >= start if k == 0 else times > start)
         states = kept if states is None else choose_rows(fresh, kept, states)
@@ -183,7 +184,7 @@ def _plan(
     return parts, dataclasses.replace(chosen, differentiated=True)
 
 
-def _segment(problem: Problem, carry: Carry, max_steps: int, adjoint: Any) -> tuple[Carry, Any, Array]:
+def _segment(problem: Problem, carry: Carry, max_steps: int, adjoint: Any, end_alone: bool) -> tuple[Carry, Any, Array]:
     """The end of a segment, the states at all save times, and which of these the run has reached."""
     flow, settings = problem.flow, problem.settings
 
@@ -194,10 +195,13 @@ def _segment(problem: Problem, carry: Carry, max_steps: int, adjoint: Any) -> tu
         y = choose(time >= carry.t, carry.y, problem.method.at(flow, dense, jnp.minimum(time, carry.t)))
         return (carry, dense), (flow.unpack(y), time <= carry.t)
 
-    # The end of the segment is one more target, so that the steps are compiled once.
-    targets = jnp.append(settings.save_at, jnp.inf)
-    (carry, _), (states, reached) = jax.lax.scan(visit, (carry, empty_dense(problem, carry)), targets)
-    return carry, jax.tree.map(lambda leaf: leaf[:-1], states), reached[:-1]
+    start, times = (carry, empty_dense(problem, carry)), settings.save_at
+    if end_alone:
+        (carry, _), kept = visit(start, times[0])
+        return carry, *jax.tree.map(lambda leaf: leaf[None], kept)
+    # The end of the segment is one more target, so that the steps are compiled once. Reverse mode keeps a state for each.
+    (carry, _), kept = jax.lax.scan(recomputed(visit), start, jnp.append(times, jnp.inf))
+    return carry, *jax.tree.map(lambda leaf: leaf[:-1], kept)
 
 
 @jax.custom_jvp

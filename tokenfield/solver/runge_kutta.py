@@ -24,6 +24,7 @@ from .base import (
 )
 from .lawson import lawson_stages
 from .stages import HERMITE, Stages, between, looped, unrolled
+from .while_loop import decided
 
 SMALLEST_STEP = 1e-14  # relative to the time reached
 SMALLEST_CHANGE = 1e-8  # a token that moves by more than this in the smallest step is blowing up
@@ -74,7 +75,8 @@ class RungeKutta(AbstractMethod):
         ok = finite((new.y1, new.error, new.slope)) & flow.contains(new.y1)
         y1 = flow.retract(choose(ok, new.y1, c.y))
         if self.dt is None:
-            keep, t, t_next, control, failed = _adapted(flow, settings, c, ok, y1, new.error, self.order, control)
+            adapted = _adapted(flow, settings, c, ok, y1, new.error, self.order, control)
+            keep, t, t_next, control, failed = decided(adapted)
         else:
             keep, failed = ok, ~ok
             t = jnp.where(ok, c.t_next, c.t)
@@ -112,7 +114,7 @@ class RungeKutta(AbstractMethod):
         if not self.differentiated:
             return flow.velocity(t, y)
         ok = finite(y) & flow.contains(y)
-        slope = flow.velocity(t, choose(ok, y, inside))
+        slope = eqx.filter_checkpoint(flow.velocity)(t, choose(ok, y, inside))
         return jax.tree.map(lambda leaf: jnp.where(ok, leaf, jnp.nan), slope)
 
     def _clipped(self, flow: AbstractFlow, settings: Settings, t_next: Array, t: Array, y: Any) -> Array:

@@ -8,11 +8,14 @@ import diffrax
 import equinox as eqx
 import equinox.internal as eqxi
 import jax
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array
 
 from .._shown import shown
 
 T = TypeVar("T")
+KEPT = 64
+DECISION = "decision"
 ADJOINTS = (diffrax.ForwardMode, diffrax.RecursiveCheckpointAdjoint, diffrax.DirectAdjoint)
 
 
@@ -28,9 +31,9 @@ def while_loop(
 ) -> T:
     """Return the first of `start, body(start), …` for which `condition` is false, after at most `max_steps` calls of body.
 
-    By default (`adjoint=None`) the value is that of `lax.while_loop`, and both modes of differentiation work. Their loop is
-    two nested scans of `sqrt(max_steps)` steps each with a checkpoint around every block, so that reverse mode holds
-    `2 sqrt(max_steps)` states and computes every step three times.
+    By default (`adjoint=None`) the value is that of `lax.while_loop`, and both modes of differentiation work. Reverse mode
+    keeps what it needs of the first KEPT steps. Further steps are computed twice: of these it keeps `sqrt(max_steps)` states,
+    and what it needs of as many steps at a time.
     """
     match adjoint:
         case diffrax.ForwardMode():
@@ -62,17 +65,34 @@ def while_loop(
     return loop(arrays)
 
 
-def _scanned(condition: Callable, body: Callable, start: Any, max_steps: int) -> Any:
-    """The same as two nested scans. Under vmap a block is skipped only if every member has ended."""
-    length = math.isqrt(max_steps - 1) + 1
+def decided(tree: Any) -> Any:
+    """Mark the decisions of a step, such as its length: numbers that `recomputed` keeps.
 
-    def blocks(inner: Callable) -> Callable:
+    A step that is computed again is rounded differently. Its error estimate may be rounding alone, and it would then choose
+    another length than at first.
+    """
+    return jax.tree.map(lambda leaf: checkpoint_name(leaf, DECISION), tree)
+
+
+def recomputed(function: Callable) -> Callable:
+    """Return a function of which reverse mode keeps the arguments and the decisions, and computes the rest again."""
+    return jax.checkpoint(function, policy=jax.checkpoint_policies.save_only_these_names(DECISION))
+
+
+def _scanned(condition: Callable, body: Callable, start: Any, max_steps: int) -> Any:
+    """The same as scans of a fixed length. Under vmap a block is skipped only if every member has ended."""
+
+    def scan(step: Callable, length: int) -> Callable:
         def guarded(state, _):
             move = lambda: jax.tree.map(  # noqa: E731
-                lambda new, old: jax.numpy.where(condition(state), new, old), inner(state), state
+                lambda new, old: jax.numpy.where(condition(state), new, old), step(state), state
             )
             return jax.lax.cond(eqxi.unvmap_any(condition(state)), move, lambda: state), None
 
-        return jax.checkpoint(lambda state: jax.lax.scan(guarded, state, None, length=length)[0])
+        return lambda state: jax.lax.scan(guarded, state, None, length=length)[0]
 
-    return blocks(blocks(jax.checkpoint(lambda state: body(state))))(start)
+    state = scan(body, min(KEPT, max_steps))(start)
+    if max_steps <= KEPT:
+        return state
+    length = math.isqrt(max_steps - KEPT - 1) + 1
+    return scan(recomputed(scan(body, length)), length)(state)
