@@ -92,6 +92,23 @@ def test_members_that_coarsen_share_a_unit_of_time_and_have_their_own_settings()
         assert runs[k].energy_beta == alone.energy_beta
 
 
+def test_members_that_use_a_series_give_the_numbers_that_they_have_alone():
+    """One stops between save times, one runs to the end."""
+    models = [tkf.Transformer(tkf.Softmax(beta), tkf.PostLN()) for beta in (1.0, 0.5)]
+    starts = [tkf.circle_tokens(np.linspace(-spread, spread, 3000)) for spread in (0.5, 1.5)]
+    rule, times = tkf.cosine_above(0.97), [0.0, 0.5, 1.0]
+    runs = tkf.simulate_many(models, starts, 1.0, save_at=times, stop_when=rule)
+    ended = []
+    for k, model in enumerate(models):
+        alone = tkf.simulate(model, starts[k], 1.0, save_at=times, stop_when=rule)
+        assert runs[k].config["reductions"] == alone.config["reductions"] == ["series"]
+        assert runs[k].times.tolist() == alone.times.tolist()
+        np.testing.assert_array_equal([s.x for s in runs[k].states], [s.x for s in alone.states])
+        assert [event.time for event in runs[k].events] == [event.time for event in alone.events]
+        ended.append(len(alone.events))
+    assert sorted(ended) == [0, 1]
+
+
 def test_methods_for_densities_only():
     with pytest.raises(ValueError, match="lawson"):
         tkf.simulate_many(

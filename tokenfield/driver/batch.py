@@ -17,7 +17,7 @@ from .checkpoint import Keeper, no_checkpoint
 from .continuous import BLOW_UP_RTOL
 from .ending import how_ended
 from .ensemble_loop import ONE_THREAD_PROGRAMS, PROGRAMS, Member, Slots, all_rows, choose_each, seat
-from .members import flows_of, observe_each, pack, put, reductions, stack, take
+from .members import flows_of, observe_each, pack, put, stack, take
 from .progress import Progress
 from .run import AbstractLoop, run
 from .smooth import Outcome, Plan, Smooth
@@ -40,22 +40,21 @@ class Ends(NamedTuple):
 
 
 def solve_many(
-    models: Sequence[Transformer],
-    states: Sequence[Any],
+    members: Sequence[Reduction],
     settings: Plan,
     width: int | None = None,
     progress: bool | None = False,
     checkpoint: Path | None = None,
     every: float = np.inf,
-) -> tuple[list[Reduction], Ends]:
-    """Run an ensemble; return the reductions of all members, and the members at the end of their runs.
+) -> Ends:
+    """Run an ensemble; return the members at the end of their runs.
 
     Args:
-        settings: the plan of all members; its segments and y0 are those of the reduced states.
+        members: the reduced problems, of equal shapes.
+        settings: the plan of all members; its segments and y0 follow from theirs.
         width: maximum number of members that run at a time; None for all.
     """
-    reduced = reductions(states, models, settings.stop)
-    smalls, small_models = [each.state for each in reduced], [each.model for each in reduced]
+    smalls, small_models = [each.state for each in members], [each.model for each in members]
     flows = flows_of(smalls, small_models)
     plan = settings._replace(segments=flows, y0=pack(flows[0].flow, stack(smalls)))
     rows, saved = run_members(plan, width, progress, checkpoint, every)
@@ -67,7 +66,7 @@ def solve_many(
         rows, saved = jax.tree.map(np.array, (rows, saved))
         put((rows, saved), blown, take(again, blown))  # the other members keep the numbers that they would have alone
         status = _how_ended(smalls, small_models, rows, plan.method)
-    return reduced, ends_of(flows, rows, saved, status)
+    return ends_of(flows, rows, saved, status)
 
 
 def run_members(

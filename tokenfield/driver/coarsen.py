@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from ..flows import reduced, segments
+from ..flows import segments
 from ..flows.base import admit
 from ..flows.coarse import coarse_parameters
 from ..flows.tokens import check
@@ -28,6 +28,7 @@ from .fingerprint import Program, fingerprint
 from .merges import merge_errors, merge_events
 from .progress import Progress
 from .record import Single
+from .reductions import reduction
 from .run import AbstractCourse, run
 from .smooth import packed, right_hand_side
 
@@ -69,7 +70,7 @@ def simulate_waiting(
         )
     tolerance = 1e-2 * min(rtol + atol, 1e-6)  # on the sphere lengths are 1
     plain = 1e-2 * tolerance if state.n > FEW else 0.0
-    small, small_model, names, lift = reduced(state, model, plain)
+    small, small_model, names, lift = reduction(state, model, plain)
     targets = np.zeros(0) if save_at is None else save_at[save_at > 0]
     clusters_of = Clusters(beta, log_scale, normalised, Coarsen(runge_kutta("dopri8")), tolerance, delta, 0)
     collapse = None

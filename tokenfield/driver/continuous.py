@@ -26,8 +26,6 @@ from ..flows import (
     AbstractSpectralFlow,
     Reduction,
     is_random,
-    reduced,
-    reduced_for,
     segments,
 )
 from ..results.attributes import attributes
@@ -45,6 +43,7 @@ from .errors import SolverError
 from .noise import checked_scheme, checked_seed, langevin, refuse
 from .progress import Progress
 from .record import Single
+from .reductions import reduction
 from .refining import Refining
 from .run import run
 from .smooth import Outcome, Plan, integrate, packed
@@ -170,7 +169,7 @@ def simulate(
     rule = as_rule(stop_when)
     rule = None if rule is None else rule.resolve(model, state)
 
-    small = reduced_for(rule, state, model, reduced(state, model, NOISE_TOLERANCE if random else rtol + atol))
+    small = reduction(state, model, NOISE_TOLERANCE if random else rtol + atol, rule)
     parts = segments(small.state, small.model)
     stepping: AbstractMethod
     if random:

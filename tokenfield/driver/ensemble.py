@@ -19,7 +19,6 @@ from .._lock import locking
 from .._programs import bounded
 from .._shown import shown
 from ..flows import AbstractNoisyFlow, Reduction, is_random, segments
-from ..flows import reduced as reduce
 from ..results.attributes import attributes
 from ..results.describe import describe
 from ..results.ensemble import Ensemble, stacked_dataset
@@ -38,6 +37,7 @@ from .errors import SolverError
 from .members import flows_of, log_time_unit, shared_rule, stack, unpack, unpack_saved
 from .noise import check_steps, checked_scheme, checked_seed, refuse
 from .progress import Progress
+from .reductions import reduction, reductions
 from .smooth import Plan
 
 
@@ -114,10 +114,10 @@ def simulate_many(
             f"{'seeds' if dt is None else 'dt'} is for models with noise, but nothing in this model is random"
         )
     controlled = stop_when is not None
+    described = model if isinstance(model, Transformer) else models
+    options = {"rtol": rtol, "atol": atol, "max_steps": max_steps, "save_at": save_times(save_at, t1, states)}
     pairs = zip(models, states, strict=True)
     if method is None and any(default_method(each, state, t1, controlled) == "coarsen" for each, state in pairs):
-        options = {"rtol": rtol, "atol": atol, "max_steps": max_steps, "save_at": save_times(save_at, t1, states)}
-        described = model if isinstance(model, Transformer) else models
         return _one_by_one(models, described, states, t1, options, progress, path, checkpoint_every)
     if method is None:
         method = default_method(models[0], states[0], t1, controlled)
@@ -127,9 +127,15 @@ def simulate_many(
     chosen, max_steps = runge_kutta(method), count("max_steps", max_steps)
     times = save_times(save_at, t1, states)
     rule = shared_rule(as_rule(stop_when), models, states)
+    reduced = reductions(states, models, rtol + atol, rule)
+    if any(
+        "series" in each.names for each in reduced
+    ):  # its degree is the member's own, and large runs gain nothing together
+        options |= {"method": method, "stop_when": rule}
+        return _one_by_one(models, described, states, t1, options, progress, path, checkpoint_every)
 
     plan = Plan((), None, t1, times, rtol, atol, chosen, rule, max_steps)
-    reduced, ends = solve_many(models, states, plan, None, progress, path, checkpoint_every)
+    ends = solve_many(reduced, plan, None, progress, path, checkpoint_every)
     kinds = event_kinds(rule)
     events = [(kinds.get(int(status)), float(t)) for status, t in zip(ends.status, ends.t, strict=True)]
     config = {
@@ -140,7 +146,6 @@ def simulate_many(
         "stop_when": describe(rule),
         "max_steps": max_steps,
     }
-    described = model if isinstance(model, Transformer) else models
     return Ensemble(_dataset(models, described, ends, times, reduced, events, t1, config))
 
 
@@ -154,7 +159,7 @@ def _one_by_one(
     path: Path | None,
     every: float,
 ) -> Ensemble:
-    """Run each member with `simulate`, for members that it coarsens: a member gives the same numbers alone and in an ensemble.
+    """Run each member with `simulate`, which coarsens it or uses a series: it gives the same numbers alone and in an ensemble.
 
     Each member has its own checkpoint, beside the path of the ensemble's.
     """
@@ -168,9 +173,12 @@ def _one_by_one(
     times = options["save_at"]
     if len({run.log_time_unit for run in runs}) > 1:
         raise ValueError("model: the models have different time units: give all attentions the same log_unit")
-    stacked = [stack([run.state(k) for k in range(len(times))], np) for run in runs]
+    counts, ends = zip(*((np.searchsorted(times, run.times[-1], "right"), run.times[-1]) for run in runs), strict=True)
+    stacked = [
+        stack([run.state(min(k, count - 1)) for k in range(len(times))], np)
+        for run, count in zip(runs, counts, strict=True)
+    ]
     final = stack([jax.tree.map(np.asarray, run.final) for run in runs], np)
-    counts, ends = np.full(len(runs), len(times)), np.array([run.times[-1] for run in runs])
     config = {name: value for name, value in runs[0].config.items() if name not in ("model", "method")}
     config |= {
         "method": [run.config["method"] for run in runs],
@@ -178,7 +186,7 @@ def _one_by_one(
     }
     numbers = (sum(run.dataset.attrs[name] for run in runs) for name in ("steps", "rejected_steps"))
     events = [json.loads(run.dataset.attrs["events"]) for run in runs]
-    dataset = stacked_dataset(stack(stacked, np), times, counts, final, ends)
+    dataset = stacked_dataset(stack(stacked, np), times, np.array(counts), final, np.array(ends))
     return Ensemble(dataset.assign_attrs(attributes(described, config, events, runs[0].log_time_unit, *numbers)))
 
 
@@ -234,7 +242,7 @@ def _simulate_noisy(
     pairs = [(id(state), id(each)) for state, each in zip(states, models, strict=True)]
     for pair, state, each in zip(pairs, states, models, strict=True):
         if pair not in made:
-            small = reduce(state, each, NOISE_TOLERANCE)
+            small = reduction(state, each, NOISE_TOLERANCE)
             parts = segments(small.state, small.model)
             flow = parts[0].flow
             if not isinstance(flow, AbstractNoisyFlow):

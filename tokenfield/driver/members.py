@@ -10,7 +10,7 @@ import numpy as np
 
 from .._xla import ONE_THREAD
 from .._xla.arrays import from_numpy
-from ..flows import AbstractFlow, Reduction, Segment, admit_all, reduced_all, reduced_for, segments
+from ..flows import AbstractFlow, Segment, admit_all, segments
 from ..transformer import Transformer
 
 
@@ -50,27 +50,17 @@ def put(tree: Any, index: np.ndarray, part: Any) -> None:
     jax.tree.map(replace, tree, part)
 
 
-def reductions(states: Sequence[Any], models: Sequence[Transformer], rule: Any = None) -> list[Reduction]:
-    """Return the reductions of all members that the stop rule allows, computed once per model where states can share the work."""
-    found: list[Any] = [None] * len(states)
-    for members in _by_model(models).values():
-        shared = reduced_all(states[members[0]], [states[k] for k in members], models[members[0]])
-        for k, each in zip(members, shared, strict=True):
-            found[k] = reduced_for(rule, states[k], models[k], each)
-    return found
-
-
 def shared_rule(rule: Any, models: Sequence[Transformer], states: Sequence[Any]) -> Any:
     """Return the stop rule with the parameters of the models filled in; raise ValueError if they differ between members."""
     if rule is None:
         return None
-    found = [rule.resolve(models[members[0]], states[members[0]]) for members in _by_model(models).values()]
+    found = [rule.resolve(models[members[0]], states[members[0]]) for members in by_model(models).values()]
     if not all(bool(eqx.tree_equal(found[0], each)) for each in found):
         raise ValueError(f"stop_when: {found[0].kind} depends on the model, and the models differ: run them one by one")
     return found[0]
 
 
-def _by_model(models: Sequence[Transformer]) -> dict[int, list[int]]:
+def by_model(models: Sequence[Transformer]) -> dict[int, list[int]]:
     """Return the indices of the members of each model."""
     groups: dict[int, list[int]] = {}
     for k, model in enumerate(models):
@@ -95,7 +85,7 @@ def flows_of(states: Sequence[Any], models: Sequence[Transformer]) -> tuple[Segm
     alike = len({jax.tree.structure(each) for _, each in firsts.values()}) == 1
     if sources is None or not alike:
         return stack([segments(state, model) for state, model in zip(states, models, strict=True)])
-    for members in _by_model(models).values():
+    for members in by_model(models).values():
         admit_all(states[members[0]], [states[k] for k in members], models[members[0]])
     order = {key: place for place, key in enumerate(firsts)}
     index = np.array([order[id(model)] for model in models])

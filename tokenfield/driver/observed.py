@@ -13,6 +13,7 @@ from .batch import solve_many
 from .continuous import ATOL, RTOL
 from .ending import check_members, event_kinds
 from .members import log_time_unit, observe_each, shared_rule, unpack
+from .reductions import reductions
 from .smooth import Plan
 
 
@@ -62,7 +63,7 @@ def observe_many(
     rule = shared_rule(stop_when, models, states)
     times = np.asarray(save_at, float)
     plan = Plan((), None, t1, times, rtol, atol, written_out(runge_kutta(method)), rule, max_steps, observe)
-    _, ends = solve_many(models, states, plan, width)
+    ends = solve_many(reductions(states, models, 0.0, rule), plan, width)
     kinds = event_kinds(rule)
     arrays = lambda tree: jax.tree.map(np.asarray, tree)  # noqa: E731
     final = arrays(unpack(ends.flow, ends.y))

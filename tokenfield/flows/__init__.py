@@ -16,6 +16,5 @@ from .base import admit_all as admit_all
 from .base import is_random as is_random
 from .base import reduced as reduced
 from .base import reduced_all as reduced_all
-from .base import reduced_for as reduced_for
 from .base import segments as segments
 from .base import states_that_close as states_that_close

@@ -225,17 +225,10 @@ def reduced(state: Any, model: Any, tolerance: float = 0.0) -> Reduction:
     return Reduction(state, model)
 
 
-def reduced_for(rule: Any, state: Any, model: Any, found: Reduction) -> Reduction:
-    """Return a reduction that a stop rule allows: a rule that depends on coordinates needs those of the state itself."""
-    return (
-        Reduction(state, model) if "span" in found.names and rule is not None and not rule.rotation_invariant else found
-    )
-
-
 @singledispatch
-def reduced_all(first: Any, states: Sequence[Any], model: Any) -> list[Reduction]:
+def reduced_all(first: Any, states: Sequence[Any], model: Any, tolerance: float = 0.0) -> list[Reduction]:
     """Apply `reduced` to many states like `first` under one model; faster where they can share the work."""
-    return [reduced(state, model) for state in states]
+    return [reduced(state, model, tolerance) for state in states]
 
 
 @singledispatch

@@ -96,11 +96,13 @@ def _(state: Tokens, model: Transformer, tolerance: float = 0.0) -> Reduction:
 
 
 @reduced_all.register(Tokens)
-def _(first: Tokens, states: Sequence[Tokens], model: Transformer) -> list[Reduction]:
-    """Reduce all states like the first one, which has the same shape; only their coordinates differ."""
-    one = reduced(first, model)
-    if any(state.x.shape != first.x.shape for state in states):
-        return [reduced(state, model) for state in states]
+def _(first: Tokens, states: Sequence[Tokens], model: Transformer, tolerance: float = 0.0) -> list[Reduction]:
+    """Reduce all states like the first one if they have its shape and use no series; only their coordinates differ."""
+    one = reduced(first, model, tolerance)
+    if len(states) == 1:
+        return [one]
+    if "series" in one.names or any(state.x.shape != first.x.shape for state in states):
+        return [reduced(state, model, tolerance) for state in states]
     if one.state is first:
         return [one._replace(state=state) for state in states]
     structure = jax.tree.structure(first)

@@ -144,11 +144,12 @@ def _with_step(plan: Plan, members: list[Cell]) -> list[Cell]:
     if config.noise is None or config.dt is not None or config.t1 is None:
         return members
     from ..driver.continuous import NOISE_TOLERANCE
-    from ..flows import reduced, segments
+    from ..driver.reductions import reduction
+    from ..flows import segments
     from ..solver.langevin import default_dt
 
     try:
-        small, model, *_ = reduced(start(plan, members[0]), build.model(config), NOISE_TOLERANCE)
+        small, model, *_ = reduction(start(plan, members[0]), build.model(config), NOISE_TOLERANCE)
         flow: Any = segments(small, model)[0].flow
         dt = float(default_dt(flow, small, config.t1))
     except Exception:  # running the cell will say what is wrong with it
