@@ -8,7 +8,7 @@ from .._check import one_of, positive
 from ..states import Tokens
 from ..states.tokens import only_tokens
 
-FEW, LOW = 64, 6  # below FEW tokens, or above LOW dimensions, components are found by flood fill
+FEW, LOW = 1024, 6  # below FEW tokens, or above LOW dimensions, components are found by flood fill
 
 
 @dataclass(frozen=True)
