@@ -148,7 +148,7 @@ def tokens(n=7, d=D, seed=1, unit=True, weighted=True):
 
 
 def gamma(attention, state, t=0.0, unit=False):
-    return np.asarray(attention(jnp.asarray(t), state.x, state.weights, state.positions, unit))
+    return np.asarray(attention.of_itself(jnp.asarray(t), state, unit))
 
 
 def velocity(model, state, t=0.0):

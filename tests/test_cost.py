@@ -138,7 +138,7 @@ def test_what_only_takes_long_says_so_and_begins(capsys, monkeypatch, free):
     # 6 · 200000² · (64 + 20) products, 6e9 a second
     words = "a product with the derivative at n = 200000 tokens in R^64 takes about 56 min here, and tens to hundreds"
     assert words in capsys.readouterr().err
-    monkeypatch.setattr("tokenfield.driver.continuous.reduced", begin)
+    monkeypatch.setattr("tokenfield.driver.continuous.reduction", begin)
     tokens = tkf.uniform_sphere(100_000, 16)
     for progress, count in [(None, 1), (True, 1), (False, 0)]:
         with pytest.raises(Begun):

@@ -11,14 +11,19 @@ from ._lazy import lazy
 
 if TYPE_CHECKING:
     from .attention import L2 as L2
+    from .attention import ALiBi as ALiBi
+    from .attention import Bias as Bias
     from .attention import Hardmax as Hardmax
     from .attention import Linear as Linear
     from .attention import MultiHead as MultiHead
     from .attention import ReLU as ReLU
+    from .attention import RoPE as RoPE
     from .attention import Sigmoid as Sigmoid
     from .attention import Sinkhorn as Sinkhorn
+    from .attention import Sinks as Sinks
     from .attention import Softmax as Softmax
     from .attention import Unnormalized as Unnormalized
+    from .attention import Window as Window
     from .driver import SolverError as SolverError
     from .driver import layers as layers
     from .driver import simulate as simulate
@@ -84,7 +89,7 @@ if TYPE_CHECKING:
     from .transformer import Transformer as Transformer
 
 _HOMES = {
-    "attention": "Softmax L2 Sinkhorn Unnormalized Linear ReLU Sigmoid Hardmax MultiHead",
+    "attention": "Softmax L2 Sinkhorn Unnormalized Linear ReLU Sigmoid Hardmax MultiHead RoPE ALiBi Bias Window Sinks",
     "normalization": "NoNorm Rescaled PostLN PreLN PeriLN MixLN NGPT SqrtScaling",
     "mlp": "MLP",
     "transformer": "Transformer",

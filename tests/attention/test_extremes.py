@@ -7,6 +7,7 @@ import pytest
 from cases import velocity
 
 import tokenfield as tkf
+from tokenfield.attention import Measure
 
 BETAS = [0.0, 1e-8, 1.0, 50.0, 700.0, 1e4]
 ANGLES = [0.0, 0.01, 0.3, 2.0, 4.5]
@@ -90,7 +91,9 @@ def test_tokens_of_weight_zero_or_out_of_sight_may_score_beyond_all_range(causal
     x = np.array([[1.0, 0.0], [0.0, 1.0], [60.0, 80.0]])
     weights = [0.5, 0.5, 0.0]
     attention = tkf.Softmax(A=np.eye(2), causal=causal)
-    found = np.asarray(attention(jnp.zeros(()), jnp.asarray(x), jnp.asarray(weights), jnp.arange(3.0)))
+    found = np.asarray(
+        attention.of_itself(jnp.zeros(()), Measure(jnp.asarray(x), jnp.asarray(weights), jnp.arange(3.0)))
+    )
     p = np.exp(x @ x[:2].T - (x @ x[:2].T).max(1, keepdims=True)) * (
         np.arange(2) <= np.arange(3)[:, None] if causal else 1
     )

@@ -8,6 +8,7 @@ from cases import BETA, CAUSAL, ISOTROPIC, KERNELS, D, gamma, tokens
 
 import tokenfield as tkf
 from tokenfield._xla.exponential import exp, exp2
+from tokenfield.attention import Measure
 
 
 @pytest.mark.parametrize("unit", [True, False])
@@ -168,7 +169,7 @@ def test_float32_stays_float32():
     x, w, s = (a.astype(jnp.float32) for a in (state.x, state.weights, state.positions))
     for attention in (tkf.Softmax(2.0), tkf.Unnormalized(2.0), tkf.L2(2.0), tkf.Softmax(A=np.eye(3))):
         for unit in (True, False):
-            out = attention(jnp.zeros((), jnp.float32), x, w, s, unit)
+            out = attention.of_itself(jnp.zeros((), jnp.float32), Measure(x, w, s), unit)
             assert out.dtype == jnp.float32
             np.testing.assert_allclose(out, gamma(attention, state), rtol=1e-4)
 
@@ -204,5 +205,5 @@ def test_memory_grows_with_n_only():
     n = 20_000
     x, w = jnp.zeros((n, 3)), jnp.zeros(n)
     for attention, unit in ((tkf.Softmax(9.0), True), (tkf.Softmax(9.0), False)):
-        call = jax.jit(lambda x, w, a=attention, u=unit: a(jnp.zeros(()), x, w, w, u))
+        call = jax.jit(lambda x, w, a=attention, u=unit: a.of_itself(jnp.zeros(()), Measure(x, w, w), u))
         assert call.lower(x, w).compile().memory_analysis().temp_size_in_bytes < 300e6

@@ -11,7 +11,7 @@ from cases import A, D, V, gamma, tokens, velocity
 from scipy.integrate import solve_ivp
 
 import tokenfield as tkf
-from tokenfield.attention import AbstractHead, AbstractPairwise
+from tokenfield.attention import AbstractGeneralHead, AbstractPairwise
 from tokenfield.attention.parameters import Bilinear, SquaredDistance, ValueMap
 from tokenfield.flows import segments
 from tokenfield.lipschitz import local
@@ -103,7 +103,7 @@ def test_normalized_kernels_in_rescaled_variables(kernel):
     np.testing.assert_allclose(found, 0.5 * (P @ z - z), rtol=0, atol=1e-12)
 
 
-class Coordinates(AbstractHead):
+class Coordinates(AbstractGeneralHead):
     """`Gamma_i = sum_j w_j e^{beta<x_i,x_j>} tanh(x_j)`, coordinate by coordinate: scores are isotropic, the head is not."""
 
     score: Bilinear
@@ -111,9 +111,9 @@ class Coordinates(AbstractHead):
     causal: bool = eqx.field(static=True)
     stochastic: ClassVar[bool] = False
 
-    def average(self, t, x, w, positions, values, unit=False):
-        q, k, _ = self.score.factors(t, x)
-        return (w * jnp.exp(q @ k.T)) @ jnp.tanh(3 * values)
+    def average(self, t, x, mu, positions, values):
+        q, k, _ = self.score.factors(t, x, mu.x)
+        return (mu.weights * jnp.exp(q @ k.T)) @ jnp.tanh(3 * values)
 
 
 def test_a_head_is_not_taken_for_isotropic_because_its_score_is():
@@ -134,7 +134,9 @@ def test_a_head_is_not_taken_for_isotropic_because_its_score_is():
 def test_what_would_be_taken_for_something_else_is_refused():
     with pytest.raises(TypeError, match="Sharper cannot derive from Softmax, which is final"):
         type("Sharper", (tkf.Softmax,), {"phi": lambda self, s: s})
-    with pytest.raises(TypeError, match="Mine overrides average, which is final: derive from AbstractHead instead"):
+    with pytest.raises(
+        TypeError, match="Mine overrides average, which is final: derive from AbstractGeneralHead instead"
+    ):
         type("Mine", (AbstractPairwise,), {"average": lambda self, *a: 0, "phi": lambda self, s: s, "stochastic": True})
 
     class Gauss(AbstractPairwise):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
-from tokenfield.attention import series
+from tokenfield.attention import Measure, series
 
 LONG = np.longdouble
 
@@ -32,7 +32,7 @@ def draw(rng, n, d):
 
 @jax.jit
 def on_the_sphere(beta, x, w):
-    return tkf.Softmax(beta)(jnp.zeros(()), x, w, jnp.arange(len(x)) / len(x), unit=True)
+    return tkf.Softmax(beta).of_itself(jnp.zeros(()), Measure(x, w, jnp.arange(len(x)) / len(x)), unit=True)
 
 
 def check_on_the_sphere(x, w, beta, precise=LONG):
@@ -101,7 +101,9 @@ def test_series_are_used_only_where_their_absolute_accuracy_is_enough(d):
         used.append(made is not made.heads[0])
         if used[-1]:
             expected = rows(beta * (x[:4] @ x.T), w) @ x
-            found = made(jnp.zeros(()), jnp.asarray(x), jnp.asarray(w), jnp.arange(n) / n, unit=True)[:4]
+            found = made.of_itself(
+                jnp.zeros(()), Measure(jnp.asarray(x), jnp.asarray(w), jnp.arange(n) / n), unit=True
+            )[:4]
             np.testing.assert_allclose(found, expected.astype(float), rtol=0, atol=1e-9)
     assert used == [False, False, True, True, True]
 
@@ -135,7 +137,9 @@ def test_coefficients_far_from_the_origin(kind, causal):
             )  # the rest is a constant in each row
         else:
             attention, s = tkf.Sinkhorn(Q=Q, K=K, tolerance=1e-12), (centred @ Q.T) @ (centred @ K.T).T
-        found = attention.average(jnp.zeros(()), jnp.asarray(x), jnp.asarray(w), jnp.arange(n) / n, jnp.eye(n))
+        found = attention.average_of_itself(
+            jnp.zeros(()), Measure(jnp.asarray(x), jnp.asarray(w), jnp.arange(n) / n), jnp.eye(n)
+        )
         if kind == "Sinkhorn":
             g = np.zeros(n)
             for _ in range(3000):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
-from tokenfield.attention import series
+from tokenfield.attention import Measure, series
 
 RNG = np.random.default_rng(5)
 
@@ -42,8 +42,11 @@ def test_velocity_is_that_of_the_head(head, d):
     modes = series.modes_needed(float(head.score.beta), d)
     quick = series.SeriesSum(head, d, modes)
     zero, positions = jnp.zeros(()), jnp.arange(n) / n
-    direct = np.asarray(head(zero, x, w, positions, True))
-    assert np.abs(np.asarray(quick(zero, x, w, positions, True)) - direct).max() < 1e-12 * np.abs(direct).max()
+    direct = np.asarray(head.of_itself(zero, Measure(x, w, positions), True))
+    assert (
+        np.abs(np.asarray(quick.of_itself(zero, Measure(x, w, positions), True)) - direct).max()
+        < 1e-12 * np.abs(direct).max()
+    )
 
 
 def test_more_tokens_than_a_block_and_a_last_block_that_is_not_full():

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
+from tokenfield.attention import Measure
 from tokenfield.flows import segments
 
 D, N, T = 3, 5, 0.4
@@ -288,13 +289,14 @@ def test_the_derivative_by_a_weight_that_is_zero(causal):
     """One-sided, for a token that nobody sees yet: a row's mean moves by `k_j (x_j - mean)/Z` for each unit of its weight."""
     head = tkf.Softmax(A=3 * np.eye(D) + A, causal=causal)
     w = jnp.array([0.4, 0.0, 0.6, 0.0, 0.0])
-    mean = lambda w: head(jnp.zeros(()), jnp.asarray(X), w, jnp.asarray(POSITIONS))  # noqa: E731
+    mean = lambda w: head.of_itself(jnp.zeros(()), Measure(jnp.asarray(X), w, jnp.asarray(POSITIONS)))  # noqa: E731
     found = np.asarray(jax.jacrev(mean)(w))
     kernel = np.exp(X @ (3 * np.eye(D) + A).T @ X.T) * (np.tri(N) if causal else 1)
     Z, rows = kernel @ np.asarray(w), np.asarray(mean(w))
     exact = kernel[:, None, :] * (X.T[None] - rows[:, :, None]) / Z[:, None, None]
     np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12)
-    scores = jax.grad(lambda c: tkf.Softmax(A=c * np.eye(D))(0.0, jnp.asarray(X) * 1e3, w, jnp.ones(N)).sum())(900.0)
+    far = Measure(jnp.asarray(X) * 1e3, w, jnp.ones(N))
+    scores = jax.grad(lambda c: tkf.Softmax(A=c * np.eye(D)).of_itself(0.0, far).sum())(900.0)
     assert np.isfinite(scores)  # kernels of weight 0 beyond all range
 
 

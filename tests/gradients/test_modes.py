@@ -38,15 +38,18 @@ class OneOf(AbstractHead):
     stochastic: ClassVar[bool] = False
     by_scores: ClassVar[bool] = True
 
-    def __call__(self, t, x, w, positions, unit=False):
-        return jax.lax.switch(self.which, [lambda part=part: part(t, x, w, positions, unit) for part in self.parts])
+    def of_itself(self, t, mu, unit=False):
+        return jax.lax.switch(self.which, [lambda part=part: part.of_itself(t, mu, unit) for part in self.parts])
 
-    def average(self, t, x, w, positions, values, unit=False):
+    def average(self, t, x, mu, positions, values):
+        raise NotImplementedError
+
+    def average_of_itself(self, t, mu, values, unit=False):
         """For `Rescaled`, which multiplies scores by a factor."""
 
         def branch(part):
             part = eqx.tree_at(lambda part: part.score.factor, part, self.score.factor)
-            return lambda: part.average(t, x, w, positions, values, unit)
+            return lambda: part.average_of_itself(t, mu, values, unit)
 
         return jax.lax.switch(self.which, [branch(part) for part in self.parts])
 

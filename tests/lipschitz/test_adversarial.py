@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 import tokenfield as tkf
+from tokenfield.attention import Measure
 from tokenfield.lipschitz import adversarial, local
 
 DIAGONAL = np.diag([-1.0, 0.5])
@@ -100,7 +101,7 @@ def test_the_search_in_sinkhorn_attention(symmetric):
     A = rng.standard_normal((2, 2))
     attention = tkf.Sinkhorn(A=A + A.T if symmetric else A, tolerance=1e-12)
     w, x, e, u = jnp.asarray([0.4, 0.3, 0.3, 0.0]), *jnp.asarray(rng.standard_normal((3, 4, 2)))
-    f = lambda x, w=w: attention(jnp.zeros(()), x, w, jnp.arange(4.0))  # noqa: E731
+    f = lambda x, w=w: attention.of_itself(jnp.zeros(()), Measure(x, w, jnp.arange(4.0)))  # noqa: E731
     central = lambda g, h=1e-4: (8 * (g(h) - g(-h)) - (g(2 * h) - g(-2 * h))) / (12 * h)  # noqa: E731
     moved = jax.jvp(f, (x,), (e,))[1]
     np.testing.assert_allclose(moved, central(lambda h: f(x + h * e)), rtol=0, atol=1e-9)

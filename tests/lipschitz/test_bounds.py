@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import minimize
 
 import tokenfield as tkf
+from tokenfield.attention import Measure
 from tokenfield.lipschitz import bounds, score_gap
 
 DIAGONAL = np.diag([-1.0, 0.5])
@@ -19,7 +20,9 @@ DIAGONAL = np.diag([-1.0, 0.5])
 def jacobian(x, A, V, causal):
     n = len(x)
     kernel = tkf.Softmax(A=A, V=V, causal=causal)
-    return jax.jacobian(lambda x: kernel(jnp.zeros(()), x, jnp.full(n, 1 / n), jnp.arange(float(n))))(x)
+    return jax.jacobian(
+        lambda x: kernel.of_itself(jnp.zeros(()), Measure(x, jnp.full(n, 1 / n), jnp.arange(float(n))))
+    )(x)
 
 
 def local_constant(x, A, V=None, causal=False):

@@ -12,7 +12,7 @@ from cases import B1, B2, CAUSAL, KERNELS, NORMS, TAU, W1, W2, A, V, tokens
 from scipy.special import logsumexp
 
 import tokenfield as tkf
-from tokenfield.attention import AbstractHead
+from tokenfield.attention import AbstractGeneralHead, Measure
 from tokenfield.attention.parameters import Bilinear, ValueMap
 from tokenfield.lipschitz import local, pairwise
 from tokenfield.lipschitz.layer import attention_derivative
@@ -29,7 +29,7 @@ def dense(f, state):
 
 
 def gamma_of(attention, state):
-    return lambda x: attention(jnp.zeros(()), x, state.weights, state.positions)
+    return lambda x: attention.of_itself(jnp.zeros(()), Measure(x, state.weights, state.positions))
 
 
 def agree(found, J, state, rtol=1e-11):
@@ -257,7 +257,7 @@ def test_large_scores_and_far_tokens():
     assert np.isfinite(units.constant)
 
 
-class Cosine(AbstractHead):
+class Cosine(AbstractGeneralHead):
     """A kernel that is not one of ours: `k = cos <Ax, y>`."""
 
     score: Bilinear
@@ -265,9 +265,9 @@ class Cosine(AbstractHead):
     causal: bool = eqx.field(static=True)
     stochastic: ClassVar[bool] = False
 
-    def average(self, t, x, w, positions, values, unit=False):
-        q, k, _ = self.score.factors(t, x)
-        return (w * jnp.cos(q @ k.T)) @ values
+    def average(self, t, x, mu, positions, values):
+        q, k, _ = self.score.factors(t, x, mu.x)
+        return (mu.weights * jnp.cos(q @ k.T)) @ values
 
 
 def test_a_kernel_of_the_users_own():

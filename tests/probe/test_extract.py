@@ -10,7 +10,6 @@ from tokenfield.probe.texts import windows
 
 torch = pytest.importorskip("torch", reason='pip install "tokenfield[models]"')
 
-from tokenfield.probe.affine import AffineScore  # noqa: E402
 from tokenfield.probe.extract import attention_record, head_weights, layer_attention, output  # noqa: E402
 from tokenfield.probe.loading import load  # noqa: E402
 
@@ -117,16 +116,17 @@ def test_heads_without_biases_are_plain_softmax_heads(folders):
     from tokenfield.probe.extract import attention_of
 
     plain = attention_of(weights._replace(frequencies=None))
-    assert all(isinstance(head, tkf.Softmax) for head in plain.heads)
-    assert len(plain.heads) == 4  # no biases, so no offset
+    assert all(head.positions == () and not head.score.biased for head in plain.heads)
+    assert plain.bias is None
 
 
 def test_rotary_scores_depend_on_the_distance_of_positions_only():
     rng = np.random.default_rng(0)
     Q, K = rng.standard_normal((2, 4, 3))
-    score = AffineScore(Q, np.zeros(4), K, np.zeros(4), 0.5, frequencies=np.array([1.0, 0.1]))
+    head = tkf.Softmax(0.5, Q=Q, K=K, positions=tkf.RoPE(frequencies=[1.0, 0.1]))
     x = np.tile(rng.standard_normal(3), (6, 1))
-    q, k, bias = score.factors(0.0, x)
+    tokens = tkf.Tokens(x, positions=np.arange(6.0))
+    q, k, bias = head.factors(0.0, tokens.x, tokens, tokens.positions)
     s = np.asarray(q @ k.T)
     assert bias is None
     for offset in range(-5, 6):
@@ -142,6 +142,13 @@ def test_what_cannot_be_extracted_is_said(small, folders):
         layer_attention(small("bert"), 0, np.zeros((2, 5)))
     with pytest.raises(ValueError, match="of type distilbert is not read"):
         layer_attention(small("distilbert"), 0, np.zeros((2, 16)))
-    narrow = load(folders("mistral", sliding_window=4))
-    with pytest.raises(ValueError, match="x has 5 tokens, but this attention sees only 4"):
-        layer_attention(narrow, 0, np.zeros((5, 16)))
+
+
+def test_a_window_narrower_than_the_text(folders):
+    """Mistral's: each token sees itself and the three before it."""
+    loaded = load(folders("mistral", sliding_window=4))
+    assert largest_error(loaded, REACTIONS[0], range(3)) <= 1e-5
+    attention, tokens = layer_attention(loaded, 0, np.random.default_rng(0).standard_normal((9, 16)))
+    seen = tkf.attention_matrix(tokens, attention)[0] > 0
+    i = np.arange(9)
+    np.testing.assert_array_equal(seen, (i[:, None] >= i) & (i[:, None] - i < 4))

@@ -6,7 +6,7 @@ import pytest
 import tokenfield as tkf
 from tokenfield.lipschitz import bounds, local
 from tokenfield.probe.exponents import with_exponents
-from tokenfield.probe.extract import attention_of, output
+from tokenfield.probe.extract import attention_of, in_sequence, output
 from tokenfield.probe.families import HeadWeights
 from tokenfield.probe.layer_constant import HeadsDerivative, layer_constant
 from tokenfield.probe.worst_case import extremes, single, worst_case
@@ -40,7 +40,8 @@ def test_derivative_is_that_of_the_layer_and_its_transpose_is_its_transpose(case
     rng = np.random.default_rng(2)
     e, u = rng.standard_normal((2, N, D))
     h = 1e-5
-    difference = (output(attention, tokens + h * e) - output(attention, tokens - h * e)) / (2 * h)
+    move = lambda x: output(attention, in_sequence(x))  # noqa: E731
+    difference = (move(tokens + h * e) - move(tokens - h * e)) / (2 * h)
     np.testing.assert_allclose(D_x.apply(e), difference, atol=1e-7)
     assert np.vdot(D_x.apply(e), u) == pytest.approx(np.vdot(e, D_x.transpose(u)), rel=1e-11)
 
@@ -50,7 +51,7 @@ def test_constant_is_that_of_the_lipschitz_package(case, tokens):
     weights = made(**CASES[case])
     found = layer_constant(weights, tokens, rtol=1e-9)
     assert found.converged
-    assert found.constant == pytest.approx(local(attention_of(weights), tokens).constant, rel=1e-8)
+    assert found.constant == pytest.approx(local(attention_of(weights), in_sequence(tokens)).constant, rel=1e-8)
     dense = [HeadsDerivative(weights, tokens).apply(e.reshape(N, D)).ravel() for e in np.eye(N * D)]
     assert found.constant == pytest.approx(np.linalg.norm(dense, 2), rel=1e-8)
     assert found.upper >= found.constant
@@ -114,7 +115,7 @@ def test_whole_layer_at_the_worst_tokens_is_the_layer_with_its_biases():
     at = extremes(weights, 1)
     for n, constant in zip((5, 9), found.constants, strict=True):
         x = R * np.vstack([at.first, np.tile(at.u, (n - 1, 1))])
-        both = [local(attention_of(weights), sign * x).constant for sign in (1, -1)]
+        both = [local(attention_of(weights), in_sequence(sign * x)).constant for sign in (1, -1)]
         assert constant == pytest.approx(max(both), rel=1e-7)
     alone = single(weights, 1)
     assert alone.Q.shape == (1, K, D)

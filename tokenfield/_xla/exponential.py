@@ -17,12 +17,12 @@ def _coefficients(degree: int) -> np.ndarray:
         sum((half / 2) ** (2 * m + k) / (math.factorial(m) * math.factorial(m + k)) for m in range(20))
         for k in range(degree + 1)
     ]
-    powers = np.zeros(degree + 1)
-    before, chebyshev = np.zeros(degree + 1), np.eye(degree + 1)[0]  # T_{k-1} and T_k, by their coefficients
+    terms = []
+    before, chebyshev = np.zeros(degree + 1), np.eye(degree + 1)[0]  # T_{k-1} and T_k, by their coefficients: integers
     for k, b in enumerate(bessel):
-        powers += (2 if k else 1) * b * chebyshev
+        terms.append((2 if k else 1) * b * chebyshev)
         before, chebyshev = chebyshev, (2 if k else 1) * np.roll(chebyshev, 1) - before
-    return powers * 2.0 ** np.arange(degree + 1)
+    return np.array([math.fsum(column) for column in zip(*terms, strict=True)]) * 2.0 ** np.arange(degree + 1)
 
 
 # For each precision: the polynomial, the smallest exponent, an integer type of equal width, the position of the exponent bits.

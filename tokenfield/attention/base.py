@@ -1,4 +1,4 @@
-"""What an attention is: the map `Gamma_mu(x) = ∫ k(x, y) V y dmu(y)`, evaluated at every token."""
+"""What an attention is: the map `Gamma_mu(x) = ∫ k(x, y) V y dmu(y)`."""
 
 import abc
 import math
@@ -7,32 +7,43 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from .._check import flag
-from .._types import Beta, Map, Values
+from .._types import Beta, Map, Values, Vector
+from .measure import AtomicMeasure, last
 from .pairs import pair_sums, softmax_sums
 from .parameters import AbstractScore, Bilinear, ValueMap
-from .sums import divide, map_rows, row_max, visible_weights
+from .positions import Positions, Rules, as_rules, biased, rotated, turns, visible
+from .sums import divide, map_rows, row_max
 
 
 class AbstractAttention(eqx.Module):
-    """`Gamma_mu` at every token. Calls take the measure as tokens x, weights w and positions.
+    """`Gamma_mu`, a function of a point x and a measure mu: weighted tokens y_j at positions tau_j, e.g. `Tokens`."""
 
-    `positions` matter under a causal mask only: a token at position s sees those at `tau <= s`.
-    `unit=True` promises that all tokens have length 1, which admits a faster sum.
-    """
+    bias: ClassVar[Array | None] = None
+    """A vector added to Gamma. An attention that has one has a field of this name instead."""
 
     @abc.abstractmethod
     def __call__(
         self,
         t: Float[Array, ""],
-        x: Float[Array, "n d"],
-        w: Float[Array, " n"],
-        positions: Float[Array, " n"],
-        unit: bool = False,
-    ) -> Float[Array, "n d"]:
-        """`Gamma_mu(x_i)` for every i, divided by `e^{log_unit}`."""
+        x: Float[Array, "m d"],
+        mu: AtomicMeasure,
+        positions: Float[Array, " m"] | None = None,
+    ) -> Float[Array, "m dv"]:
+        """`Gamma_mu(x_i)` at any points x, divided by `e^{log_unit}`: cross-attention, with queries x and context mu.
+
+        Args:
+            positions: where the points are, for a causal mask and for rules such as `RoPE`; by default after all of mu.
+        """
+
+    @abc.abstractmethod
+    def of_itself(self, t: Float[Array, ""], mu: AtomicMeasure, unit: bool = False) -> Float[Array, "n dv"]:
+        """`Gamma_mu(y_i)` at the tokens of mu itself: self-attention.
+
+        `unit=True` promises that all tokens have length 1, which admits a faster sum.
+        """
 
     @property
     @abc.abstractmethod
@@ -81,20 +92,37 @@ class AbstractHead(AbstractAttention):
     unit_exponent: ClassVar[Array | None] = None
     """A head whose numbers may leave all range has a field of this name instead: it divides its sums by `e^unit_exponent`."""
 
+    positions: ClassVar[Rules] = ()
+    """The rules by which scores depend on positions. A head that takes some has a field of this name instead."""
+
     @abc.abstractmethod
     def average(
         self,
         t: Float[Array, ""],
-        x: Float[Array, "n d"],
-        w: Float[Array, " n"],
-        positions: Float[Array, " n"],
-        values: Float[Array, "n m"],
-        unit: bool = False,
-    ) -> Float[Array, "n m"]:
-        """`sum_j w_j k(x_i, x_j) values_j` for every i: values = x gives Gamma before V, values = I the matrix."""
+        x: Float[Array, "m d"],
+        mu: AtomicMeasure,
+        positions: Float[Array, " m"],
+        values: Float[Array, "n v"],
+    ) -> Float[Array, "m v"]:
+        """`sum_j w_j k(x_i, y_j) values_j` for every i: values = y gives Gamma before V, values = I the matrix."""
 
-    def __call__(self, t, x, w, positions, unit=False):
-        return self.value(t, self.average(t, x, w, positions, x, unit))
+    @abc.abstractmethod
+    def average_of_itself(
+        self, t: Float[Array, ""], mu: AtomicMeasure, values: Float[Array, "n v"], unit: bool = False
+    ) -> Float[Array, "n v"]:
+        """`average` at the tokens of mu, perhaps in a faster way."""
+
+    def __call__(self, t, x, mu, positions=None):
+        positions = last(mu, len(x)) if positions is None else positions
+        return self.value(t, self.average(t, x, mu, positions, mu.x))
+
+    def of_itself(self, t, mu, unit=False):
+        return self.value(t, self.average_of_itself(t, mu, mu.x, unit))
+
+    @property
+    def uses_positions(self) -> bool:
+        """True if tokens at different positions are treated differently."""
+        return self.causal or bool(self.positions)
 
     @property
     def heads(self):
@@ -102,7 +130,7 @@ class AbstractHead(AbstractAttention):
 
     @property
     def isotropic(self):
-        return self.by_scores and self.score.isotropic and self.value.isotropic
+        return self.by_scores and self.score.isotropic and self.value.isotropic and not turns(self.positions)
 
     @property
     def log_unit(self):
@@ -111,6 +139,15 @@ class AbstractHead(AbstractAttention):
     def check(self, d):
         self.score.check(d)
         self.value.check(d)
+        for rule in self.positions:
+            rule.check(self.score.width(d), None)
+
+
+class AbstractGeneralHead(AbstractHead):
+    """A head that is known by its `average` alone: derive from it to write a kernel that is not a function of the score."""
+
+    def average_of_itself(self, t, mu, values, unit=False):
+        return self.average(t, mu.x, mu, mu.positions, values)
 
 
 class AbstractPairwise(AbstractHead):
@@ -123,22 +160,35 @@ class AbstractPairwise(AbstractHead):
     score: AbstractScore
     value: ValueMap
     causal: bool = eqx.field(static=True)
+    positions: Rules  # type: ignore[misc]
     stochastic: ClassVar[bool]
     softmax: ClassVar[bool] = False
     by_scores: ClassVar[bool] = True
 
     def __init__(
-        self, beta: Beta = None, *, A: Map = None, Q: Map = None, K: Map = None, V: Values = None, causal: bool = False
+        self,
+        beta: Beta = None,
+        *,
+        A: Map = None,
+        Q: Map = None,
+        K: Map = None,
+        V: Values = None,
+        causal: bool = False,
+        positions: Positions = None,
+        q: Vector | None = None,
+        k: Vector | None = None,
     ):
-        self.score = Bilinear(beta, A, Q, K)
+        self.score = Bilinear(beta, A, Q, K, q, k)
         self.value = ValueMap(V)
         self.causal = flag("causal", causal)
+        self.positions = as_rules(positions)
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
-        if overridden := {"average", "__call__", "factors"} & cls.__dict__.keys():
+        final = {"average", "average_of_itself", "of_itself", "__call__", "factors", "scores", "seen"}
+        if overridden := final & cls.__dict__.keys():
             raise TypeError(
-                f"{cls.__name__} overrides {min(overridden)}, which is final: derive from AbstractHead instead"
+                f"{cls.__name__} overrides {min(overridden)}, which is final: derive from AbstractGeneralHead instead"
             )
 
     def __check_init__(self):
@@ -153,44 +203,63 @@ class AbstractPairwise(AbstractHead):
         """The kernel as a function of the score, entry by entry."""
 
     def factors(
-        self, t: Float[Array, ""], x: Float[Array, "n d"], w: Float[Array, " n"], positions: Float[Array, " n"]
-    ) -> tuple[Float[Array, "n k"], Float[Array, "n k"], Float[Array, " n"] | None]:
-        """Queries, keys and bias of the scores.
+        self, t: Float[Array, ""], x: Float[Array, "m d"], mu: AtomicMeasure, positions: Float[Array, " m"]
+    ) -> tuple[Float[Array, "m k"], Float[Array, "n k"], Float[Array, " n"] | None]:
+        """Queries of the points x, keys of mu, and what is added to the scores of each key (None: nothing).
 
         Softmax sees no constant in a row, so its keys are those of tokens about a point among them, which keeps digits far
-        from 0: the mean, or under a mask the first token, which all rows see.
+        from 0: the mean, or under a mask the first token, which all rows see. Keys that are turned are read as they are.
         """
-        if not self.softmax:
-            return self.score.factors(t, x)
-        first = positions == positions.min()
-        return self.score.factors(t, x, (first / first.sum()).astype(x.dtype) if self.causal else w)
+        about = None
+        if self.softmax and not turns(self.positions):
+            first = mu.positions == mu.positions.min()
+            about = (first / first.sum()).astype(mu.x.dtype) if self.causal else mu.weights
+        q, k, b = self.score.factors(t, x, mu.x, about)
+        return rotated(self.positions, q, positions), rotated(self.positions, k, mu.positions), b
 
-    def average(self, t, x, w, positions, values, unit=False):
-        if not (unit and not self.causal and self.score.isotropic):
-            return self._by_rows(t, x, w, positions, values)
-        b = self.score.sharpness(t, x)
-        if self.softmax:
-            return softmax_sums(b, x, w, values, lambda: self._by_rows(t, x, w, positions, values))
-        return pair_sums(self.phi, self.stochastic, b, x, w, values)
+    def scores(
+        self,
+        q: Float[Array, "b k"],
+        k: Float[Array, "n k"],
+        b: Float[Array, " n"] | None,
+        s: Float[Array, " b"],
+        tau: Float[Array, " n"],
+        row: Int[Array, " b"],
+    ) -> Float[Array, "b n"]:
+        """The scores of a block of rows: queries q at positions s, numbered by `row`, with keys k at positions tau."""
+        scores = q @ k.T if b is None else q @ k.T + b
+        return biased(self.positions, scores, s, tau, row)
 
-    def _by_rows(self, t, x, w, positions, values):
-        """The sum for any score and mask, in blocks of rows."""
-        q, k, bias = self.factors(t, x, w, positions)
+    def seen(self, s: Float[Array, " b"], tau: Float[Array, " n"]) -> Bool[Array, "b n"] | None:
+        """Which keys at positions tau are seen from positions s; None if all of them are."""
+        return visible(self.positions, self.causal, s, tau)
+
+    def average(self, t, x, mu, positions, values):
+        q, k, b = self.factors(t, x, mu, positions)
         if q.shape[1] == 1:
             # A product of single numbers would be fused with the subtraction of the row's maximum and rounded
             # differently from it, which is fatal for scores beyond 1e18. A product of pairs is not.
             q, k = (jnp.pad(a, ((0, 0), (0, 1))) for a in (q, k))
 
-        def rows(q, position):
-            s = q @ k.T if bias is None else q @ k.T + bias
-            seen = visible_weights(w, positions, position if self.causal else None)
+        def rows(q, position, row):
+            s = self.scores(q, k, b, position, mu.positions, row)
+            seen = self.seen(position, mu.positions)
+            w = mu.weights if seen is None else jnp.where(seen, mu.weights, 0)
             if self.softmax:
                 # What is not seen may score far above all that is: it must not overflow before its weight 0 takes it out. A
                 # derivative by that weight needs its kernel all the same.
-                s, most = s - row_max(s, seen > 0), 0.8 * math.log(jnp.finfo(s.dtype).max)
-                s = jnp.where((seen > 0) | (s < most), s, most)
-            c = seen * self.phi(s)
+                s, most = s - row_max(s, w > 0), 0.8 * math.log(jnp.finfo(s.dtype).max)
+                s = jnp.where((w > 0) | (s < most), s, most)
+            c = w * self.phi(s)
             return divide(c @ values, c.sum(-1, keepdims=True)) if self.stochastic else c @ values
 
-        n = x.shape[0]
-        return map_rows(rows, n, n, q, positions)
+        return map_rows(rows, len(x), len(mu.x), q, positions, jnp.arange(len(x)))
+
+    def average_of_itself(self, t, mu, values, unit=False):
+        by_rows = lambda: self.average(t, mu.x, mu, mu.positions, values)  # noqa: E731
+        if self.uses_positions or not (unit and self.score.isotropic):
+            return by_rows()
+        b = self.score.sharpness(t, mu.x)
+        if self.softmax:
+            return softmax_sums(b, mu.x, mu.weights, values, by_rows)
+        return pair_sums(self.phi, self.stochastic, b, mu.x, mu.weights, values)

@@ -7,19 +7,20 @@ import jax.numpy as jnp
 
 from .._check import flag, one_of, positive
 from .._types import Map, Values
-from .base import AbstractHead
+from .base import AbstractGeneralHead
 from .parameters import Bilinear, ValueMap
-from .sums import divide, map_rows, row_max, visible_weights
+from .positions import Positions, Rules, as_rules, biased, rotated, visible
+from .sums import divide, map_rows, row_max
 
 
-class Hardmax(AbstractHead):
+class Hardmax(AbstractGeneralHead):
     """Hardmax attention: the mean over `C_i = argmax_j <A x_i, x_j>`, ties sharing by weight (FORMULAS §9).
 
     Args:
         rule: "self" lets a token attend to itself (a leader has C_i = {i}); "others" leaves out every token
             at the same *place*, `|x_j - x_i| <= tie (1 + |x_i|)` (a token that sees no other place attends to itself).
         tie: scores within `tie * (1 + |max|)` of the largest count as equal to it.
-        A, Q, K, V, causal: as in `Softmax`; the scale of A does not matter.
+        A, Q, K, V, causal, positions: as in `Softmax`; the scale of A does not matter.
 
     Example:
         >>> import tokenfield as tkf
@@ -29,6 +30,7 @@ class Hardmax(AbstractHead):
     score: Bilinear
     value: ValueMap
     causal: bool = eqx.field(static=True)
+    positions: Rules  # type: ignore[misc]
     rule: str = eqx.field(static=True)
     tie: float = eqx.field(static=True)
     stochastic: ClassVar[bool] = True
@@ -42,29 +44,32 @@ class Hardmax(AbstractHead):
         K: Map = None,
         V: Values = None,
         causal: bool = False,
+        positions: Positions = None,
         rule: str = "self",
         tie: float = 1e-9,
     ):
         self.score = Bilinear(None, A, Q, K)
         self.value = ValueMap(V)
         self.causal = flag("causal", causal)
+        self.positions = as_rules(positions)
         self.rule = one_of("rule", rule, ("self", "others"))
         self.tie = positive("tie", tie, or_zero=True)
 
-    def average(self, t, x, w, positions, values, unit=False):
-        q, k, _ = self.score.factors(t, x)
+    def average(self, t, x, mu, positions, values):
+        q, k, _ = self.score.factors(t, x, mu.x)
+        q, k = rotated(self.positions, q, positions), rotated(self.positions, k, mu.positions)
 
-        def rows(q, position, x_rows):
-            s = q @ k.T
-            seen = visible_weights(w, positions, position if self.causal else None)
-            seen = jnp.broadcast_to(seen, s.shape)
+        def rows(q, position, x_rows, row):
+            s = biased(self.positions, q @ k.T, position, mu.positions, row)
+            mask = visible(self.positions, self.causal, position, mu.positions)
+            seen = jnp.broadcast_to(mu.weights if mask is None else jnp.where(mask, mu.weights, 0), s.shape)
             if self.rule == "others":
                 reach = self.tie * (1 + jnp.linalg.norm(x_rows, axis=-1, keepdims=True))
-                apart = jnp.square(x_rows[:, None, :] - x).sum(-1) > reach**2
+                apart = jnp.square(x_rows[:, None, :] - mu.x).sum(-1) > reach**2
                 alone = ~(apart & (seen > 0)).any(-1, keepdims=True)
                 seen = jnp.where(apart | alone, seen, 0)
             top = row_max(s, seen > 0)
             c = jnp.where(s >= top - self.tie * (1 + jnp.abs(top)), seen, 0 * top)  # 0, or NaN where the scores are
             return divide(c @ values, c.sum(-1, keepdims=True))
 
-        return map_rows(rows, x.shape[0], x.shape[0], q, positions, x)
+        return map_rows(rows, len(x), len(mu.x), q, positions, x, jnp.arange(len(x)))

@@ -8,6 +8,7 @@ from .._check import flag
 from .._types import Beta, Map, Values
 from .base import AbstractPairwise
 from .parameters import SquaredDistance, ValueMap
+from .positions import Positions, as_rules
 
 
 class L2(AbstractPairwise):
@@ -31,10 +32,12 @@ class L2(AbstractPairwise):
         K: Map = None,
         V: Values = None,
         causal: bool = False,
+        positions: Positions = None,
     ):
         self.score = SquaredDistance(beta, Q, K)
         self.value = ValueMap(V)
         self.causal = flag("causal", causal)
+        self.positions = as_rules(positions)
 
     def phi(self, s):
         return jnp.exp(s)

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from .._types import Beta, Map, Values
 from .base import AbstractPairwise
+from .positions import Positions
 
 
 class Linear(AbstractPairwise):
@@ -19,9 +20,17 @@ class Linear(AbstractPairwise):
     stochastic: ClassVar[bool] = False
 
     def __init__(
-        self, beta: Beta = None, *, A: Map = None, Q: Map = None, K: Map = None, V: Values = None, causal: bool = False
+        self,
+        beta: Beta = None,
+        *,
+        A: Map = None,
+        Q: Map = None,
+        K: Map = None,
+        V: Values = None,
+        causal: bool = False,
+        positions: Positions = None,
     ):
-        super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal)
+        super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal, positions=positions)
 
     def phi(self, s):
         return s

@@ -1,25 +1,27 @@
 """Several heads at once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike
 
-from .._check import items
+from .._check import as_float, items
 from .._shown import shown
+from .._types import Vector
 from .base import AbstractAttention, AbstractHead
 from .parameters import ValueMap
 
 
 class MultiHead(AbstractAttention):
-    """`Gamma = sum_h W_h Gamma^{(h)}` over heads of any kind (FORMULAS §1).
+    """`Gamma = sum_h W_h Gamma^{(h)} + b` over heads of any kind (FORMULAS §1).
 
     Concatenate-then-mix is this with W_h the blocks of columns of one output matrix.
 
     Args:
         heads: the heads; head h maps R^d to R^{d_h} through its own V.
         outputs: output maps W_h of shape (d, d_h), numbers or None (the identity); one for each head.
+        bias: (d,) a vector b that all tokens are told; 0 by default.
 
     Example:
         >>> import tokenfield as tkf
@@ -28,8 +30,14 @@ class MultiHead(AbstractAttention):
 
     parts: tuple[AbstractHead, ...]
     outputs: tuple[ValueMap, ...]
+    bias: Float[Array, " d"] | None  # type: ignore[misc]
 
-    def __init__(self, heads: Sequence[AbstractHead], outputs: Sequence[ArrayLike | None] | None = None):
+    def __init__(
+        self,
+        heads: Sequence[AbstractHead],
+        outputs: Sequence[ArrayLike | None] | None = None,
+        bias: Vector | None = None,
+    ):
         heads = items("heads", heads, "attention heads")
         if not heads or not all(isinstance(head, AbstractHead) for head in heads):
             raise ValueError(f"heads must be a non-empty list of attention heads, got {shown(heads)}")
@@ -40,14 +48,21 @@ class MultiHead(AbstractAttention):
             raise ValueError(f"outputs must have one entry for each of the {len(heads)} heads, got {len(outputs)}")
         self.parts = heads
         self.outputs = tuple(ValueMap(W) for W in outputs)
+        self.bias = None if bias is None else as_float("bias", bias, 1)
 
-    def __call__(self, t, x, w, positions, unit=False) -> Float[Array, "n d"]:
+    def __call__(self, t, x, mu, positions=None):
+        return self._sum(t, x, lambda head: head(t, x, mu, positions))
+
+    def of_itself(self, t, mu, unit=False):
+        return self._sum(t, mu.x, lambda head: head.of_itself(t, mu, unit))
+
+    def _sum(self, t: Float[Array, ""], like: Array, gamma: Callable[[AbstractHead], Array]) -> Float[Array, "m d"]:
         unit_exponent = self.log_unit
-        out = jnp.zeros_like(x)
+        out = jnp.zeros_like(like)
         for head, W in zip(self.parts, self.outputs, strict=True):
-            scale = jnp.exp(head.log_unit - unit_exponent).astype(x.dtype)
-            out += scale * W(t, head(t, x, w, positions, unit))
-        return out
+            scale = jnp.exp(head.log_unit - unit_exponent).astype(like.dtype)
+            out += scale * W(t, gamma(head))
+        return out if self.bias is None else out + jnp.exp(-unit_exponent).astype(like.dtype) * self.bias
 
     @property
     def heads(self):
@@ -55,13 +70,16 @@ class MultiHead(AbstractAttention):
 
     @property
     def isotropic(self):
-        return all(part.isotropic for part in self.parts) and all(W.isotropic for W in self.outputs)
+        parts = all(part.isotropic for part in self.parts) and all(W.isotropic for W in self.outputs)
+        return parts and self.bias is None
 
     @property
     def log_unit(self):
         return jnp.stack([head.log_unit for head in self.parts]).max()
 
     def check(self, d):
+        if self.bias is not None and self.bias.shape != (d,):
+            raise ValueError(f"bias must have length {d} for tokens in R^{d}, got {self.bias.shape[0]}")
         for index, (head, W) in enumerate(zip(self.parts, self.outputs, strict=True)):
             head.check(d)
             width = (*head.value.shape(), d)[0]

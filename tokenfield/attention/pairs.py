@@ -56,7 +56,7 @@ def softmax_sums(
     rounding, and its root leaves room for the square by which derivatives divide.
     """
     c = b * b.dtype.type(math.log2(math.e))
-    kernel = lambda u, v: exp2(cosines(c * u, v) - jnp.abs(jax.lax.stop_gradient(c)))  # noqa: E731
+    kernel = lambda u, v: exp2(_scores(c, u, v))  # noqa: E731
     sums = _symmetric_product(kernel, Weighted(True), x, w, values)
     limits = jnp.finfo(x.dtype)
     right = sums[:, -1:] >= math.sqrt(limits.tiny / limits.eps)
@@ -78,6 +78,19 @@ def _(size, batched, true):
 
 def cosines(u: Float[Array, "a d"], v: Float[Array, "b d"]) -> Float[Array, "a b"]:
     return jnp.einsum("ik,jk->ij", u, v)
+
+
+@jax.custom_jvp
+def _scores(c: Float[Array, ""], u: Float[Array, "a d"], v: Float[Array, "b d"]) -> Float[Array, "a b"]:
+    """`c <u,v> - |c|`, of which the last term is a constant for derivatives: a normalized kernel does not see it."""
+    return c * cosines(u, v) - jnp.abs(c)
+
+
+@_scores.defjvp
+def _(primals, tangents):
+    """As a product of the factors `c u` and `v`: reverse mode then has c from a sum over tokens instead of one over pairs."""
+    (c, u, v), (dc, du, dv) = primals, tangents
+    return _scores(c, u, v), cosines(dc * u + c * du, v) + cosines(c * u, dv)
 
 
 class Weighted(NamedTuple):

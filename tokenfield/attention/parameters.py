@@ -34,13 +34,21 @@ class AbstractScore(eqx.Module):
 
     @abc.abstractmethod
     def factors(
-        self, t: Float[Array, ""], x: Float[Array, "n d"], about: Float[Array, " n"] | None = None
-    ) -> tuple[Float[Array, "n k"], Float[Array, "n k"], Float[Array, " n"] | None]:
-        """Queries q, keys k and the bias (None where it is zero).
+        self,
+        t: Float[Array, ""],
+        x: Float[Array, "m d"],
+        y: Float[Array, "n d"],
+        about: Float[Array, " n"] | None = None,
+    ) -> tuple[Float[Array, "m k"], Float[Array, "n k"], Float[Array, " n"] | None]:
+        """Queries q of points x, keys k of points y, and the bias (None where it is zero).
 
-        With weights `about`, keys are those of tokens about their mean by these weights: scores change by a constant in each
-        row only, and lose no digits where all tokens are far from 0.
+        With weights `about`, keys are those of y about their mean by these weights: scores change by a constant in each
+        row only, and lose no digits where all points are far from 0.
         """
+
+    @abc.abstractmethod
+    def width(self, d: int) -> int:
+        """The number of coordinates of queries and keys."""
 
     @property
     @abc.abstractmethod
@@ -71,15 +79,20 @@ class AbstractScore(eqx.Module):
 
 
 class Bilinear(AbstractScore):
-    """`s(x, y) = factor <A x, y>`, with `A` given, or `A = beta I`, or `A = beta K^T Q` (FORMULAS §0)."""
+    """`s(x, y) = factor <A x, y>`, with `A` given, or `A = beta I`, or `A = beta K^T Q` (FORMULAS §0).
+
+    With biases q and k of queries and keys, `s(x, y) = factor beta <Q x + q, K y + k>`.
+    """
 
     beta: Parameter
     A: Parameter
     Q: Parameter
     K: Parameter
+    q: Float[Array, " k"] | None
+    k: Float[Array, " k"] | None
     factor: Array
 
-    def __init__(self, beta=None, A=None, Q=None, K=None):
+    def __init__(self, beta=None, A=None, Q=None, K=None, q=None, k=None):
         if A is not None and (Q is not None or K is not None):
             raise ValueError("give A or the pair Q, K, not both: A = K^T Q")
         if A is not None and beta is not None:
@@ -91,6 +104,10 @@ class Bilinear(AbstractScore):
         self.A = parameter("A", A, 2)
         self.Q = parameter("Q", Q, 2)
         self.K = parameter("K", K, 2)
+        if Q is None and not (q is None and k is None):
+            raise ValueError("q and k are biases of the queries Q x and the keys K x: give Q and K too")
+        self.q = None if q is None else as_float("q", q, 1)
+        self.k = None if k is None else as_float("k", k, 1)
         self.factor = as_float("factor", 1.0)
 
     @property
@@ -98,31 +115,50 @@ class Bilinear(AbstractScore):
         return self.A is None and self.Q is None
 
     @property
+    def biased(self) -> bool:
+        """True if queries or keys have biases: there is then no matrix A."""
+        return self.q is not None or self.k is not None
+
+    @property
     def autonomous(self) -> bool:
         return not any(callable(p) for p in (self.beta, self.A, self.Q, self.K))
 
-    def factors(self, t, x, about=None):
-        y = x if about is None else x - mean(x, about)
+    def check(self, d):
+        super().check(d)
+        for name, bias in (("q", self.q), ("k", self.k)):
+            if bias is not None and bias.shape != (self.width(d),):
+                raise ValueError(f"{name} must have length {self.width(d)}, as Q and K have rows, got {bias.shape[0]}")
+
+    def width(self, d):
+        return d if self.Q is None else shape_of("Q", self.Q)[0]
+
+    def factors(self, t, x, y, about=None):
+        bias = self.k if about is None else None  # the same in each row, once keys are taken about their mean
+        y = y if about is None else y - mean(y, about)
         if self.A is not None:
             return self.factor.astype(x.dtype) * (x @ at(self.A, t, x).T), y, None
         beta = self.sharpness(t, x)
         if self.Q is None:
             return beta * x, y, None
-        return beta * (x @ at(self.Q, t, x).T), y @ at(self.K, t, x).T, None
+        q, k = x @ at(self.Q, t, x).T, y @ at(self.K, t, x).T
+        q = q if self.q is None else q + self.q.astype(q.dtype)
+        return beta * q, k if bias is None else k + bias.astype(k.dtype), None
 
     def sharpness(self, t, like):
         return self.factor.astype(like.dtype) * at(self.beta, t, like)
 
     def matrix(self, t: Float[Array, ""], d: int) -> Float[Array, "d d"]:
-        """A itself: `s(x, y) = <A x, y>`."""
-        q, k, _ = self.factors(t, jnp.eye(d))
+        """A itself: `s(x, y) = <A x, y>`; raise ValueError if there are biases."""
+        if self.biased:
+            raise ValueError("attention: scores with biases q, k are not <Ax, y> for any matrix A")
+        q, k, _ = self.factors(t, jnp.eye(d), jnp.eye(d))
         return k @ q.T if self.A is None else q.T
 
     def symmetric(self) -> bool:
         """True when A is known to be symmetric and constant."""
         if self.isotropic:
             return True
-        if not self.autonomous or not is_concrete(self.A, self.Q, self.K):
+        if self.biased or not self.autonomous or not is_concrete(self.A, self.Q, self.K):
             return False
         rows, columns = shape = jnp.shape(self.A if self.Q is None else self.Q)  # type: ignore[arg-type]
         if 0 in shape or (rows != columns if self.Q is None else shape != jnp.shape(self.K)):  # type: ignore[arg-type]
@@ -156,16 +192,19 @@ class SquaredDistance(AbstractScore):
     def autonomous(self) -> bool:
         return not any(callable(p) for p in (self.beta, self.Q, self.K))
 
-    def factors(self, t, x, about=None):
+    def width(self, d):
+        return d if self.Q is None else shape_of("Q", self.Q)[0]
+
+    def factors(self, t, x, y, about=None):
         # -|q|^2 is the same along a row, so the normalized kernel does not see it.
         beta = self.sharpness(t, x) / 2
-        m = jnp.zeros_like(x[0]) if about is None else mean(x, about)
-        y = x - m
+        m = jnp.zeros_like(y[0]) if about is None else mean(y, about)
+        x, y = x - m, y - m
         if self.Q is None or self.K is None:
-            return 2 * beta * y, y, -beta * (y * y).sum(-1)
+            return 2 * beta * x, y, -beta * (y * y).sum(-1)
         # |Qx - Ky|^2 = |Q(x-m) - K(y-m) - (K-Q)m|^2: squares of numbers far from 0 would cancel
         Q, K = at(self.Q, t, x), at(self.K, t, x)
-        q, k = y @ Q.T, y @ K.T
+        q, k = x @ Q.T, y @ K.T
         return 2 * beta * q, k, -beta * (k * (k + 2 * ((K - Q) @ m))).sum(-1)
 
     def sharpness(self, t, like):

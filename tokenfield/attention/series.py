@@ -39,10 +39,13 @@ class SeriesSum(AbstractAttention):
         self.coefficients = jnp.asarray(kernel_waves(beta, d, modes), float)
         self.log_scale = jnp.abs(beta) - head.log_unit
 
-    def __call__(self, t, x, w, positions, unit=False):
+    def __call__(self, t, x, mu, positions=None):
+        return self.head(t, x, mu, positions)
+
+    def of_itself(self, t, mu, unit=False):
         if not unit:
-            return self.head(t, x, w, positions)
-        sums = wave_sums(self.coefficients, x, w)
+            return self.head.of_itself(t, mu)
+        sums = wave_sums(self.coefficients, mu.x, mu.weights)
         if self.head.stochastic:
             return self.head.value(t, sums[:, :-1] / sums[:, -1:])
         return self.head.value(t, jnp.exp(self.log_scale) * sums[:, :-1])
@@ -70,7 +73,7 @@ def by_series(attention: AbstractAttention, x: Any, w: Any, tolerance: float) ->
     at most that of a sum over the least of these.
     """
     n, d = x.shape
-    if not isinstance(attention, (Softmax, Unnormalized)) or d not in MOST_MODES or attention.causal:
+    if not isinstance(attention, (Softmax, Unnormalized)) or d not in MOST_MODES or attention.uses_positions:
         return attention
     if not (attention.isotropic and attention.score.autonomous):
         return attention

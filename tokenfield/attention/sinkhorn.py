@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from .._check import count, flag, positive
 from .._types import Beta, Map, Values
 from .base import AbstractHead
+from .measure import AtomicMeasure
 from .parameters import Bilinear, ValueMap, mean
 
 MOST_TOKENS = 4096  # the coupling is an n x n matrix
@@ -59,14 +60,25 @@ class Sinkhorn(AbstractHead):
         self.tolerance = positive("tolerance", tolerance)
         self.max_iterations = count("max_iterations", max_iterations)
 
-    def average(self, t, x, w, positions, values, unit=False):
-        if x.shape[0] > MOST_TOKENS:
-            raise ValueError(f"Sinkhorn holds an n x n matrix and takes at most {MOST_TOKENS} tokens, got {x.shape[0]}")
-        # Constants in rows and columns of the scores change no coupling: about the mean they keep their digits far from 0.
-        q, k, _ = self.score.factors(t, x - mean(x, w))
-        s = q @ k.T
-        p = jax.nn.softmax(s + potential(s, w, self.symmetric, self.tolerance, self.max_iterations), axis=-1)
+    def average(self, t, x, mu, positions, values):
+        """The potential of the keys is that of mu coupled with itself, and holds at all points x."""
+        own, w = self._scores(t, mu.x, mu), mu.weights
+        g = potential(own, w, self.symmetric, self.tolerance, self.max_iterations)
+        return jax.nn.softmax(self._scores(t, x, mu) + g, axis=-1) @ values
+
+    def average_of_itself(self, t, mu, values, unit=False):
+        s = self._scores(t, mu.x, mu)
+        p = jax.nn.softmax(s + potential(s, mu.weights, self.symmetric, self.tolerance, self.max_iterations), axis=-1)
         return p @ values
+
+    def _scores(self, t: Float[Array, ""], x: Float[Array, "m d"], mu: AtomicMeasure) -> Float[Array, "m n"]:
+        if max(len(x), len(mu.x)) > MOST_TOKENS:
+            most = max(len(x), len(mu.x))
+            raise ValueError(f"Sinkhorn holds an n x n matrix and takes at most {MOST_TOKENS} tokens, got {most}")
+        # Constants in rows and columns of the scores change no coupling: about the mean they keep their digits far from 0.
+        m = mean(mu.x, mu.weights)
+        q, k, _ = self.score.factors(t, x - m, mu.x - m)
+        return q @ k.T
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4))

@@ -4,8 +4,9 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from .._types import Beta, Map, Values
+from .._types import Beta, Map, Values, Vector
 from .base import AbstractPairwise
+from .positions import Positions
 
 
 class Softmax(AbstractPairwise):
@@ -17,6 +18,8 @@ class Softmax(AbstractPairwise):
         Q, K: (k, d) query and key maps instead of A = K^T Q.
         V: value map: None for the identity, a number v for v I, a (d, d) matrix, or a function of time.
         causal: token i attends only to tokens j <= i (positions `tau <= s` when the state has positions).
+        positions: rules by which scores depend on positions: `RoPE`, `ALiBi`, `Bias`, `Window`, `Sinks`, or a list of them.
+        q, k: (k,) biases of queries and keys, `<Q x + q, K y + k>`.
 
     Example:
         >>> import tokenfield as tkf
@@ -27,9 +30,19 @@ class Softmax(AbstractPairwise):
     softmax: ClassVar[bool] = True
 
     def __init__(
-        self, beta: Beta = None, *, A: Map = None, Q: Map = None, K: Map = None, V: Values = None, causal: bool = False
+        self,
+        beta: Beta = None,
+        *,
+        A: Map = None,
+        Q: Map = None,
+        K: Map = None,
+        V: Values = None,
+        causal: bool = False,
+        positions: Positions = None,
+        q: Vector | None = None,
+        k: Vector | None = None,
     ):
-        super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal)
+        super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal, positions=positions, q=q, k=k)
 
     def phi(self, s):
         return jnp.exp(s)

@@ -28,15 +28,6 @@ def map_rows(body: Callable, n: int, width: int, *arrays: Array) -> Array:
     return out.reshape(blocks * block, *out.shape[2:])[:n]
 
 
-def visible_weights(
-    w: Float[Array, " n"], positions: Float[Array, " n"] | None, rows: Float[Array, " b"] | None
-) -> Float[Array, "b n"] | Float[Array, " n"]:
-    """The weights that each row sees: all of them, or those at positions `tau <= s` under a causal mask."""
-    if positions is None or rows is None:
-        return w
-    return jnp.where(positions[None, :] <= rows[:, None], w[None, :], 0)
-
-
 @jax.custom_jvp
 def row_max(s: Float[Array, "b n"], seen: Bool[Array, "b n"] | Bool[Array, " n"]) -> Float[Array, "b 1"]:
     """Return the largest visible entry of each row, 0 for a row that sees nothing. NaNs propagate."""

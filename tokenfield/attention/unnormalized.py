@@ -11,6 +11,7 @@ from .._check import as_float, is_concrete
 from .._types import Beta, Map, Number, Values
 from .._xla.exponential import exp
 from .base import AbstractPairwise
+from .positions import Positions
 
 LARGE_BETA = 30.0
 ROWS = 512
@@ -41,9 +42,10 @@ class Unnormalized(AbstractPairwise):
         K: Map = None,
         V: Values = None,
         causal: bool = False,
+        positions: Positions = None,
         log_unit: Number | None = None,
     ):
-        super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal)
+        super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal, positions=positions)
         if log_unit is not None:
             self.unit_exponent = as_float("log_unit", log_unit, 0)
         elif self.score.isotropic and isinstance(self.score.beta, Array):
@@ -56,7 +58,7 @@ class Unnormalized(AbstractPairwise):
         if self.score.isotropic or not is_concrete(x, *jax.tree.leaves(self)):
             return
         with jax.ensure_compile_time_eval():  # inside jit too
-            q, k = map(np.asarray, self.score.factors(jnp.zeros(()), x)[:2])
+            q, k = map(np.asarray, self.score.factors(jnp.zeros(()), x, x)[:2])
         most = float(self.unit_exponent) + np.log(np.finfo(float).max)
         if np.linalg.norm(q, axis=1).max() * np.linalg.norm(k, axis=1).max() <= most:
             return

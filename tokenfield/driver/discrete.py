@@ -22,7 +22,7 @@ from ..normalization import AbstractSphereNorm
 from ..results.attributes import attributes
 from ..results.datasets import to_table
 from ..results.trajectory import Trajectory
-from ..solver.base import UNDERFLOW, VANISHED
+from ..solver.base import UNDERFLOW, VANISHED, finite
 from ..solver.layers import Layers
 from ..states import Tokens
 from ..transformer import Transformer, only_transformer
@@ -78,7 +78,9 @@ def layers(
     ends = step * np.arange(1, len(models) + 1) if different else [np.inf]
     parts = tuple(Segment(float(end), flows[id(each)]) for end, each in zip(ends, models, strict=False))
     times = step * np.arange(len(models) + 1)
-    plan = Plan(parts, state.x, float(times[-1]), times, 0.0, 1.0, Layers(step), None, len(models) + 1)
+    plan = Plan(
+        parts, parts[0].flow.pack(state), float(times[-1]), times, 0.0, 1.0, Layers(step), None, len(models) + 1
+    )
     path = None if checkpoint is None else Path(checkpoint)
     outcome = integrate(plan, progress, path, checkpoint_every, (step, "layers"))
     ended = _event(outcome, step)
@@ -86,7 +88,7 @@ def layers(
     events = [] if ended is None else [{"kind": ended, "time": step * (outcome.steps + 1)}]
     check_end(outcome.steps, len(models), events)
     if ended is None:
-        check_lengths(models[-1], eqx.tree_at(lambda s: s.x, state, outcome.y))
+        check_lengths(models[-1], parts[-1].flow.unpack(outcome.y))
     config = {"depth": len(models), "step": step}
     unit = -float(models[0].attention.log_unit)
     described = attributes(models if different else models[0], config, events, unit, outcome.steps)
@@ -99,9 +101,9 @@ def _event(outcome: Outcome, step: float) -> str | None:
         return "vanished"
     if outcome.status != UNDERFLOW:
         return None
-    short = outcome.y / jnp.abs(outcome.y).max()
+    short = jax.tree.map(lambda leaf: leaf / jnp.abs(leaf).max(), outcome.y)
     layer = eqx.filter_jit(LayerFlow.layer)(outcome.flow, jnp.asarray(outcome.t), short, jnp.asarray(step))
-    if not bool(jnp.isfinite(layer[0]).all()):
+    if not bool(finite(layer[0])):
         raise SolverError(
             f"layer {outcome.steps} gives NaN: check that functions of time such as A(t) are finite, and that the scores do "
             "not overflow double precision"

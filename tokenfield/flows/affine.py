@@ -42,7 +42,7 @@ def _(head, t, mean, L):
     would square the condition number of L and lose all digits when Sigma is large and nearly singular.
     """
     identity = jnp.eye(mean.size)
-    q, k, _ = head.score.factors(t, identity)  # q^T = 2 beta Q, k^T = K
+    q, k, _ = head.score.factors(t, identity, identity)  # q^T = 2 beta Q, k^T = K
     b = head.score.sharpness(t, identity)
     spread = L @ damped(k.T @ L, b).G
     return Affine(mean + spread @ ((q.T - b * k.T) @ mean), spread @ (q.T @ L))

@@ -252,14 +252,21 @@ def obstacle(kind: type) -> Callable[[Obstacle], Obstacle]:
     return register
 
 
+def _obstacle(kind: type, model: Any) -> str | None:
+    """Return why a kind of state has no closed equation under a model, or None if it has one."""
+    if model.context is not None and kind.__name__ != "Tokens":
+        return "attention to a context moves points only"
+    return _OBSTACLES[kind](model)
+
+
 def states_that_close(model: Any) -> tuple[type, ...]:
     """Return the kinds of state that have a closed equation under a model."""
-    return tuple(kind for kind, function in _OBSTACLES.items() if function(model) is None)
+    return tuple(kind for kind in _OBSTACLES if _obstacle(kind, model) is None)
 
 
 def require_closed(state: Any, model: Any) -> None:
     """Raise `NoClosedEquation` if the state has no closed equation under the model; the error lists the states that do."""
-    reason = _OBSTACLES[type(state)](model)
+    reason = _obstacle(type(state), model)
     if reason is not None:
         others = _names(states_that_close(model)) or "none"
         raise NoClosedEquation(

@@ -143,8 +143,8 @@ def coarse_obstacle(model: Transformer) -> str | None:
         return f"it needs Softmax or Unnormalized attention, got {type(head).__name__}"
     if not isinstance(model.norm, PostLN) or model.norm.gain.g is not None:
         return f"it needs the unit sphere, norm=PostLN(), got {shown(model.norm)}"
-    if head.causal or model.mlp is not None or model.noise is not None:
-        return "with a causal mask, an MLP or noise, the tokens of a cluster may separate again"
+    if head.uses_positions or not (model.mlp is None and model.noise is None and model.context is None):
+        return "with a causal mask, rules for positions, an MLP, noise or a context, the tokens of a cluster may separate again"
     if model.fisher_rao is not None:
         return "fisher_rao changes the weights, but clusters are followed with fixed weights"
     if not (head.isotropic and head.score.autonomous and head.value.autonomous):

@@ -164,8 +164,8 @@ def _obstacle(model: Transformer) -> str | None:
         return "fisher_rao changes the weights of tokens"
     if not isinstance(model.norm, PostLN) or model.norm.gain.g is not None:
         return f"it needs the unit sphere, norm=PostLN(), got {shown(model.norm)}"
-    if head.causal or model.mlp is not None:
-        return "a causal mask or an MLP breaks the symmetry of the sphere"
+    if head.uses_positions or model.mlp is not None:
+        return "a causal mask, rules for positions or an MLP break the symmetry of the sphere"
     if not (head.isotropic and head.score.autonomous and head.value.autonomous):
         return "it needs isotropic attention (beta, with V a number) that does not change with time"
     if model.noise is not None and not isinstance(model.noise, SphereNoise):

@@ -157,8 +157,8 @@ def _(model: Transformer) -> str | None:
     if not model.attention.isotropic:
         return "only isotropic attention (beta, with V a number) keeps all angles equal"
     for head in model.attention.heads:
-        if head.causal:
-            return "a causal mask changes the angles differently"
+        if head.uses_positions:
+            return "a causal mask or rules for positions change the angles differently"
         if pair.dispatch(type(head)) is pair.dispatch(object):
             return f"{type(head).__name__} attention is not continuous in the angle"
     return None

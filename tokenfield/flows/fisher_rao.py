@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._shown import shown
-from ..attention import Unnormalized
+from ..attention import Measure, Unnormalized
 from ..attention.pairs import pair_sums
 from ..normalization import PostLN
 from ..normalization.base import unit
@@ -50,7 +50,7 @@ class FisherRaoFlow(AbstractFlow):
         theta, m = unit(y.theta), self.masses(y)
         head = self.model.attention
         assert isinstance(head, Unnormalized)  # `fisher_rao_obstacle` allows no others
-        drift = head(t, theta, m, self.positions, True)
+        drift = head.of_itself(t, Measure(theta, m, self.positions), unit=True)
         phi = (theta * relative_sums(head, t, theta, m)).sum(-1)
         rate = jnp.asarray(self.model.fisher_rao)
         inner = (theta * drift).sum(-1, keepdims=True)
@@ -94,10 +94,15 @@ def fisher_rao_obstacle(model: Transformer) -> str | None:
     if model.fisher_rao is None:
         return None
     head = model.attention
-    if not isinstance(head, Unnormalized) or head.causal or not head.score.isotropic or head.value.V is not None:
+    if (
+        not isinstance(head, Unnormalized)
+        or head.uses_positions
+        or not head.score.isotropic
+        or head.value.V is not None
+    ):
         return "fisher_rao needs Unnormalized(beta) attention with V = I and no causal mask"
     if not isinstance(model.norm, PostLN) or model.norm.gain.g is not None:
         return f"fisher_rao needs tokens on the unit sphere, norm=PostLN(), got {shown(model.norm)}"
-    if model.mlp is not None or model.noise is not None:
+    if model.mlp is not None or model.noise is not None or model.context is not None:
         return "fisher_rao works with attention only: no MLP, no noise"
     return None

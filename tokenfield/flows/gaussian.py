@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..attention import AbstractAttention, AbstractHead, Softmax, heads_and_outputs
+from ..attention.parameters import Bilinear
 from ..noise import AbstractNoise, EuclideanNoise
 from ..normalization import NoNorm
 from ..states import Gaussian
@@ -146,6 +147,10 @@ def _(model: Transformer) -> str | None:
     for head in model.attention.heads:
         if not is_affine(head):
             return f"{type(head).__name__} attention on a Gaussian is not affine (use Softmax, L2, Sinkhorn or Linear)"
-        if head.causal:
-            return "a causal mask needs an order of the tokens, which a Gaussian does not have"
+        if head.uses_positions:
+            return "a causal mask or rules for positions need an order of the tokens, which a Gaussian does not have"
+        if isinstance(head.score, Bilinear) and head.score.biased:
+            return "biases of queries and keys are not implemented for Gaussians"
+    if model.attention.bias is not None:
+        return "a bias of the attention is not implemented for Gaussians"
     return None

@@ -6,25 +6,49 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from ..attention import Measure
 from ..normalization import AbstractSphereNorm
 from ..states import Tokens
 from ..transformer import Transformer
-from .base import is_random, require_closed
-from .free import AbstractPointsFlow
+from .base import AbstractFlow, is_random, require_closed
+from .paired import Pair, read, with_context
 from .tokens import check
 
 
-class LayerFlow(AbstractPointsFlow):
-    """`x <- norm(x, h sublayer)` for attention and then the MLP. It has layers instead of a velocity."""
+class LayerFlow(AbstractFlow):
+    """`x <- norm(x, h sublayer)` for attention, cross-attention and the MLP. It has layers instead of a velocity.
+
+    With an encoder the unknowns are a `Pair`: layer l reads the context as it is before the encoder's own layer l.
+    """
 
     model: Transformer
     weights: Float[Array, " n"]
     positions: Float[Array, " n"]
 
-    def layer(
+    def pack(self, state):
+        return state.x if self.model.encoder is None else Pair(state.x, self.model.context.x)  # type: ignore[union-attr]
+
+    def unpack(self, y):
+        return Tokens(y.tokens if isinstance(y, Pair) else y, self.weights, self.positions)
+
+    def layer(self, t: Float[Array, ""], y: Any, h: Float[Array, ""]) -> tuple[Any, Bool[Array, ""]]:
+        """Return the unknowns after a layer with step size h at time t, and whether the norm met a token of length 0."""
+        if not isinstance(y, Pair):
+            return self._tokens(t, y, h)
+        model, nu = self.model, self.model.context
+        assert nu is not None
+        assert model.encoder is not None
+        context = Measure(y.context, nu.weights, nu.positions)
+        decoder = with_context(self, read(model.encoder.norm, t, context))
+        tokens, lost = decoder._tokens(t, y.tokens, h)  # type: ignore[attr-defined]
+        moved, gone = LayerFlow(model=model.encoder, weights=nu.weights, positions=nu.positions)._tokens(
+            t, y.context, h
+        )
+        return Pair(tokens, moved), lost | gone
+
+    def _tokens(
         self, t: Float[Array, ""], x: Float[Array, "n d"], h: Float[Array, ""]
     ) -> tuple[Float[Array, "n d"], Bool[Array, ""]]:
-        """Return the tokens after a layer with step size h at time t, and whether the norm met a token of length 0."""
         vanished, normalizes = jnp.array(False), isinstance(self.model.norm, AbstractSphereNorm)
         for sublayer in self.model.sublayers(t, self.weights, self.positions):
             x = self.model.norm.layer(t, x, sublayer, h)
@@ -33,6 +57,12 @@ class LayerFlow(AbstractPointsFlow):
 
     def velocity(self, t, y):
         raise NotImplementedError("layers have no velocity")
+
+    def retract(self, y):
+        return y
+
+    def error_size(self, error, y0, y1, rtol, atol):
+        return jnp.zeros(())  # layers are exact
 
     @property
     def log_time_unit(self):

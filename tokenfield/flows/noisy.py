@@ -75,6 +75,6 @@ def drift_rate(model: Transformer, state: Tokens) -> Array:
     R = jnp.maximum(jnp.linalg.norm(longest), 1e-3)
     sublayers = model.sublayers(t, jnp.ones(1), jnp.ones(1))
     speed = jnp.stack([jnp.linalg.norm(sublayer(longest[None])) for sublayer in sublayers]).sum()
-    factors = [head.score.factors(t, jnp.eye(d))[:2] for head in model.attention.heads]
+    factors = [head.score.factors(t, jnp.eye(d), jnp.eye(d))[:2] for head in model.attention.heads]
     sharpness = jnp.stack([jnp.linalg.norm(jax.lax.stop_gradient(q @ k.T), 2) for q, k in factors]).max()
     return jax.lax.stop_gradient((1 + sharpness * R**2) * speed / R)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ..attention import AbstractAttention, AbstractHead, heads_and_outputs
+from ..attention import AbstractAttention, AbstractHead, Measure, heads_and_outputs
 from ..transformer import Transformer
 
 LARGEST_FACTOR = 600.0  # scores are multiplied by at most e^600, where attention already equals hardmax to the last bit
@@ -23,8 +23,8 @@ UNRESOLVED = (
 
 def moves(model: Transformer, t, x, c, values, weights, positions) -> list[Float[Array, "n d"]]:
     """Return `sum_j P_ij values_j - values_i` for each head, where P is the attention matrix at the tokens `e^c x`."""
-    heads = model.attention.heads
-    return [sharpened(head, c).average(t, x, weights, positions, values) - values for head in heads]
+    heads, mu = model.attention.heads, Measure(x, weights, positions)
+    return [sharpened(head, c).average_of_itself(t, mu, values) - values for head in heads]
 
 
 def sharpened(head: AbstractHead, c: Array) -> AbstractHead:

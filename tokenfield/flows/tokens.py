@@ -31,6 +31,7 @@ from .base import (
 from .fisher_rao import FisherRaoFlow, fisher_rao_obstacle
 from .free import FreeFlow
 from .noisy import NoisyFlow, noise_obstacle
+from .paired import PairedFlow
 from .rescaled import rescaled_segments
 from .span import coordinates, span_coordinates
 from .sphere import SphereFlow, check_lengths, wrong_lengths
@@ -42,14 +43,40 @@ def _(state: Tokens, model: Transformer) -> tuple[Segment, ...]:
     check(state, model)
     admit(state, model)
     rules = rules_in_time(model)
+    if model.encoder is not None:
+        return _paired(state, model, rules)
     if isinstance(model.norm, Rescaled):
         return rescaled_segments(model, state, [end for end, _ in rules])
     return tuple(Segment(end, _flow(state, model, rule)) for end, rule in rules)
 
 
+def _paired(state: Tokens, model: Transformer, rules: list) -> tuple[Segment, ...]:
+    """Return the flows of tokens whose context moves too, one after another in time."""
+    assert model.encoder is not None
+    encoder = segments(model.context, model.encoder)
+    ends = sorted({end for end, _ in rules} | {part.until for part in encoder})
+    at = lambda pairs, end: next(value for until, value in pairs if end <= until)  # noqa: E731
+    moving, norm = [(part.until, part.flow) for part in encoder], model.encoder.norm
+    pairs = ((end, _flow(state, model, at(rules, end)), at(moving, end)) for end in ends)
+    return tuple(Segment(end, PairedFlow(own, other, norm, model.context)) for end, own, other in pairs)
+
+
 @obstacle(Tokens)
 def _(model: Transformer) -> str | None:
-    return noise_obstacle(model) or fisher_rao_obstacle(model)
+    return noise_obstacle(model) or fisher_rao_obstacle(model) or _context_obstacle(model)
+
+
+def _context_obstacle(model: Transformer) -> str | None:
+    """Return why the tokens cannot attend to a context, or None if they can."""
+    if model.context is None:
+        return None
+    if isinstance(model.norm, Rescaled):
+        return "with a context, e^(-tV) x does not obey an equation of its own: use norm=NoNorm()"
+    if model.encoder is not None and not (model.noise is None and model.encoder.noise is None):
+        return "a context that moves has no noise, and neither have the tokens that attend to it"
+    if model.encoder is not None and isinstance(model.encoder.norm, Rescaled):
+        return "the encoder must move the context itself: it cannot have norm=Rescaled()"
+    return None
 
 
 @is_random.register(Tokens)
@@ -81,7 +108,8 @@ def _smooth_flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> Abstr
 def _(state: Tokens, model: Transformer, tolerance: float = 0.0) -> Reduction:
     """Use sums by a series ("series") and coordinates in the span of the tokens ("span")."""
     names: tuple[str, ...] = ()
-    if isinstance(model.norm, AbstractSphereNorm) and not model.norm.scale_free and model.fisher_rao is None:
+    plain = model.fisher_rao is None and model.context is None
+    if isinstance(model.norm, AbstractSphereNorm) and not model.norm.scale_free and plain:
         quick = by_series(model.attention, state.x, state.weights, tolerance)
         if quick is not model.attention:
             model, names = eqx.tree_at(lambda m: m.attention, model, quick), ("series",)
@@ -130,12 +158,15 @@ def _(first: Tokens, states: Sequence[Tokens], model: Transformer) -> None:
 def check(state: Tokens, model: Transformer) -> None:
     """Raise ValueError unless all matrices fit the dimension and attention maps R^d to R^d."""
     model.check(state.d)
+    for head in model.attention.heads:
+        for rule in head.positions:
+            rule.check(head.score.width(state.d), state.n)
     if model.attention.isotropic:
         return
     for head in model.attention.heads:
         if isinstance(head, Unnormalized) and isinstance(model.norm, AbstractSphereNorm):
             head.check_range(model.norm.reads(unit(state.x)))
-    shape = jax.eval_shape(model.attention, jnp.zeros(()), state.x, state.weights, state.positions).shape
+    shape = jax.eval_shape(model.attention.of_itself, jnp.zeros(()), state).shape
     if shape != state.x.shape:
         raise ValueError(f"V must map R^{state.d} to itself, got an attention with values in R^{shape[1]}")
 

@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from .._check import count, positive
 from .._jax import in_double
 from .._shown import shown
-from ..attention import AbstractAttention, Softmax, heads_and_outputs
+from ..attention import AbstractAttention, Measure, Softmax, heads_and_outputs
 from ..attention.parameters import Bilinear
 from ..driver.progress import Progress
 from ..states import Tokens
@@ -133,7 +133,7 @@ def _parts(attention: AbstractAttention, d: int) -> list[tuple[np.ndarray, np.nd
     """`(A, W V)` of every head that scores by a matrix."""
     t, parts = jnp.zeros(()), []
     for head, W in heads_and_outputs(attention):
-        if isinstance(head.score, Bilinear):
+        if isinstance(head.score, Bilinear) and not head.score.biased:
             V = W(t, head.value(t, jnp.eye(d)))
             parts.append((np.asarray(head.score.matrix(t, d)), np.asarray(V).T))
     return parts
@@ -200,7 +200,7 @@ def _inside(y: Array, R: float | Array) -> Array:
 
 def _map(attention: AbstractAttention, x: Array):
     state = Tokens(np.zeros(x.shape))
-    return lambda x: attention(jnp.zeros(()), x, state.weights, state.positions)
+    return lambda x: attention.of_itself(jnp.zeros(()), Measure(x, state.weights, state.positions))
 
 
 @eqx.filter_jit

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ..attention import Hardmax
+from ..attention import Hardmax, Measure
 from ..attention.parameters import ValueMap
 from .derivative import AbstractDerivative
 
@@ -31,7 +31,9 @@ def choice_derivative(
 ) -> ChoiceDerivative:
     """Find the chosen tokens; raise a ValueError where scores tie, as there is no derivative there."""
     number = jnp.arange(float(len(x)))
-    mean, square = np.asarray(head.average(t, x, w, positions, jnp.stack([number, number**2], axis=1))).T
+    mean, square = np.asarray(
+        head.average_of_itself(t, Measure(x, w, positions), jnp.stack([number, number**2], axis=1))
+    ).T
     shared = np.flatnonzero(square - mean**2 > 0.1 * np.asarray(w).min())
     if shared.size:
         raise ValueError(

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..attention import Sinkhorn
+from ..attention import Measure, Sinkhorn
 from ..attention.parameters import ValueMap
 from .derivative import AbstractDerivative
 
@@ -32,8 +32,9 @@ class CouplingDerivative(AbstractDerivative):
     def apply(self, e):
         x, w, P = self.x, self.w, self.P
         R = (w[:, None] * P / w).T
-        q, k, _ = self.head.score.factors(self.t, x - w @ x)  # df and dg take constants in rows and columns of ds back
-        dq, dk, _ = self.head.score.factors(self.t, e)  # linear in the tokens
+        y = x - w @ x  # df and dg take constants in rows and columns of ds back
+        q, k, _ = self.head.score.factors(self.t, y, y)
+        dq, dk, _ = self.head.score.factors(self.t, e, e)  # linear in the tokens
         ds = dq @ k.T + q @ dk.T
         rows, columns = (P * ds).sum(1), (R * ds.T).sum(1)
         dg = jax.scipy.linalg.lu_solve(self.factors, R @ rows - columns)
@@ -51,7 +52,7 @@ def coupling_derivative(
 ) -> CouplingDerivative:
     """The coupling, and the LU factors of `I - R P + 1 w^T`, which has the solutions that are needed and is regular."""
     n = len(x)
-    P = head.average(t, x, w, positions, jnp.eye(n))
+    P = head.average_of_itself(t, Measure(x, w, positions), jnp.eye(n))
     R = (w[:, None] * P / w).T
     factors = jax.scipy.linalg.lu_factor(jnp.eye(n) - R @ P + w)
     return CouplingDerivative(head, output, t, x, w, P, factors)

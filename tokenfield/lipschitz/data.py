@@ -52,6 +52,8 @@ def data_bounds(attention: AbstractAttention, x: Any, *, t: float = 0.0) -> Data
     points, weights, positions = (np.asarray(a) for a in (state.x, state.weights, state.positions))
     found = []
     for head, W in heads_and_outputs(attention):
+        if head.positions:
+            raise ValueError("attention: these bounds are for scores <Ax, y>, without rules for positions")
         A = np.asarray(head.score.matrix(time, state.d))  # type: ignore[attr-defined]
         V = np.asarray(W(time, head.value(time, jnp.eye(state.d)))).T
         found.append(head_bounds(A, V, points, weights, positions, head.causal))

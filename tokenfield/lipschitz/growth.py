@@ -19,7 +19,7 @@ from .._jax import in_double
 from .._lazy import drawing
 from .._lock import locking
 from .._shown import shown
-from ..attention import AbstractAttention
+from ..attention import AbstractAttention, Measure
 from ..driver.checkpoint import read, write
 from ..driver.fingerprint import Program, fingerprint
 from ..driver.progress import Progress
@@ -206,7 +206,7 @@ def _pulled_back(model: Any, t: Array, x: Array, weights: Array, positions: Arra
     def move(x: Array) -> Array:
         if isinstance(model, Transformer):
             return one_layer(model, t, x, weights, positions, jnp.ones(()))[0]
-        return model(t, x, weights, positions)
+        return model.of_itself(t, Measure(x, weights, positions))
 
     value, pull_back = jax.vjp(move, x)
     return pull_back(value)[0]

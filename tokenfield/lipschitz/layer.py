@@ -7,9 +7,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import is_concrete
-from ..attention import AbstractAttention, AbstractPairwise, Hardmax, Sinkhorn, heads_and_outputs
+from ..attention import AbstractAttention, AbstractPairwise, Hardmax, Measure, Sinkhorn, heads_and_outputs
 from ..attention.parameters import ValueMap
-from ..mlp import MLP
 from ..normalization import AbstractNorm, MixLN, PostLN, PreLN
 from ..states import Tokens
 from ..transformer import Transformer
@@ -29,17 +28,20 @@ class HeadMap(eqx.Module):
     positions: Float[Array, " n"]
 
     def __call__(self, x):
-        return self.output(self.t, self.head(self.t, x, self.w, self.positions))
+        return self.output(self.t, self.head.of_itself(self.t, Measure(x, self.w, self.positions)))
 
 
-class ScaledMLP(eqx.Module):
-    """`x -> c MLP(x)`."""
+class Sublayer(eqx.Module):
+    """One sublayer of a model, as a function of the tokens that it reads: cross-attention or the MLP."""
 
-    mlp: MLP
-    scale: Array
+    model: Transformer
+    t: Float[Array, ""]
+    w: Float[Array, " n"]
+    positions: Float[Array, " n"]
+    index: int = eqx.field(static=True)
 
     def __call__(self, x):
-        return self.scale * self.mlp(x)
+        return self.model.sublayers(self.t, self.w, self.positions)[self.index](x)
 
 
 class SublayerStep(eqx.Module):
@@ -127,13 +129,12 @@ def layer_derivative(
     x, parts = state.x, []
     for index, sublayer in enumerate(model.sublayers(t, state.weights, state.positions)):
         read = eqx.filter_jit(around.reads)(x)
-        if index == 0:
+        if index == 0 and (model.context is None or model.cross is not None):  # self-attention
             at = eqx.tree_at(lambda s: s.x, state, read)
             inner = attention_derivative(model.attention, t, at, copies)
             a = eqx.filter_jit(HeadMap(model.attention, ValueMap(), t, state.weights, state.positions))(read)
         else:
-            assert model.mlp is not None
-            inner = Autodiff(ScaledMLP(model.mlp, jnp.exp(-model.attention.log_unit)), read)
+            inner = Autodiff(Sublayer(model, t, state.weights, state.positions, index), read)
             a = sublayer(read)
         parts.append(SublayerDerivative(around, inner, x, a))
         x = eqx.filter_jit(around)(x, a)

@@ -23,7 +23,7 @@ from jaxtyping import Array, Float
 
 from .._xla.arrays import materialize
 from .._xla.exponential import exp2
-from ..attention import AbstractPairwise
+from ..attention import AbstractPairwise, Measure
 from ..attention.parameters import ValueMap
 from .derivative import AbstractDerivative
 
@@ -87,7 +87,7 @@ class PairwiseDerivative(AbstractDerivative):
     strips: tuple[Strip, ...] = eqx.field(static=True)
 
     def features(self, x: Float[Array, "n d"]) -> Features:
-        q, k, b = self.head.factors(self.t, x, self.w, self.positions)
+        q, k, b = self.head.factors(self.t, x, Measure(x, self.w, self.positions), self.positions)
         V = self.head.value.V
         narrow = V is not None and not callable(V) and V.ndim == 2 and V.shape[0] < V.shape[1]
         return Features(q, k, b, self.head.value(self.t, x) if narrow else x)
@@ -97,12 +97,16 @@ class PairwiseDerivative(AbstractDerivative):
         narrow = m.shape[1] != self.x.shape[1]
         return self.output(self.t, m if narrow else self.head.value(self.t, m))
 
-    def coefficients(self, f: Features, strip: Strip, q: Array, position: Array, log_z: Array | None):
+    def scores(self, f: Features, strip: Strip, q: Array, position: Array, row: Array) -> tuple[Array, Array | None]:
+        """The scores of a block of rows, and which of them count (None: all)."""
+        width = strip.width
+        k, b, tau = f.k[:width], None if f.b is None else f.b[:width], self.positions[:width]
+        return self.head.scores(q, k, b, position, tau, row), self.head.seen(position, tau)
+
+    def coefficients(self, f: Features, strip: Strip, q: Array, position: Array, row: Array, log_z: Array | None):
         """For a block of rows: the coefficients, and those of ds."""
         width = strip.width
-        s = q @ f.k[:width].T
-        s = s if f.b is None else s + f.b[:width]
-        seen = self.positions[None, :width] <= position[:, None] if self.head.causal else None
+        s, seen = self.scores(f, strip, q, position, row)
         if log_z is None:
             w = self.w[:width] if seen is None else jnp.where(seen, self.w[:width], 0)
             value, slope = jax.jvp(self.head.phi, (s,), (jnp.ones_like(s),))
@@ -114,8 +118,12 @@ class PairwiseDerivative(AbstractDerivative):
         """What each block of rows needs to have its coefficients, and the function that gives them."""
         if self.kept is not None:
             return self.kept[index], lambda kept: kept
-        data = strip.rows(f.q), strip.rows(self.positions), None if self.log_z is None else strip.rows(self.log_z)
+        data = *self.queries(f, strip), None if self.log_z is None else strip.rows(self.log_z)
         return data, lambda data: self.coefficients(f, strip, *data)
+
+    def queries(self, f: Features, strip: Strip) -> tuple[Array, Array, Array]:
+        """Queries, positions and numbers of rows, in blocks."""
+        return strip.rows(f.q), strip.rows(self.positions), strip.rows(jnp.arange(len(self.x)))
 
     def centred(self, f: Features) -> Features:
         """Keys and values about their mean, which changes nothing where rows sum to 1, and cancels less."""
@@ -218,12 +226,13 @@ def pairwise_derivative(
         entries: how many entries of the matrix of coefficients may be kept; `KEPT_ENTRIES` by default.
     """
     order = None
-    if head.causal:
+    in_order = head.causal and not head.positions  # rows then see the first tokens, and no others
+    if in_order:
         sequence = np.argsort(np.asarray(positions), kind="stable")
         if (np.diff(sequence) != 1).any():
             order = jnp.asarray(sequence)
             x, w, positions = x[order], w[order], positions[order]
-    strips = _strips(np.asarray(positions), head.causal)
+    strips = _strips(np.asarray(positions), in_order)
     size = sum((strip.stop - strip.start) * strip.width for strip in strips) * (1 if head.softmax else 2)
     keep = size <= (KEPT_ENTRIES if entries is None else entries)
     strips = tuple(strip.in_blocks(max(BLOCK, BLOCK_ENTRIES // strip.width) if keep else BLOCK) for strip in strips)
@@ -254,14 +263,12 @@ def _prepared(bare: PairwiseDerivative, keep: bool) -> PairwiseDerivative:
     v = bare.centred_values(f)
     log_z, mean, kept = [], [], []
     for strip in bare.strips:
-        width, k, values = strip.width, f.k[: strip.width].T, v[: strip.width]
-        bias = jnp.log(bare.w[:width]) if f.b is None else f.b[:width] + jnp.log(bare.w[:width])
+        values = v[: strip.width]
 
-        def rows(block, k=k, bias=bias, values=values, width=width):
-            q, position = block
-            s = q @ k + bias
-            if bare.head.causal:
-                s = jnp.where(bare.positions[:width] <= position[:, None], s, -jnp.inf)
+        def rows(block, strip=strip, values=values):
+            s, seen = bare.scores(f, strip, *block)
+            s = s + jnp.log(bare.w[: strip.width])
+            s = s if seen is None else jnp.where(seen, s, -jnp.inf)
             top = s.max(-1, keepdims=True)
             top = jnp.where(jnp.isfinite(top), top, 0)  # rows of padding may see nothing
             p = jnp.exp(s - top)
@@ -269,7 +276,7 @@ def _prepared(bare: PairwiseDerivative, keep: bool) -> PairwiseDerivative:
             z = jnp.where(z > 0, z, 1)
             return (top + jnp.log(z))[:, 0], (p @ values) / z, p / z if keep else None
 
-        z, m, p = _each(rows, (strip.rows(f.q), strip.rows(bare.positions)))
+        z, m, p = _each(rows, bare.queries(f, strip))
         log_z.append(strip.joined(z))
         mean.append(strip.joined(m))
         kept.append(p)

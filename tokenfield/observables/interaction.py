@@ -177,12 +177,12 @@ def quadratic_form(
         raise ValueError(
             "energy is one of x, but a state under Rescaled holds z = e^(-tV) x: pass beta instead of the model for the energy of z"
         )
-    if isinstance(model, Transformer) and model.mlp is not None:
-        raise ValueError("a model with an MLP has no interaction energy")
+    if isinstance(model, Transformer) and not (model.mlp is None and model.context is None):
+        raise ValueError("a model with an MLP or a context has no interaction energy")
     if not isinstance(attention, (Softmax, Unnormalized)) or not isinstance(attention.score, Bilinear):
         raise ValueError(f"{type(attention).__name__} attention has no interaction energy: use Softmax or Unnormalized")
-    if attention.causal:
-        raise ValueError("causal attention has no interaction energy")
+    if attention.uses_positions:
+        raise ValueError("attention with a causal mask or rules for positions has no interaction energy")
     if not (attention.score.autonomous and attention.value.autonomous):
         raise ValueError("time-dependent attention has no interaction energy: pass beta instead of the model")
     given = [np.shape(m) for m in (attention.score.A, attention.score.Q, attention.value.V) if m is not None]  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from jaxtyping import Array
 from .._check import number, positive
 from .._jax import in_double
 from .._shown import shown
-from ..attention import AbstractAttention, AbstractHead
+from ..attention import AbstractAttention, AbstractHead, Measure
 from ..flows.rescaled import scaled_tokens
 from ..flows.rescaled_parts import sharpened
 from ..normalization import AbstractSphereNorm, Rescaled
@@ -78,5 +78,6 @@ def _at_rescaled(state: Tokens, model: Transformer, t: float | None) -> np.ndarr
 
 def _matrices(heads: Sequence[AbstractHead], time: float, x: Array, state: Tokens) -> np.ndarray:
     values, now = jnp.eye(state.n), jnp.asarray(time)
-    rows = lambda head: np.asarray(head.average(now, x, state.weights, state.positions, values))  # noqa: E731
+    mu = Measure(x, state.weights, state.positions)
+    rows = lambda head: np.asarray(head.average_of_itself(now, mu, values))  # noqa: E731
     return np.stack([rows(head) * float(jnp.exp(head.log_unit)) for head in heads])

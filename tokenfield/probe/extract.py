@@ -5,13 +5,14 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ..attention import MultiHead, Softmax
-from ..attention.base import AbstractAttention, AbstractHead
-from .affine import AffineScore, AffineSoftmax, Offset
+from ..attention import MultiHead, RoPE, Softmax, Window
+from ..attention.base import AbstractAttention
+from ..states import Tokens
 from .families import HeadWeights
 from .hooks import AbstractVisitor, stream
 from .loading import Loaded
-from .texts import Batch, Window, padded
+from .texts import Batch, padded
+from .texts import Window as TextWindow
 
 
 def head_weights(loaded: Loaded, layer: int) -> HeadWeights:
@@ -27,28 +28,23 @@ def head_weights(loaded: Loaded, layer: int) -> HeadWeights:
 def attention_of(weights: HeadWeights) -> AbstractAttention:
     """The attention `x -> sum_h O_h Gamma^h(x) + b` of tokenfield that these weights are.
 
-    Heads without biases and rotations are plain `Softmax` heads. Others are `AffineSoftmax`, whose scores have the biases
-    and rotations in them; so displacements are those of the tokens x alone, and `lipschitz.local` is that of the real layer.
-    Biases of values and outputs, which move every output by the same vector, are one more head, `Offset`.
+    Biases of values move every output by the same vector, as rows of softmax sum to 1: they are part of its bias.
     """
-    heads: list[AbstractHead] = []
-    plain = weights.frequencies is None and not weights.q.any() and not weights.k.any()
+    rules: list[Any] = []
+    if weights.frequencies is not None:
+        rules.append(RoPE(frequencies=weights.frequencies, halves=True))
+    if weights.window is not None:
+        rules.append(Window(weights.window - 1))
+    heads = []
     for Q, q, K, k, V in zip(weights.Q, weights.q, weights.K, weights.k, weights.V, strict=True):
-        if plain:
-            heads.append(Softmax(weights.scaling, Q=Q, K=K, V=V, causal=weights.causal))
-        else:
-            score = AffineScore(Q, q, K, k, weights.scaling, weights.frequencies)
-            heads.append(AffineSoftmax(score, V, weights.causal))
-    outputs: list[Any] = list(weights.O)
+        biases = {"q": q, "k": k} if q.any() or k.any() else {}
+        heads.append(Softmax(weights.scaling, Q=Q, K=K, V=V, causal=weights.causal, positions=rules, **biases))
     b = np.einsum("hdk,hk->d", weights.O, weights.v) + weights.o
-    if b.any():
-        heads.append(Offset(b))
-        outputs.append(None)
-    return MultiHead(heads, outputs)
+    return MultiHead(heads, list(weights.O), b if b.any() else None)
 
 
-def layer_attention(loaded: Loaded, layer: int, x: Any) -> tuple[AbstractAttention, np.ndarray]:
-    """The attention of block `layer` and its inputs, such that `output(attention, X)` is what the model's own gives.
+def layer_attention(loaded: Loaded, layer: int, x: Any) -> tuple[AbstractAttention, Tokens]:
+    """The attention of block `layer` and its inputs, such that `output(attention, tokens)` is what the model's own gives.
 
     Args:
         loaded: a model of a supported family.
@@ -57,12 +53,13 @@ def layer_attention(loaded: Loaded, layer: int, x: Any) -> tuple[AbstractAttenti
             there); see `attention_record`.
 
     Returns:
-        A `MultiHead` of tokenfield, for `tkf.lipschitz.local(attention, X)` and all else, and X in float64.
+        A `MultiHead` of tokenfield, for `tkf.lipschitz.local(attention, tokens)` and all else, and the tokens in float64, at
+        positions 0, 1, 2, ….
 
     Example:
         >>> from tokenfield.probe.extract import attention_record, layer_attention, output
-        >>> attention, X = layer_attention(loaded, 0, attention_record(loaded, window).inputs[0])  # doctest: +SKIP
-        >>> output(attention, X)  # doctest: +SKIP
+        >>> attention, tokens = layer_attention(loaded, 0, attention_record(loaded, window).inputs[0])  # doctest: +SKIP
+        >>> output(attention, tokens)  # doctest: +SKIP
     """
     weights = head_weights(loaded, layer)
     import torch
@@ -70,16 +67,17 @@ def layer_attention(loaded: Loaded, layer: int, x: Any) -> tuple[AbstractAttenti
     X = np.asarray(x.detach().cpu().double().numpy() if isinstance(x, torch.Tensor) else x, float)
     if X.ndim != 2 or X.shape[1] != weights.Q.shape[2]:
         raise ValueError(f"x must have shape (n, {weights.Q.shape[2]}), got {X.shape}")
-    if weights.window is not None and len(X) > weights.window:
-        raise ValueError(f"x has {len(X)} tokens, but this attention sees only {weights.window}: give fewer tokens")
-    return attention_of(weights), X
+    return attention_of(weights), in_sequence(X)
 
 
-def output(attention: AbstractAttention, X: np.ndarray) -> np.ndarray:
-    """(n, d) what attention gives at tokens of equal weight in their order."""
-    n = len(X)
-    out = attention(jnp.zeros(()), jnp.asarray(X), jnp.full(n, 1 / n), jnp.asarray(np.arange(1, n + 1) / n))
-    return np.asarray(out)
+def in_sequence(X: Any) -> Tokens:
+    """Return tokens at positions 0, 1, 2, …, as real models count them."""
+    return Tokens(X, positions=np.arange(len(X), dtype=float))
+
+
+def output(attention: AbstractAttention, tokens: Tokens) -> np.ndarray:
+    """(n, d) what attention gives at tokens."""
+    return np.asarray(attention.of_itself(jnp.zeros(()), tokens))
 
 
 class Reading(AbstractVisitor):
@@ -102,7 +100,7 @@ class Reading(AbstractVisitor):
             self.outputs[block] = y[0].double().numpy()
 
 
-def attention_record(loaded: Loaded, window: Window, layers: Any = None) -> Reading:
+def attention_record(loaded: Loaded, window: TextWindow, layers: Any = None) -> Reading:
     """What attention reads and gives in each of some blocks (all by default) on one text."""
     if loaded.family is None:
         raise ValueError(f"model: {loaded.architecture.reason}")

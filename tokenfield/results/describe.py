@@ -14,7 +14,7 @@ LARGEST_LISTED = 1024  # larger arrays are recorded by shape and hash
 
 
 def describe(part: Any) -> Any:
-    """Return modules as `{"kind": name, field: …}`, arrays as lists and functions by name; fields that are None are left out.
+    """Return modules as `{"kind": name, field: …}`, arrays as lists and functions by name, without fields that are None or empty.
 
     Example:
         >>> import tokenfield as tkf
@@ -22,7 +22,7 @@ def describe(part: Any) -> Any:
     """
     if isinstance(part, eqx.Module):
         fields = {f.name: describe(getattr(part, f.name)) for f in dataclasses.fields(part)}
-        return {"kind": type(part).__name__, **{k: v for k, v in fields.items() if v is not None}}
+        return {"kind": type(part).__name__, **{k: v for k, v in fields.items() if v is not None and v != []}}
     if isinstance(part, (tuple, list)):
         return [describe(item) for item in part]
     if part is None or isinstance(part, (bool, int, float, str)):
@@ -52,9 +52,9 @@ def energy_beta(model: Mapping[str, Any], d: int) -> float | None:
         d: dimension of the tokens.
     """
     attention, gain = model["attention"], _gain(model["norm"], d)
-    if not on_sphere(model) or "mlp" in model or gain is None:
+    if not on_sphere(model) or "mlp" in model or "context" in model or gain is None:
         return None
-    if attention["kind"] not in ("Softmax", "Unnormalized") or attention["causal"]:
+    if attention["kind"] not in ("Softmax", "Unnormalized") or attention["causal"] or "positions" in attention:
         return None
     score = attention["score"]
     plain = score["kind"] == "Bilinear" and not {"A", "Q", "K"} & score.keys() and "V" not in attention["value"]

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from .._check import as_float, count
 from .._jax import in_double
 from .._shown import shown
-from ..attention import Softmax
+from ..attention import Measure, Softmax
 from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
 from ..normalization.base import unit
 from ..results.provenance import provenance
@@ -157,7 +157,7 @@ def one_layer(
     Q, K, V = weights
     attention = Softmax(beta, Q=Q, K=K, V=V)
     w, positions = jnp.full(n, 1 / n, tokens.dtype), jnp.arange(1, n + 1) / n
-    sublayer = lambda y: attention(t, y, w, positions)  # noqa: E731
+    sublayer = lambda y: attention.of_itself(t, Measure(y, w, positions))  # noqa: E731
     after = [norm.layer(t, x, sublayer, 1.0) for norm, x in zip(norms, tokens, strict=True)]
     return jnp.stack([each.astype(tokens.dtype) for each in after])
 

@@ -22,8 +22,8 @@ def outputs(tokens: tkf.Tokens, beta: float) -> np.ndarray:
     import jax
     import jax.numpy as jnp
 
-    attend = jax.jit(lambda attention, x, w, s: attention(jnp.zeros(()), x, w, s, unit=True))
-    return np.asarray(attend(tkf.Softmax(beta), tokens.x, tokens.weights, tokens.positions))
+    attend = jax.jit(lambda attention, tokens: attention.of_itself(jnp.zeros(()), tokens, unit=True))
+    return np.asarray(attend(tkf.Softmax(beta), tokens))
 
 
 def cosine_after(n: int, beta: float) -> float:
