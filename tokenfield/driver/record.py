@@ -12,7 +12,7 @@ from jaxtyping import Array, Int
 from .._xla import WIDE_VECTORS
 from .._xla.arrays import compiled_once, from_numpy
 from ..solver.base import RUNNING, Carry, Problem, Settings, choose
-from ..solver.loop import advance, empty_dense
+from ..solver.loop import advance
 from ..solver.loop import begin as begin_carry
 from .run import AbstractLoop
 
@@ -44,7 +44,7 @@ def begin_(
         room = lambda leaf: jnp.zeros((problem.settings.save_at.size, *leaf.shape), leaf.dtype)  # noqa: E731
         saved = jax.tree.map(room, carry.y), jnp.zeros((), int)
     buffer, count = saved
-    return _saved(problem, Record(carry, empty_dense(problem, carry), buffer, count))
+    return _saved(problem, Record(carry, problem.method.no_step(carry.y), buffer, count))
 
 
 def advance_(problem: Problem, record: Record, budget: Array) -> Record:

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from ..attention import Unnormalized
+from ..attention import AbstractHead, Unnormalized
 from ..attention.series import by_series
 from ..normalization import AbstractNorm, AbstractSphereNorm, NoNorm, Rescaled
 from ..normalization.base import unit
@@ -166,9 +165,10 @@ def check(state: Tokens, model: Transformer) -> None:
     for head in model.attention.heads:
         if isinstance(head, Unnormalized) and isinstance(model.norm, AbstractSphereNorm):
             head.check_range(model.norm.reads(unit(state.x)))
-    shape = jax.eval_shape(model.attention.of_itself, jnp.zeros(()), state).shape
-    if shape != state.x.shape:
-        raise ValueError(f"V must map R^{state.d} to itself, got an attention with values in R^{shape[1]}")
+    for attention in (model.attention, model.cross):
+        width = (*attention.value.shape(), state.d)[0] if isinstance(attention, AbstractHead) else state.d
+        if width != state.d:
+            raise ValueError(f"V must map R^{state.d} to itself, got an attention with values in R^{width}")
 
 
 @admit.register(Tokens)

@@ -77,6 +77,10 @@ class AbstractMethod(eqx.Module):
         """Try one step. A rejected step leaves t and y unchanged and shortens `t_next`."""
 
     @abc.abstractmethod
+    def no_step(self, y: Any) -> Any:
+        """Return a `dense` of the same shape as that of `step`, to start a loop: zeros, for a step of size 1."""
+
+    @abc.abstractmethod
     def at(self, flow: AbstractFlow, dense: Any, t: Float[Array, ""]) -> Any:
         """Return the unknowns at a time t within the step that `dense` describes."""
 

@@ -37,5 +37,8 @@ class Coarsen(AbstractMethod):
     def step(self, flow, settings, carry):
         return self.steps.step(flow, settings, carry)
 
+    def no_step(self, y):
+        return self.steps.no_step(y)
+
     def at(self, flow, dense, t):
         return self.steps.at(flow, dense, t)

@@ -63,6 +63,9 @@ class Langevin(AbstractMethod):
         t, y = jnp.where(ok, t, carry.t), choose(ok, y, carry.y)
         return Carry(t, grid.end, y, grid, status, carry.steps + ok, carry.rejected), y
 
+    def no_step(self, y):
+        return jax.tree.map(jnp.zeros_like, y)
+
     def at(self, flow, dense, t):
         return dense
 

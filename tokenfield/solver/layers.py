@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -64,6 +65,9 @@ class Layers(AbstractMethod):
         status = jnp.where(ok, status, jnp.where(vanished, VANISHED, UNDERFLOW)).astype(int)
         t, y = jnp.where(ok, t, carry.t), choose(ok, y, carry.y)
         return Carry(t, t + self.h, y, None, status, carry.steps + ok, carry.rejected), y
+
+    def no_step(self, y):
+        return jax.tree.map(jnp.zeros_like, y)
 
     def at(self, flow, dense, t):
         return dense

@@ -136,10 +136,3 @@ def advance(
     hit = carry.status == HIT
     found = lambda c: choose(hit, locate(problem, c, dense, differentiated), c)  # noqa: E731
     return jax.lax.cond(eqxi.unvmap_any(hit), found, lambda c: c, carry), dense
-
-
-def empty_dense(problem: Problem, carry: Carry) -> Any:
-    """Return a placeholder for the `dense` output of `method.step`, to start a loop: zeros, for a step of size 1."""
-    shapes = jax.eval_shape(lambda c: problem.method.step(problem.flow, problem.settings, c)[1], carry)
-    dense = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    return dense | {"t1": jnp.ones(())} if problem.method.interpolates else dense

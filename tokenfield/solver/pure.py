@@ -23,7 +23,7 @@ from .base import FINISHED, MAX_STEPS, RUNNING, STOPPED, AbstractMethod, Carry, 
 from .ending import classified
 from .langevin import SCHEMES, Langevin, default_dt
 from .layers import Layers
-from .loop import advance, begin, empty_dense
+from .loop import advance, begin
 from .methods import runge_kutta
 from .solution import Solution
 from .stop import OnFlow
@@ -195,7 +195,7 @@ def _segment(problem: Problem, carry: Carry, max_steps: int, adjoint: Any, end_a
         y = choose(time >= carry.t, carry.y, problem.method.at(flow, dense, jnp.minimum(time, carry.t)))
         return (carry, dense), (flow.unpack(y), time <= carry.t)
 
-    start, times = (carry, empty_dense(problem, carry)), settings.save_at
+    start, times = (carry, problem.method.no_step(carry.y)), settings.save_at
     if end_alone:
         (carry, _), kept = visit(start, times[0])
         return carry, *jax.tree.map(lambda leaf: leaf[None], kept)

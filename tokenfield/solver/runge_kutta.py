@@ -23,7 +23,7 @@ from .base import (
     next_target,
 )
 from .lawson import lawson_stages
-from .stages import HERMITE, Stages, between, looped, unrolled
+from .stages import HERMITE, Stages, between, looped, no_stages, unrolled
 from .while_loop import decided
 
 SMALLEST_STEP = 1e-14  # relative to the time reached
@@ -89,6 +89,9 @@ class RungeKutta(AbstractMethod):
         t_next = self._clipped(flow, settings, t_next, t, y)
         slope = choose(keep, new.slope, slope) if self._keeps_slope else None
         return Carry(t, t_next, y, (slope, control), status, c.steps + keep, c.rejected + ~keep), new.dense
+
+    def no_step(self, y):
+        return no_stages(self.solver, y, 2 if self.decaying else None, self.written_out)
 
     def at(self, flow, dense, t):
         return flow.retract(between(HERMITE if self.decaying else self.solver.interpolation_cls, dense, t))

@@ -67,6 +67,20 @@ def unrolled(solver: diffrax.AbstractERK, field: Field, t0: Array, t1: Array, y0
     return Stages(y1, error, slopes[-1], {"t0": t0, "t1": t1, "y0": y0, "y1": y1, "slopes": used})
 
 
+def no_stages(solver: diffrax.AbstractERK, y: Any, slopes: int | None, listed: bool) -> dict[str, Any]:
+    """Return the data of the interpolant of a step of size 1 that stays at 0.
+
+    Args:
+        slopes: the number of slopes that are kept; None for those of `looped`, or of `unrolled` if they are `listed`.
+    """
+    zero, count = jax.tree.map(jnp.zeros_like, y), solver.tableau.num_stages  # type: ignore[union-attr]
+    ends = {"t0": jnp.zeros(()), "t1": jnp.ones(()), "y0": zero, "y1": zero}
+    if slopes is None and listed:
+        return ends | {"slopes": [zero] * (2 if solver.interpolation_cls == HERMITE else count)}
+    rows = count if slopes is None else slopes
+    return ends | {"k": jax.tree.map(lambda leaf: jnp.zeros((rows, *leaf.shape), leaf.dtype), y)}
+
+
 def between(interpolant: Callable[..., Any], dense: dict[str, Any], t: Array) -> Any:
     """Evaluate the interpolant of a step at time t."""
     if "k" in dense:
