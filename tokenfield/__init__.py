@@ -36,12 +36,16 @@ if TYPE_CHECKING:
     from .noise import MultiplicativeNoise as MultiplicativeNoise
     from .noise import SphereNoise as SphereNoise
     from .normalization import NGPT as NGPT
+    from .normalization import LayerNorm as LayerNorm
     from .normalization import MixLN as MixLN
     from .normalization import NoNorm as NoNorm
     from .normalization import PeriLN as PeriLN
     from .normalization import PostLN as PostLN
+    from .normalization import PostNorm as PostNorm
     from .normalization import PreLN as PreLN
+    from .normalization import PreNorm as PreNorm
     from .normalization import Rescaled as Rescaled
+    from .normalization import RMSNorm as RMSNorm
     from .normalization import SqrtScaling as SqrtScaling
     from .observables import at_most_clusters as at_most_clusters
     from .observables import attention_matrix as attention_matrix
@@ -65,6 +69,8 @@ if TYPE_CHECKING:
     from .observables import smallest_cosine as smallest_cosine
     from .observables import soft_cluster_count as soft_cluster_count
     from .observables import wasserstein as wasserstein
+    from .probe.pretrained import Pretrained as Pretrained
+    from .probe.pretrained import from_pretrained as from_pretrained
     from .results import Ensemble as Ensemble
     from .results import Event as Event
     from .results import Trajectory as Trajectory
@@ -87,12 +93,14 @@ if TYPE_CHECKING:
     from .states import separated_clusters as separated_clusters
     from .states import uniform_sphere as uniform_sphere
     from .transformer import Transformer as Transformer
+    from .transformer import by_layer as by_layer
 
 _HOMES = {
     "attention": "Softmax L2 Sinkhorn Unnormalized Linear ReLU Sigmoid Hardmax MultiHead RoPE ALiBi Bias Window Sinks",
-    "normalization": "NoNorm Rescaled PostLN PreLN PeriLN MixLN NGPT SqrtScaling",
+    "normalization": "NoNorm Rescaled PostLN PreLN PeriLN MixLN NGPT SqrtScaling PreNorm PostNorm LayerNorm RMSNorm",
     "mlp": "MLP",
-    "transformer": "Transformer",
+    "transformer": "Transformer by_layer",
+    "probe.pretrained": "from_pretrained Pretrained",
     "noise": "SphereNoise EuclideanNoise CommonNoise AnisotropicNoise MultiplicativeNoise",
     "states": "Tokens Gaussian Equiangular CircleDensity SphereDensity ZonalDensity "
     "uniform_sphere gaussian_tokens hemisphere equiangular_tokens "

@@ -16,16 +16,21 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": jax.nn.relu,
     "gelu": partial(jax.nn.gelu, approximate=False),
     "gelu_tanh": partial(jax.nn.gelu, approximate=True),
+    "silu": jax.nn.silu,
 }
 
 
 class MLP(eqx.Module):
     """`x -> W_2 sigma(W_1 x + b_1) + b_2`, token by token (FORMULAS §2).
 
+    With a gate it is `x -> W_2 (sigma(G x) ⊙ (W_1 x + b_1)) + b_2`: SwiGLU if sigma is "silu" (Shazeer 2020), as in Llama.
+
     Args:
         W1, b1: (m, d) and (m,); W2, b2: (d, m) and (d,). Biases default to 0.
-        activation: "tanh", "relu", "gelu" or "gelu_tanh". "gelu" is `z Phi(z) = (z/2)(1 + erf(z/sqrt 2))`, PyTorch's default
-            and BERT's; "gelu_tanh" is its approximation `(z/2)(1 + tanh(sqrt(2/pi)(z + 0.044715 z^3)))`, GPT-2's "gelu_new".
+        gate: (m, d) the matrix G.
+        activation: "tanh", "relu", "gelu", "gelu_tanh" or "silu". "gelu" is `z Phi(z) = (z/2)(1 + erf(z/sqrt 2))`, PyTorch's
+            default and BERT's; "gelu_tanh" is its approximation `(z/2)(1 + tanh(sqrt(2/pi)(z + 0.044715 z^3)))`, GPT-2's
+            "gelu_new".
 
     Example:
         >>> import tokenfield as tkf
@@ -36,10 +41,17 @@ class MLP(eqx.Module):
     b1: Float[Array, " m"]
     W2: Float[Array, "d m"]
     b2: Float[Array, " d"]
+    gate: Float[Array, "m d"] | None
     activation: str = eqx.field(static=True)
 
     def __init__(
-        self, W1: Matrix, W2: Matrix, b1: Vector | None = None, b2: Vector | None = None, activation: str = "tanh"
+        self,
+        W1: Matrix,
+        W2: Matrix,
+        b1: Vector | None = None,
+        b2: Vector | None = None,
+        activation: str = "tanh",
+        gate: Matrix | None = None,
     ):
         self.W1, self.W2 = as_float("W1", W1, 2), as_float("W2", W2, 2)
         if self.W1.shape != self.W2.shape[::-1]:
@@ -49,10 +61,15 @@ class MLP(eqx.Module):
         self.b2 = jnp.zeros(d) if b2 is None else as_float("b2", b2, 1)
         if self.b1.shape != (m,) or self.b2.shape != (d,):
             raise ValueError(f"b1 and b2 must have lengths {m} and {d}, got {self.b1.shape[0]} and {self.b2.shape[0]}")
+        self.gate = None if gate is None else as_float("gate", gate, 2)
+        if self.gate is not None and self.gate.shape != (m, d):
+            raise ValueError(f"gate must have the shape of W1, {(m, d)}, got {self.gate.shape}")
         self.activation = one_of("activation", activation, ACTIVATIONS)
 
     def __call__(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        return ACTIVATIONS[self.activation](x @ self.W1.T + self.b1) @ self.W2.T + self.b2
+        inner, sigma = x @ self.W1.T + self.b1, ACTIVATIONS[self.activation]
+        inner = sigma(inner) if self.gate is None else sigma(x @ self.gate.T) * inner
+        return inner @ self.W2.T + self.b2
 
     def check(self, d: int) -> None:
         if self.W1.shape[1] != d:

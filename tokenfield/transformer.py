@@ -1,20 +1,25 @@
 """A model: what moves the measure."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ._check import items, number, positive_number
+from ._check import as_float, count, items, number, positive_number
 from ._shown import shown
 from ._types import Number
-from .attention import AbstractAttention, Measure
+from .attention import AbstractAttention, AbstractHead, Measure, MultiHead
 from .attention.measure import AtomicMeasure
+from .attention.positions import Positions, as_rules
 from .mlp import MLP
 from .noise import AbstractNoise
-from .normalization import AbstractNorm, NoNorm
+from .normalization import AbstractNorm, AbstractTokenMap, NoNorm
+
+T = TypeVar("T", bound=eqx.Module)
 
 
 class Transformer(eqx.Module):
@@ -34,6 +39,7 @@ class Transformer(eqx.Module):
             (FORMULAS §13). Without `cross`, the tokens attend to the context only.
         cross: an attention to the context, a sublayer after `attention`, by which the tokens attend to themselves. A decoder is
             `Transformer(Softmax(..., causal=True), norm, mlp, cross=Softmax(...), context=nu)`.
+        mlp_norm, cross_norm: the norms of these sublayers, if they differ from that of the attention.
         encoder: the Transformer that moves the context while the tokens move; they read it as the encoder's own sublayers do.
             None leaves the context as it is.
 
@@ -52,6 +58,15 @@ class Transformer(eqx.Module):
     context: AtomicMeasure | None
     cross: AbstractAttention | None
     encoder: "Transformer | None"
+    mlp_norm: AbstractNorm | None
+    cross_norm: AbstractNorm | None
+    final: AbstractTokenMap | None
+    """A map of tokens after the last of `depth` layers."""
+    depth: int | None = eqx.field(static=True)
+    """The number of layers whose weights the model holds (see `by_layer`): every array then has a leading axis of this length.
+    None if all layers are the same."""
+    repeats: int | None = eqx.field(static=True)
+    """How often the layers follow each other before `final`; None for once."""
 
     def __init__(
         self,
@@ -64,6 +79,8 @@ class Transformer(eqx.Module):
         context: AtomicMeasure | None = None,
         cross: AbstractAttention | None = None,
         encoder: "Transformer | None" = None,
+        mlp_norm: AbstractNorm | None = None,
+        cross_norm: AbstractNorm | None = None,
     ):
         if not isinstance(attention, AbstractAttention):
             raise ValueError(f"attention must be an attention such as Softmax(beta=1.0), got {shown(attention)}")
@@ -94,6 +111,11 @@ class Transformer(eqx.Module):
         self.context = context
         self.cross = cross
         self.encoder = encoder
+        for name, part in (("mlp_norm", mlp_norm), ("cross_norm", cross_norm)):
+            if not (part is None or isinstance(part, AbstractNorm)):
+                raise ValueError(f"{name} must be a normalization rule or None, got {shown(part)}")
+        self.mlp_norm, self.cross_norm = mlp_norm, cross_norm
+        self.final = self.depth = self.repeats = None
 
     @property
     def isotropic(self) -> bool:
@@ -118,13 +140,144 @@ class Transformer(eqx.Module):
             found.append(lambda x: scale * self.mlp(x))  # type: ignore[misc]
         return tuple(found)
 
+    @property
+    def norms(self) -> tuple[AbstractNorm, ...]:
+        """The norm of each of the `sublayers`."""
+        cross = () if self.cross is None else (self.cross_norm or self.norm,)
+        return (self.norm, *cross, *(() if self.mlp is None else (self.mlp_norm or self.norm,)))
+
+    def at_layer(self, index: int | Array) -> "Transformer":
+        """The model of one layer, from 0: itself, if all layers are the same. After the last layer the first follows again."""
+        if self.depth is None:
+            return self
+        index = jnp.asarray(index, int) % self.depth
+        pick = lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf  # noqa: E731
+        kept = (self.final, self.context, self.encoder)
+        one = jax.tree.map(pick, eqx.tree_at(_shared, self, (None,) * 3, is_leaf=lambda a: a is None))
+        one = eqx.tree_at(_shared, one, kept, is_leaf=lambda a: a is None)
+        return _replaced(one, depth=None)
+
+    @property
+    def length(self) -> int | None:
+        """The number of layers after which `final` acts; None if all layers are the same."""
+        return None if self.depth is None else self.depth * (self.repeats or 1)
+
+    def without_mlp(self) -> "Transformer":
+        """The same model without its MLP."""
+        return _replaced(self, mlp=None, mlp_norm=None)
+
+    def with_norm(self, norm: AbstractNorm) -> "Transformer":
+        """The same model with another norm around every sublayer, and none after the last layer."""
+        if not isinstance(norm, AbstractNorm):
+            raise ValueError(f"norm must be a normalization rule such as PreLN(), got {shown(norm)}")
+        return _replaced(self, norm=self._in_all_layers(norm), mlp_norm=None, cross_norm=None, final=None)
+
+    def with_scale(self, beta: Number) -> "Transformer":
+        """The same model with beta as the scale of all scores, `<Qx, Ky>` times beta: e.g. `gamma log n` for `1/sqrt(k)`."""
+        value = self._in_all_layers(as_float("beta", beta, 0))
+
+        def scaled(head: AbstractHead) -> AbstractHead:
+            if not isinstance(head.score.beta, Array):
+                raise ValueError(f"beta: {type(head).__name__} has no scale beta that is a number")
+            return eqx.tree_at(lambda head: head.score.beta, head, value)
+
+        return self._with_heads(scaled)
+
+    def with_positions(self, positions: Positions) -> "Transformer":
+        """The same model with other rules for positions, e.g. None or `ALiBi(1.0)`, in all heads."""
+        rules = self._in_all_layers(as_rules(positions))
+        return self._with_heads(lambda head: eqx.tree_at(lambda head: head.positions, head, rules))
+
+    def without_heads(self, heads: Sequence[int]) -> "Transformer":
+        """The same model without some heads, numbered from 0, in every layer."""
+        attention = self.attention
+        if not isinstance(attention, MultiHead):
+            raise ValueError(f"heads: the attention is one {type(attention).__name__}, not a MultiHead")
+        count = len(attention.parts)
+        gone = {index for index in heads if isinstance(index, int) and 0 <= index < count}
+        if len(gone) != len(set(heads)) or len(gone) == count:
+            raise ValueError(f"heads must be some of 0 to {count - 1}, but not all of them, got {shown(list(heads))}")
+        left = [index for index in range(count) if index not in gone]
+        pick = lambda items: None if items is None else tuple(items[index] for index in left)  # noqa: E731
+        parts = pick(attention.parts), pick(attention.outputs), pick(attention.offsets)
+        return _replaced(self, attention=_replaced(attention, parts=parts[0], outputs=parts[1], offsets=parts[2]))
+
+    def repeated(self, k: int) -> "Transformer":
+        """The same layers k times one after another (a looped Transformer); `final` acts after the last of them."""
+        return _replaced(self, repeats=(self.repeats or 1) * count("k", k))
+
+    def continuous(self) -> "Transformer":
+        """The same model for `simulate`: layer l acts from time l to l + 1, and nothing acts after the last one."""
+        return _replaced(self, final=None)
+
+    def _in_all_layers(self, part: Any) -> Any:
+        """Return a part with its arrays repeated for every layer."""
+        if self.depth is None:
+            return part
+        repeat = lambda leaf: jnp.broadcast_to(leaf, (self.depth, *leaf.shape)) if eqx.is_array(leaf) else leaf  # noqa: E731
+        return jax.tree.map(repeat, part)
+
+    def _with_heads(self, change: Callable[[AbstractHead], AbstractHead]) -> "Transformer":
+        """Return the model with changed heads."""
+        if isinstance(self.attention, MultiHead):
+            parts = tuple(change(head) for head in self.attention.parts)
+            return _replaced(self, attention=_replaced(self.attention, parts=parts))
+        if isinstance(self.attention, AbstractHead):
+            return _replaced(self, attention=change(self.attention))
+        raise ValueError(f"attention must be a head or a MultiHead, got {type(self.attention).__name__}")
+
     def check(self, d: int) -> None:
         """Raise a ValueError if any part does not fit tokens in R^d."""
-        for part in (self.attention, self.norm, self.mlp, self.noise, self.cross):
+        if self.depth is not None:
+            return self.at_layer(0).check(d)
+        others = (self.mlp_norm, self.cross_norm, self.final)
+        for part in (self.attention, self.norm, self.mlp, self.noise, self.cross, *others):
             if part is not None:
                 part.check(d)
         if self.context is not None and self.context.x.shape[1] != d:
             raise ValueError(f"context must hold tokens in R^{d}, like the state, got R^{self.context.x.shape[1]}")
+
+
+def _shared(model: Transformer) -> tuple:
+    """What the layers of a model have in common."""
+    return model.final, model.context, model.encoder
+
+
+def _replaced(part: T, **fields: Any) -> T:
+    """Return a module with other fields. They are not checked, for arrays may have an axis of layers."""
+    given = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}  # type: ignore[arg-type]
+    made = object.__new__(type(part))
+    for name, value in (given | fields).items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def by_layer(models: Sequence[Transformer], final: AbstractTokenMap | None = None) -> Transformer:
+    """Return one model that has the weights of each of several models of one shape: layer l is that of `models[l]`.
+
+    Args:
+        final: a map of tokens after the last layer.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.by_layer([tkf.Transformer(tkf.Softmax(beta=beta), norm=tkf.PreLN()) for beta in (1.0, 2.0, 4.0)]).depth
+        3
+    """
+    models = items("models", models, "Transformers")
+    if not models or not all(isinstance(model, Transformer) for model in models):
+        raise ValueError(f"models must be a non-empty list of Transformers, got {shown(models)}")
+    if any(part is not None for model in models for part in (*_shared(model), model.depth)):
+        raise ValueError(
+            "models must be single layers without final, context or encoder: give these to what is made of them"
+        )
+    leaves, structures = zip(*(jax.tree.flatten(model) for model in models), strict=True)
+    shapes = [[jnp.shape(leaf) for leaf in each] for each in leaves]
+    if any(structure != structures[0] for structure in structures) or any(shape != shapes[0] for shape in shapes):
+        raise ValueError("models must be of one kind and of equal shapes; `layers` takes a list of any models")
+    stacked = [jnp.stack(each) if eqx.is_array(each[0]) else each[0] for each in zip(*leaves, strict=True)]
+    model = jax.tree.unflatten(structures[0], stacked)
+    model = eqx.tree_at(lambda m: m.final, model, final, is_leaf=lambda a: a is None)
+    return _replaced(model, depth=len(models))
 
 
 def only_transformer(model: Any) -> Transformer:

@@ -114,9 +114,13 @@ class AbstractHead(AbstractAttention):
 
     def __call__(self, t, x, mu, positions=None):
         positions = last(mu, len(x)) if positions is None else positions
+        if self.value.narrow:
+            return self.average(t, x, mu, positions, self.value(t, mu.x))
         return self.value(t, self.average(t, x, mu, positions, mu.x))
 
     def of_itself(self, t, mu, unit=False):
+        if self.value.narrow:
+            return self.average_of_itself(t, mu, self.value(t, mu.x), unit)
         return self.value(t, self.average_of_itself(t, mu, mu.x, unit))
 
     @property

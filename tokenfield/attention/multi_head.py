@@ -14,7 +14,7 @@ from .parameters import ValueMap
 
 
 class MultiHead(AbstractAttention):
-    """`Gamma = sum_h W_h Gamma^{(h)} + b` over heads of any kind (FORMULAS §1).
+    """`Gamma = sum_h W_h (Gamma^{(h)} + v_h) + b` over heads of any kind (FORMULAS §1).
 
     Concatenate-then-mix is this with W_h the blocks of columns of one output matrix.
 
@@ -22,6 +22,7 @@ class MultiHead(AbstractAttention):
         heads: the heads; head h maps R^d to R^{d_h} through its own V.
         outputs: output maps W_h of shape (d, d_h), numbers or None (the identity); one for each head.
         bias: (d,) a vector b that all tokens are told; 0 by default.
+        offsets: (heads, d_h) vectors v_h, for heads of one width: the biases of values, if rows of the kernel sum to 1.
 
     Example:
         >>> import tokenfield as tkf
@@ -31,12 +32,14 @@ class MultiHead(AbstractAttention):
     parts: tuple[AbstractHead, ...]
     outputs: tuple[ValueMap, ...]
     bias: Float[Array, " d"] | None  # type: ignore[misc]
+    offsets: tuple[Array, ...] | None
 
     def __init__(
         self,
         heads: Sequence[AbstractHead],
         outputs: Sequence[ArrayLike | None] | None = None,
         bias: Vector | None = None,
+        offsets: ArrayLike | None = None,
     ):
         heads = items("heads", heads, "attention heads")
         if not heads or not all(isinstance(head, AbstractHead) for head in heads):
@@ -49,6 +52,9 @@ class MultiHead(AbstractAttention):
         self.parts = heads
         self.outputs = tuple(ValueMap(W) for W in outputs)
         self.bias = None if bias is None else as_float("bias", bias, 1)
+        self.offsets = None if offsets is None else tuple(as_float("offsets", offsets, 2))
+        if self.offsets is not None and len(self.offsets) != len(heads):
+            raise ValueError(f"offsets must have one row for each of the {len(heads)} heads, got {len(self.offsets)}")
 
     def __call__(self, t, x, mu, positions=None):
         return self._sum(t, x, lambda head: head(t, x, mu, positions))
@@ -59,9 +65,13 @@ class MultiHead(AbstractAttention):
     def _sum(self, t: Float[Array, ""], like: Array, gamma: Callable[[AbstractHead], Array]) -> Float[Array, "m d"]:
         unit_exponent = self.log_unit
         out = jnp.zeros_like(like)
-        for head, W in zip(self.parts, self.outputs, strict=True):
+        offsets = (None,) * len(self.parts) if self.offsets is None else self.offsets
+        for head, W, offset in zip(self.parts, self.outputs, offsets, strict=True):
             scale = jnp.exp(head.log_unit - unit_exponent).astype(like.dtype)
-            out += scale * W(t, gamma(head))
+            own = gamma(head)
+            if offset is not None:
+                own += jnp.exp(-head.log_unit).astype(like.dtype) * offset.astype(like.dtype)
+            out += scale * W(t, own)
         return out if self.bias is None else out + jnp.exp(-unit_exponent).astype(like.dtype) * self.bias
 
     @property
@@ -71,7 +81,7 @@ class MultiHead(AbstractAttention):
     @property
     def isotropic(self):
         parts = all(part.isotropic for part in self.parts) and all(W.isotropic for W in self.outputs)
-        return parts and self.bias is None
+        return parts and self.bias is None and self.offsets is None
 
     @property
     def log_unit(self):
@@ -83,6 +93,10 @@ class MultiHead(AbstractAttention):
         for index, (head, W) in enumerate(zip(self.parts, self.outputs, strict=True)):
             head.check(d)
             width = (*head.value.shape(), d)[0]
+            if self.offsets is not None and self.offsets[index].shape != (width,):
+                raise ValueError(
+                    f"offsets must have {width} columns, as head {index} has values, got {self.offsets[index].shape[0]}"
+                )
             given = W.shape(f"outputs[{index}]") or width
             if given not in (d, (d, width)):
                 raise ValueError(

@@ -238,6 +238,12 @@ class ValueMap(eqx.Module):
     def autonomous(self) -> bool:
         return not callable(self.V)
 
+    @property
+    def narrow(self) -> bool:
+        """True if V has fewer rows than columns: it is then quicker to average V y than y."""
+        shape = self.shape()
+        return len(shape) == 2 and shape[0] < shape[1]
+
     def __call__(self, t: Float[Array, ""], y: Float[Array, "n d"]) -> Float[Array, "n dv"]:
         if self.V is None:
             return y

@@ -113,6 +113,7 @@ def _event(outcome: Outcome, step: float) -> str | None:
 
 def stack(model, depth) -> list[Transformer]:
     if isinstance(model, Transformer):
+        depth = model.length if depth is None else depth
         if depth is None:
             raise ValueError("depth must be given when model is a single Transformer")
         depth = count("depth", depth)

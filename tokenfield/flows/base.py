@@ -256,6 +256,8 @@ def _obstacle(kind: type, model: Any) -> str | None:
     """Return why a kind of state has no closed equation under a model, or None if it has one."""
     if model.context is not None and kind.__name__ != "Tokens":
         return "attention to a context moves points only"
+    if model.depth is not None and kind.__name__ != "Tokens":
+        return "weights by layer move points only: choose one, model.at_layer(0)"
     return _OBSTACLES[kind](model)
 
 

@@ -3,6 +3,7 @@
 import equinox as eqx
 from jaxtyping import Array, Float
 
+from ..normalization import PreNorm
 from ..states import Tokens
 from ..transformer import Transformer
 from .base import AbstractFlow, largest_ratio
@@ -28,14 +29,16 @@ class AbstractPointsFlow(AbstractFlow):
 
 
 class FreeFlow(AbstractPointsFlow):
-    """`x' = Gamma_mu(x) (+ MLP(x))` in R^d (FORMULAS §2)."""
+    """`x' = Gamma_mu(x) (+ MLP(x))` in R^d (FORMULAS §2); sublayers under a `PreNorm` read its map of x."""
 
     model: Transformer
     weights: Float[Array, " n"]
     positions: Float[Array, " n"]
 
     def velocity(self, t, y):
-        return sum(sublayer(y) for sublayer in self.model.sublayers(t, self.weights, self.positions))
+        sublayers = self.model.sublayers(t, self.weights, self.positions)
+        pairs = zip(self.model.norms, sublayers, strict=True)
+        return sum(sublayer(norm.map(y) if isinstance(norm, PreNorm) else y) for norm, sublayer in pairs)
 
     @property
     def log_time_unit(self):

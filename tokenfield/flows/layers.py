@@ -49,10 +49,14 @@ class LayerFlow(AbstractFlow):
     def _tokens(
         self, t: Float[Array, ""], x: Float[Array, "n d"], h: Float[Array, ""]
     ) -> tuple[Float[Array, "n d"], Bool[Array, ""]]:
-        vanished, normalizes = jnp.array(False), isinstance(self.model.norm, AbstractSphereNorm)
-        for sublayer in self.model.sublayers(t, self.weights, self.positions):
-            x = self.model.norm.layer(t, x, sublayer, h)
-            vanished |= normalizes & (x == 0).all(axis=-1).any()
+        number = jnp.round(t / h).astype(int)
+        model, vanished = self.model.at_layer(number), jnp.array(False)
+        sublayers = model.sublayers(t, self.weights, self.positions)
+        for norm, sublayer in zip(model.norms, sublayers, strict=True):
+            x = norm.layer(t, x, sublayer, h)
+            vanished |= isinstance(norm, AbstractSphereNorm) & (x == 0).all(axis=-1).any()
+        if model.final is not None:
+            x = jnp.where(number + 1 == self.model.length, model.final(x), x)
         return x, vanished
 
     def velocity(self, t, y):

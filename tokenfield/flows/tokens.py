@@ -8,7 +8,7 @@ import numpy as np
 
 from ..attention import AbstractHead, Unnormalized
 from ..attention.series import by_series
-from ..normalization import AbstractNorm, AbstractSphereNorm, NoNorm, Rescaled
+from ..normalization import AbstractNorm, AbstractSphereNorm, NoNorm, PreNorm, Rescaled
 from ..normalization.base import unit
 from ..states import Tokens
 from ..transformer import Transformer
@@ -39,6 +39,8 @@ from .sphere import SphereFlow, check_lengths, wrong_lengths
 @segments.register(Tokens)
 def _(state: Tokens, model: Transformer) -> tuple[Segment, ...]:
     require_closed(state, model)
+    if model.depth is not None:
+        return _layer_by_layer(state, model)
     check(state, model)
     admit(state, model)
     rules = rules_in_time(model)
@@ -47,6 +49,20 @@ def _(state: Tokens, model: Transformer) -> tuple[Segment, ...]:
     if isinstance(model.norm, Rescaled):
         return rescaled_segments(model, state, [end for end, _ in rules])
     return tuple(Segment(end, _flow(state, model, rule)) for end, rule in rules)
+
+
+def _layer_by_layer(state: Tokens, model: Transformer) -> tuple[Segment, ...]:
+    """Return the flows of a model with weights by layer: those of layer l act from time l to l + 1."""
+    assert model.depth is not None
+    found: list[Segment] = []
+    for index in range(model.depth):
+        parts = segments(state, model.at_layer(index))
+        if len(parts) > 1:
+            raise NoClosedEquation(
+                "weights by layer already change with time: the norm and A(t), V(t), … must not jump too"
+            )
+        found.append(Segment(index + 1.0 if index + 1 < model.depth else float("inf"), parts[0].flow))
+    return tuple(found)
 
 
 def _paired(state: Tokens, model: Transformer, rules: list) -> tuple[Segment, ...]:
@@ -95,12 +111,18 @@ def _flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> AbstractFlow
 def _smooth_flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> AbstractFlow:
     if model.fisher_rao is not None:
         return FisherRaoFlow(model, state.weights, state.positions)
+    if any(norm is not model.norm and not isinstance(norm, (NoNorm, PreNorm)) for norm in model.norms):
+        raise NoClosedEquation(
+            "norm: only PreNorm and NoNorm may differ between sublayers in a flow; `layers` runs all of them"
+        )
     if isinstance(rule, AbstractSphereNorm):
         radial = isinstance(model.norm, AbstractSphereNorm) and model.norm.radial
         return SphereFlow(model, rule, radial, state.weights, state.positions)
-    if isinstance(rule, NoNorm):
+    if all(isinstance(norm, (NoNorm, PreNorm)) for norm in model.norms):
         return FreeFlow(model=model, weights=state.weights, positions=state.positions)
-    raise NoClosedEquation(f"norm must be NoNorm, Rescaled or an AbstractSphereNorm, got {type(rule).__name__}")
+    raise NoClosedEquation(
+        f"norm: {type(rule).__name__} has layers, but no flow (use NoNorm, PreNorm, PostLN, PreLN, …)"
+    )
 
 
 @reduced.register(Tokens)
@@ -156,6 +178,7 @@ def _(first: Tokens, states: Sequence[Tokens], model: Transformer) -> None:
 
 def check(state: Tokens, model: Transformer) -> None:
     """Raise ValueError unless all matrices fit the dimension and attention maps R^d to R^d."""
+    model = model.at_layer(0)
     model.check(state.d)
     for head in model.attention.heads:
         for rule in head.positions:

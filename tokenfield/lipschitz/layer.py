@@ -122,12 +122,13 @@ def layer_derivative(
     model: Transformer, t: Float[Array, ""], state: Tokens, step: Float[Array, ""], copies: int = 1
 ) -> tuple[AbstractDerivative, Float[Array, "n d"]]:
     """The derivative of one layer of `layers`, and the tokens after it."""
-    norm = model.norm
-    if isinstance(norm, MixLN):
-        norm = PostLN() if float(t) < float(norm.tau) else PreLN()
-    around = SublayerStep(norm, t, step)
+    model = model.at_layer(round(float(t / step))) if model.depth is not None else model
     x, parts = state.x, []
     for index, sublayer in enumerate(model.sublayers(t, state.weights, state.positions)):
+        norm = model.norms[index]
+        if isinstance(norm, MixLN):
+            norm = PostLN() if float(t) < float(norm.tau) else PreLN()
+        around = SublayerStep(norm, t, step)
         read = eqx.filter_jit(around.reads)(x)
         if index == 0 and (model.context is None or model.cross is not None):  # self-attention
             at = eqx.tree_at(lambda s: s.x, state, read)

@@ -8,5 +8,10 @@ from .no_norm import NoNorm as NoNorm
 from .peri_ln import PeriLN as PeriLN
 from .post_ln import PostLN as PostLN
 from .pre_ln import PreLN as PreLN
+from .real import AbstractTokenMap as AbstractTokenMap
+from .real import LayerNorm as LayerNorm
+from .real import PostNorm as PostNorm
+from .real import PreNorm as PreNorm
+from .real import RMSNorm as RMSNorm
 from .rescaled import Rescaled as Rescaled
 from .sqrt_scaling import SqrtScaling as SqrtScaling

@@ -177,6 +177,8 @@ def quadratic_form(
         raise ValueError(
             "energy is one of x, but a state under Rescaled holds z = e^(-tV) x: pass beta instead of the model for the energy of z"
         )
+    if isinstance(model, Transformer) and model.depth is not None:
+        raise ValueError("a model with weights by layer has no one energy: choose a layer, model.at_layer(0)")
     if isinstance(model, Transformer) and not (model.mlp is None and model.context is None):
         raise ValueError("a model with an MLP or a context has no interaction energy")
     if not isinstance(attention, (Softmax, Unnormalized)) or not isinstance(attention.score, Bilinear):

@@ -28,7 +28,7 @@ def head_weights(loaded: Loaded, layer: int) -> HeadWeights:
 def attention_of(weights: HeadWeights) -> AbstractAttention:
     """The attention `x -> sum_h O_h Gamma^h(x) + b` of tokenfield that these weights are.
 
-    Biases of values move every output by the same vector, as rows of softmax sum to 1: they are part of its bias.
+    Biases of values move every output of a head by the same vector, as rows of softmax sum to 1.
     """
     rules: list[Any] = []
     if weights.frequencies is not None:
@@ -39,8 +39,8 @@ def attention_of(weights: HeadWeights) -> AbstractAttention:
     for Q, q, K, k, V in zip(weights.Q, weights.q, weights.K, weights.k, weights.V, strict=True):
         biases = {"q": q, "k": k} if q.any() or k.any() else {}
         heads.append(Softmax(weights.scaling, Q=Q, K=K, V=V, causal=weights.causal, positions=rules, **biases))
-    b = np.einsum("hdk,hk->d", weights.O, weights.v) + weights.o
-    return MultiHead(heads, list(weights.O), b if b.any() else None)
+    bias, offsets = weights.o if weights.o.any() else None, weights.v if weights.v.any() else None
+    return MultiHead(heads, list(weights.O), bias, offsets)
 
 
 def layer_attention(loaded: Loaded, layer: int, x: Any) -> tuple[AbstractAttention, Tokens]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from .albert import Albert
 from .base import AbstractFamily as AbstractFamily
+from .base import BlockWeights as BlockWeights
 from .base import HeadWeights as HeadWeights
 from .bert import Bert
 from .gpt2 import GPT2

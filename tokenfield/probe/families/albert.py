@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from .base import AbstractFamily, HeadWeights, by_heads, linear, output_by_heads
+from .base import AbstractFamily, BlockWeights, HeadWeights, by_heads, linear, output_by_heads
 
 
 class Albert(AbstractFamily):
@@ -26,6 +26,17 @@ class Albert(AbstractFamily):
 
     def projection(self, block):
         return block.attention.dense
+
+    def block(self, model, block):
+        norms = block.attention.LayerNorm, block.full_layer_layer_norm
+        maps = linear(block.ffn), linear(block.ffn_output)
+        return BlockWeights(*norms, *maps, model.config.hidden_act)
+
+    def embedded(self, model, ids):
+        return model.encoder.embedding_hidden_mapping_in(model.embeddings(ids))
+
+    def final(self, model):
+        return None
 
     def weights(self, model: Any, block: Any) -> HeadWeights:
         own, heads = block.attention, model.config.num_attention_heads

@@ -35,6 +35,24 @@ class HeadWeights(NamedTuple):
     window: int | None = None
 
 
+class BlockWeights(NamedTuple):
+    """The rest of a block, as its modules: the norm of the attention, that of the MLP, and the MLP's linear maps.
+
+    Attributes:
+        attention_norm, mlp_norm: LayerNorm or RMSNorm modules.
+        inner, outer: (weight, bias) of the MLP's maps, (m, d) and (d, m).
+        activation: its name in the model's configuration.
+        gate: (weight, bias) of the gate, or None.
+    """
+
+    attention_norm: Any
+    mlp_norm: Any
+    inner: tuple[np.ndarray, np.ndarray]
+    outer: tuple[np.ndarray, np.ndarray]
+    activation: str
+    gate: np.ndarray | None = None
+
+
 class AbstractFamily(abc.ABC):
     """One layout of modules. Everything that differs between architectures is behind these methods."""
 
@@ -62,6 +80,18 @@ class AbstractFamily(abc.ABC):
     @abc.abstractmethod
     def weights(self, model: Any, block: Any) -> HeadWeights:
         """The real Q, K, V, O of a block, in float64."""
+
+    @abc.abstractmethod
+    def block(self, model: Any, block: Any) -> BlockWeights:
+        """The norms and the MLP of a block, in float64."""
+
+    @abc.abstractmethod
+    def embedded(self, model: Any, ids: Any) -> Any:
+        """(1, n, d) what the first block reads of (1, n) token numbers."""
+
+    @abc.abstractmethod
+    def final(self, model: Any) -> Any | None:
+        """The norm after the last block, or None."""
 
     def supports(self, config: Any) -> tuple[bool, str]:
         """Whether attention can be read, and the reason if it cannot."""

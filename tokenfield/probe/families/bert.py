@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from ..._shown import shown
-from .base import AbstractFamily, HeadWeights, by_heads, linear, output_by_heads
+from .base import AbstractFamily, BlockWeights, HeadWeights, by_heads, linear, output_by_heads
 
 
 class Bert(AbstractFamily):
@@ -34,6 +34,18 @@ class Bert(AbstractFamily):
 
     def projection(self, block):
         return block.attention.output.dense
+
+    def block(self, model, block):
+        norms = block.attention.output.LayerNorm, block.output.LayerNorm
+        maps = linear(block.intermediate.dense), linear(block.output.dense)
+        return BlockWeights(*norms, *maps, model.config.hidden_act)
+
+    def embedded(self, model, ids):
+        x = model.embeddings(ids)
+        return model.embeddings_project(x) if hasattr(model, "embeddings_project") else x
+
+    def final(self, model):
+        return None
 
     def weights(self, model: Any, block: Any) -> HeadWeights:
         own, heads = block.attention.self, model.config.num_attention_heads

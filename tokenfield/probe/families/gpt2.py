@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .base import AbstractFamily, HeadWeights, array, by_heads, output_by_heads
+from .base import AbstractFamily, BlockWeights, HeadWeights, array, by_heads, output_by_heads
 
 
 class GPT2(AbstractFamily):
@@ -31,6 +31,19 @@ class GPT2(AbstractFamily):
 
     def projection(self, block):
         return block.attn.c_proj
+
+    def block(self, model, block):
+        first, second = block.mlp.c_fc, block.mlp.c_proj  # which keep their matrices transposed
+        inner, outer = ((array(layer.weight).T, array(layer.bias)) for layer in (first, second))
+        return BlockWeights(block.ln_1, block.ln_2, inner, outer, model.config.activation_function)
+
+    def embedded(self, model, ids):
+        import torch
+
+        return model.wte(ids) + model.wpe(torch.arange(ids.shape[1])[None])
+
+    def final(self, model):
+        return model.ln_f
 
     def weights(self, model: Any, block: Any) -> HeadWeights:
         own, heads = block.attn, model.config.num_attention_heads

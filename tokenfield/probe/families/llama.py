@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from ..._shown import shown
-from .base import AbstractFamily, HeadWeights, array, by_heads, linear, output_by_heads
+from .base import AbstractFamily, BlockWeights, HeadWeights, array, by_heads, linear, output_by_heads
 
 
 class Llama(AbstractFamily):
@@ -31,6 +31,21 @@ class Llama(AbstractFamily):
 
     def projection(self, block):
         return block.self_attn.o_proj
+
+    def block(self, model, block):
+        mlp = block.mlp
+        maps = (linear(layer) for layer in (mlp.up_proj, mlp.down_proj, mlp.gate_proj))
+        inner, outer, (gate, bias) = maps
+        if bias.any():
+            raise ValueError("model: a gate with a bias is not read")
+        norms = block.input_layernorm, block.post_attention_layernorm
+        return BlockWeights(*norms, inner, outer, model.config.hidden_act, gate)
+
+    def embedded(self, model, ids):
+        return model.embed_tokens(ids)
+
+    def final(self, model):
+        return model.norm
 
     def weights(self, model: Any, block: Any) -> HeadWeights:
         own, config = block.self_attn, model.config

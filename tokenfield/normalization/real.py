@@ -1,0 +1,120 @@
+"""The norms of real models: a map of each token, before a sublayer (`PreNorm`) or after its sum with the token (`PostNorm`)."""
+
+import abc
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._check import as_float, positive_number
+from .._types import Number, Vector
+from .base import AbstractNorm, forever
+
+
+class AbstractTokenMap(eqx.Module):
+    """A map of each token by itself."""
+
+    @abc.abstractmethod
+    def __call__(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        """The tokens after the map."""
+
+    @abc.abstractmethod
+    def check(self, d: int) -> None:
+        """Raise ValueError unless the map's parameters fit tokens in R^d."""
+
+
+class LayerNorm(AbstractTokenMap):
+    """`x -> g ⊙ (x - mean) / sqrt(var + eps) + b`, mean and variance over the coordinates of a token (Ba et al. 2016).
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.PreNorm(tkf.LayerNorm(gain=[1.0, 2.0, 1.0], bias=[0.0, 0.1, 0.0], eps=1e-5))
+    """
+
+    gain: Array | None
+    bias: Array | None
+    eps: Array
+
+    def __init__(self, gain: Number | Vector | None = None, bias: Number | Vector | None = None, eps: Number = 1e-5):
+        self.gain = None if gain is None else as_float("gain", gain, (0, 1))
+        self.bias = None if bias is None else as_float("bias", bias, (0, 1))
+        self.eps = positive_number("eps", eps, or_zero=True)
+
+    def __call__(self, x):
+        centred = x - x.mean(-1, keepdims=True)
+        y = centred / jnp.sqrt((centred * centred).mean(-1, keepdims=True) + self.eps.astype(x.dtype))
+        y = y if self.gain is None else self.gain.astype(x.dtype) * y
+        return y if self.bias is None else y + self.bias.astype(x.dtype)
+
+    def check(self, d):
+        _check_lengths(d, gain=self.gain, bias=self.bias)
+
+
+class RMSNorm(AbstractTokenMap):
+    """`x -> g ⊙ x / sqrt(|x|^2/d + eps)` (Zhang, Sennrich 2019).
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.PreNorm(tkf.RMSNorm(gain=1.0, eps=1e-6))
+    """
+
+    gain: Array | None
+    eps: Array
+
+    def __init__(self, gain: Number | Vector | None = None, eps: Number = 1e-6):
+        self.gain = None if gain is None else as_float("gain", gain, (0, 1))
+        self.eps = positive_number("eps", eps, or_zero=True)
+
+    def __call__(self, x):
+        y = x / jnp.sqrt((x * x).mean(-1, keepdims=True) + self.eps.astype(x.dtype))
+        return y if self.gain is None else self.gain.astype(x.dtype) * y
+
+    def check(self, d):
+        _check_lengths(d, gain=self.gain)
+
+
+class PreNorm(AbstractNorm):
+    """`x <- x + h A(N(x))`, N any map of tokens: the layer of GPT-2 (`LayerNorm`) and Llama (`RMSNorm`).
+
+    `PreLN` is its idealization on directions and lengths, on which the theory rests.
+    """
+
+    map: AbstractTokenMap
+
+    def layer(self, t, x, sublayer, h):
+        return x + h * sublayer(self.map(x))
+
+    @property
+    def isotropic(self):
+        return False
+
+    def segments(self):
+        return forever(self)
+
+    def check(self, d):
+        self.map.check(d)
+
+
+class PostNorm(AbstractNorm):
+    """`x <- N(x + h A(x))`, N any map of tokens: the layer of BERT. `PostLN` is its idealization on the sphere."""
+
+    map: AbstractTokenMap
+
+    def layer(self, t, x, sublayer, h):
+        return self.map(x + h * sublayer(x))
+
+    @property
+    def isotropic(self):
+        return False
+
+    def segments(self):
+        return forever(self)
+
+    def check(self, d):
+        self.map.check(d)
+
+
+def _check_lengths(d: int, **parts: Array | None) -> None:
+    for name, part in parts.items():
+        if part is not None and part.ndim == 1 and part.shape[0] != d:
+            raise ValueError(f"{name} must have length {d} for tokens in R^{d}, got {part.shape[0]}")
