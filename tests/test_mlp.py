@@ -30,5 +30,5 @@ def test_activations_are_what_their_names_say(name):
 
 
 def test_an_unknown_activation_is_refused_with_the_names_that_exist():
-    with pytest.raises(ValueError, match="activation must be one of tanh, relu, gelu, gelu_tanh, got 'gelu_new'"):
+    with pytest.raises(ValueError, match="activation must be one of tanh, relu, gelu, gelu_tanh, silu, got 'gelu_new'"):
         tkf.MLP([[1.0]], [[1.0]], activation="gelu_new")

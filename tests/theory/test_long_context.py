@@ -77,7 +77,7 @@ def test_given_values():
 def test_layers_of_tokens(rho, beta):
     n, depth = 7, 4
     state = tkf.equiangular_tokens(rho, n)
-    attended = np.asarray(tkf.Softmax(beta)(0.0, state.x, state.weights, state.positions))
+    attended = np.asarray(tkf.Softmax(beta).of_itself(0.0, state))
     lengths = np.linalg.norm(attended[:2], axis=1)
     assert layer_contraction(rho, n, beta) == pytest.approx(attended[0] @ attended[1] / lengths.prod(), abs=1e-13)
     traj = tkf.layers(tkf.Transformer(tkf.Softmax(beta), tkf.PostLN()), state, depth, step=0.6)
@@ -152,7 +152,7 @@ def test_causal_layer_with_a_scale_for_each_position(rho):
 def test_causal_layer_of_the_library():
     rho, n, beta = 0.3, 6, 2.5
     state = tkf.equiangular_tokens(rho, n)
-    y = np.asarray(tkf.Softmax(beta, causal=True)(0.0, state.x, state.weights, state.positions))
+    y = np.asarray(tkf.Softmax(beta, causal=True).of_itself(0.0, state))
     y = y / np.linalg.norm(y, axis=1, keepdims=True)
     i, j = np.triu_indices(n, 1)
     np.testing.assert_allclose(causal_contraction(rho, i + 1, j + 1, beta, beta), (y @ y.T)[i, j], atol=1e-13)
@@ -266,7 +266,7 @@ def test_nearly_equiangular_tokens(rho, d):
     gammas = nearly_equiangular_threshold(rho, d / np.log(n)) * np.array([0.3, 0.7, 1.0, 1.5])
     predicted = nearly_equiangular_contraction(rho, n, d, gammas * np.log(n))
     for gamma, value in zip(gammas, predicted, strict=True):
-        attended = tkf.Softmax(gamma * np.log(n))(0.0, state.x, state.weights, state.positions, True)
+        attended = tkf.Softmax(gamma * np.log(n)).of_itself(0.0, state, True)
         measured = tkf.mean_cosine(tkf.Tokens(attended))
         assert value == pytest.approx(measured, abs=2e-3)
         if gamma == gammas[2]:  # the equiangular formula is off by far more

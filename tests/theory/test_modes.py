@@ -87,7 +87,7 @@ def test_rates_agree_with_a_simulated_perturbation():
     angles = even + eps * np.sin(k * even)
     tokens = tkf.circle_tokens(angles)
     for kernel, name in ((tkf.Softmax(beta), "softmax"), (tkf.Unnormalized(beta), "unnormalized")):
-        drift = np.asarray(kernel(0.0, tokens.x, tokens.weights, tokens.positions))
+        drift = np.asarray(kernel.of_itself(0.0, tokens))
         speed = drift[:, 1] * np.cos(angles) - drift[:, 0] * np.sin(angles)
         measured = 2 * (speed * np.sin(k * even)).mean() / eps
         assert measured == pytest.approx(growth_rates(beta, 2, name, [k])[0], rel=1e-3)

@@ -64,7 +64,7 @@ def test_two_heavy_tokens_meet_at_that_time(attention):
 
     def right(t, angles):
         x = jnp.stack([jnp.cos(angles), jnp.sin(angles)], 1)
-        drift = np.asarray(kernel(0.0, x, weights, jnp.arange(2.0)))
+        drift = np.asarray(kernel.of_itself(0.0, tkf.Tokens(x, weights)))
         return drift[:, 1] * np.cos(angles) - drift[:, 0] * np.sin(angles)
 
     def met(t, angles):

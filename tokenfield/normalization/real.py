@@ -77,6 +77,10 @@ class PreNorm(AbstractNorm):
     """`x <- x + h A(N(x))`, N any map of tokens: the layer of GPT-2 (`LayerNorm`) and Llama (`RMSNorm`).
 
     `PreLN` is its idealization on directions and lengths, on which the theory rests.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PreNorm(tkf.RMSNorm()))
     """
 
     map: AbstractTokenMap
@@ -96,7 +100,14 @@ class PreNorm(AbstractNorm):
 
 
 class PostNorm(AbstractNorm):
-    """`x <- N(x + h A(x))`, N any map of tokens: the layer of BERT. `PostLN` is its idealization on the sphere."""
+    """`x <- N(x + h A(x))`, N any map of tokens: the layer of BERT. `PostLN` is its idealization on the sphere.
+
+    It has layers, but no flow: with h = 0 the layer is not the identity.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostNorm(tkf.LayerNorm()))
+    """
 
     map: AbstractTokenMap
 

@@ -26,6 +26,10 @@ class Pretrained:
         model: the Transformer: `tkf.layers(pre.model, pre.tokens(text), depth=pre.depth)` has the hidden states of the model.
         depth: its number of layers.
         notes: what a reader should know of it, e.g. that its weights are quantized.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.from_pretrained("path/to/model").tokens("To be, or not to be")  # doctest: +SKIP
     """
 
     model: Transformer

@@ -3,6 +3,7 @@
 import numpy as np
 
 import tokenfield as tkf
+from tokenfield.attention import Measure
 
 from ..claim import Claim, Evidence, at_most, equal
 
@@ -18,7 +19,7 @@ def layers(z: np.ndarray, rule: str, depth: int = DEPTH) -> np.ndarray:
     w, s, zero = jnp.full(len(z), 1 / len(z)), jnp.arange(1, len(z) + 1) / len(z), jnp.zeros(())
 
     def layer(z, _):
-        z = (z + ALPHA * attention(zero, z, w, s)) / (1 + ALPHA)
+        z = (z + ALPHA * attention.of_itself(zero, Measure(z, w, s))) / (1 + ALPHA)
         return z, z
 
     return np.asarray(jax.lax.scan(layer, jnp.asarray(z), None, length=depth)[1])

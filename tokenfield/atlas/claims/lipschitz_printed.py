@@ -13,9 +13,8 @@ SHEAR, PAIR = np.array([[0.0, 0.0], [10.0, 0.0]]), np.array([[0.0, 1.0], [0.0, -
 
 
 def value(A, x, y, weights) -> np.ndarray:
-    """`Gamma_mu(x)`, V = I, mu atoms at y: x itself is a token without mass."""
-    points, weights = jnp.asarray(np.vstack([x, y])), jnp.asarray(np.append(0.0, weights))
-    return np.asarray(tkf.Softmax(A=A)(jnp.zeros(()), points, weights, jnp.zeros(len(points)))[0])
+    """`Gamma_mu(x)`, V = I, mu atoms at y."""
+    return np.asarray(tkf.Softmax(A=A)(jnp.zeros(()), jnp.asarray(x, float)[None], tkf.Tokens(y, weights))[0])
 
 
 def ratio(A, x, y, z, weights, p: int) -> float:

@@ -31,8 +31,8 @@ def two_atoms(R: float, share: float, t1: float = 0.0) -> float:
     """`(1-share) δ_a + share δ_-a` against `δ_a`, |a| = R, A = -I, V = I: `|ΔGamma(a)| / W_1`, or the growth of W_1."""
     x, w = np.tile([R, 0.0], (N, 1)), np.full(N, (1 - share) / (N - 1))
     x[0], w[0] = -x[0], share
-    still = jnp.zeros(()), jnp.asarray(x), jnp.asarray(w), jnp.ones(N)
-    moved = flow(-np.eye(D), np.eye(D), x, w, t1)[-1] if t1 else tkf.Softmax(A=-np.eye(D))(*still)
+    attention = tkf.Softmax(A=-np.eye(D))
+    moved = flow(-np.eye(D), np.eye(D), x, w, t1)[-1] if t1 else attention.of_itself(jnp.zeros(()), tkf.Tokens(x, w))
     lengths = np.linalg.norm(moved - np.exp(t1) * x[1], axis=-1) / (2 * R * share)
     return float(w @ lengths if t1 else lengths[1])
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import tokenfield as tkf
+from tokenfield.attention import Measure
 
 from ..claim import Claim, Evidence, at_least, at_most, close
 
@@ -16,11 +17,11 @@ BAD = {"unnormalized": tkf.Unnormalized, "linear": tkf.Linear, "ReLU": tkf.ReLU}
 
 def at_probe(kernel, A, V, x, w, probe):
     """`Gamma_mu(probe)`: the probe is one more token, of weight 0."""
-    return kernel(A=A, V=V)(jnp.zeros(()), jnp.vstack([x, probe]), jnp.append(w, 0.0), jnp.ones(N + 1))[-1]
+    return kernel(A=A, V=V)(jnp.zeros(()), probe[None], Measure(x, w, jnp.ones(N)))[0]
 
 
 def largest_at_tokens(kernel, A, V, x, w, probe):
-    return jnp.linalg.norm(kernel(A=A, V=V)(jnp.zeros(()), x, w, jnp.ones(N)), axis=-1).max()
+    return jnp.linalg.norm(kernel(A=A, V=V).of_itself(jnp.zeros(()), Measure(x, w, jnp.ones(N))), axis=-1).max()
 
 
 def random_cases(count: int):
