@@ -155,6 +155,7 @@ def test_a_run_that_is_cut_resumes_to_the_same_bits(tmp_path, monkeypatch):
             "use norm=NoNorm",
         ),
         (lambda: tkf.energy(TOKENS, tkf.Transformer(tkf.Softmax(), context=CONTEXT)), "MLP or a context has no"),
+        (lambda: tkf.attention_matrix(TOKENS, tkf.Transformer(tkf.Softmax(), context=CONTEXT)), "attend to a context"),
     ],
 )  # fmt: skip
 def test_bad_input(make, words):

@@ -181,6 +181,8 @@ def test_the_flow_of_real_layers():
     assert errors[1] == pytest.approx(errors[0] / 2, rel=0.1)
 
 
+BIASED = tkf.Softmax(Q=np.eye(4), K=np.eye(4), q=np.ones(4))
+RESCALED = tkf.Transformer(tkf.MultiHead([tkf.Softmax()], bias=np.ones(4)), tkf.Rescaled())
 PRE = tkf.Transformer(tkf.Softmax(), tkf.PreNorm(tkf.RMSNorm(np.ones(3))))
 POST = tkf.Transformer(tkf.Softmax(), tkf.PostNorm(tkf.RMSNorm()))
 
@@ -199,6 +201,9 @@ POST = tkf.Transformer(tkf.Softmax(), tkf.PostNorm(tkf.RMSNorm()))
         (lambda: tkf.MLP(np.ones((3, 2)), np.ones((2, 3)), gate=np.ones((2, 2))), "gate must have the shape of W1"),
         (lambda: tkf.layers(PRE, START, 1), "gain must have length 4"),
         (lambda: tkf.simulate(POST, START, 1.0), "PostNorm has layers, but no flow"),
+        (lambda: tkf.simulate(RESCALED, START, 1.0), "attention without biases"),
+        (lambda: tkf.simulate(tkf.Transformer(BIASED, tkf.Rescaled()), START, 1.0), "queries and keys without biases"),
+        (lambda: tkf.simulate(tkf.Transformer(BIASED), tkf.Gaussian(None, np.eye(4)), 1.0), "biases of queries and keys"),
         (lambda: tkf.energy(START, tkf.by_layer([tkf.Transformer(tkf.Softmax())] * 2)), "choose a layer"),
     ],
 )  # fmt: skip

@@ -23,6 +23,8 @@ class AbstractAttention(eqx.Module):
 
     bias: ClassVar[Array | None] = None
     """A vector added to Gamma. An attention that has one has a field of this name instead."""
+    offsets: ClassVar[tuple[Array, ...] | None] = None
+    """Vectors added to the heads. An attention that has some has a field of this name instead."""
 
     @abc.abstractmethod
     def __call__(

@@ -32,7 +32,7 @@ class MultiHead(AbstractAttention):
     parts: tuple[AbstractHead, ...]
     outputs: tuple[ValueMap, ...]
     bias: Float[Array, " d"] | None  # type: ignore[misc]
-    offsets: tuple[Array, ...] | None
+    offsets: tuple[Array, ...] | None  # type: ignore[misc]
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from .._check import is_concrete
+from ..states import Tokens
 
 Y = PyTree[Array]
 
@@ -254,9 +255,9 @@ def obstacle(kind: type) -> Callable[[Obstacle], Obstacle]:
 
 def _obstacle(kind: type, model: Any) -> str | None:
     """Return why a kind of state has no closed equation under a model, or None if it has one."""
-    if model.context is not None and kind.__name__ != "Tokens":
+    if model.context is not None and kind is not Tokens:
         return "attention to a context moves points only"
-    if model.depth is not None and kind.__name__ != "Tokens":
+    if model.depth is not None and kind is not Tokens:
         return "weights by layer move points only: choose one, model.at_layer(0)"
     return _OBSTACLES[kind](model)
 

@@ -151,6 +151,6 @@ def _(model: Transformer) -> str | None:
             return "a causal mask or rules for positions need an order of the tokens, which a Gaussian does not have"
         if isinstance(head.score, Bilinear) and head.score.biased:
             return "biases of queries and keys are not implemented for Gaussians"
-    if model.attention.bias is not None or getattr(model.attention, "offsets", None) is not None:
+    if model.attention.bias is not None or model.attention.offsets is not None:
         return "a bias of the attention is not implemented for Gaussians"
     return None

@@ -21,6 +21,7 @@ from jaxtyping import Array, Float
 
 from .._check import is_concrete
 from ..attention import heads_and_outputs
+from ..attention.parameters import Bilinear
 from ..states import Tokens
 from ..transformer import Transformer
 from .base import AbstractRescaledFlow, NoClosedEquation, Segment
@@ -166,6 +167,10 @@ def rescaled_segments(model: Transformer, state: Tokens, ends: list[Any]) -> tup
                 "norm=Rescaled() needs attention that depends on scores and distances only (by_scores = True), got "
                 f"{type(head).__name__}: use NoNorm()"
             )
+        if isinstance(head.score, Bilinear) and head.score.biased:
+            raise NoClosedEquation("norm=Rescaled() needs queries and keys without biases: use NoNorm()")
+    if model.attention.bias is not None or model.attention.offsets is not None:
+        raise NoClosedEquation("norm=Rescaled() needs attention without biases: use NoNorm()")
     found = value_maps(model.attention, jnp.zeros(()), d)
     if not is_concrete(*found, *jax.tree.leaves((model, state))):  # no Schur form when traced
         flow: AbstractRescaledFlow = VaryingV(model, jnp.eye(d), state.weights, state.positions)

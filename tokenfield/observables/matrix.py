@@ -45,6 +45,8 @@ def attention_matrix(state: Tokens, model: Transformer | AbstractAttention, t: f
         raise ValueError(f"attention_matrix stores n x n numbers and takes at most {MOST_TOKENS} tokens, got {state.n}")
     if isinstance(model, Transformer) and model.depth is not None:
         raise ValueError("model: it has weights by layer: choose one, e.g. model.at_layer(0)")
+    if isinstance(model, Transformer) and model.context is not None and model.cross is None:
+        raise ValueError("model: its tokens attend to a context, not to themselves: they have no matrix of their own")
     attention = model.attention if isinstance(model, Transformer) else model
     if not isinstance(attention, AbstractAttention):
         raise TypeError(f"model must be a Transformer or an attention such as Softmax(beta=1.0), got {shown(model)}")
