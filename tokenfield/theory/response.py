@@ -1,0 +1,83 @@
+"""Causal attention and positions: how far a perturbation at one position moves the last token (FORMULAS §13).
+
+Near the uniform measure on the circle, mode k of the tokens at position s obeys `∂_t eps(t,s) = a ∫_0^s p_s(tau) eps(t,tau) dtau`
+with its growth rate a and the weights of positions `p_s(tau) = lambda e^{lambda tau} / (e^{lambda s} - 1)`: those of ALiBi with
+slope lambda, and `1/s` without. In `q = (e^{lambda tau} - 1)/(e^{lambda s} - 1)`, p is uniform on [0, 1], whatever lambda is.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln, ive
+
+from .._check import count, positive, reals
+
+
+def position_response(tau: ArrayLike, growth: float, *, s: float = 1.0, slope: float = 0.0) -> Any:
+    """Return the response at position s to a perturbation at tau < s, per unit of position (FORMULAS §13).
+
+    `eps(t,s) = eps(0,s) + ∫_0^s G eps(0,tau) dtau`, `G = p_s(tau) sqrt(c/Y) I_1(2 sqrt(c Y))`, `Y = -log q`. It diverges at
+    tau -> 0: the first tokens are never lost.
+
+    Args:
+        tau: positions in (0, s).
+        growth: `c = a t`, the growth rate of the mode times the time: see `growth_rates`.
+        s: the position that responds.
+        slope: ALiBi's slope lambda >= 0.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.theory.position_response([0.1, 0.5, 0.9], growth=0.9, slope=1.0)
+    """
+    (tau,), c = reals(tau=tau), positive("growth", growth)
+    s, slope = positive("s", s), positive("slope", slope, or_zero=True)
+    if not ((tau > 0) & (tau < s)).all():
+        raise ValueError(f"tau must lie between 0 and s = {s:g}")
+    if slope:
+        Y = np.log(np.expm1(slope * s)) - np.log(np.expm1(slope * tau))
+        p = slope * np.exp(slope * tau) / np.expm1(slope * s)
+    else:
+        Y, p = np.log(s / tau), np.full_like(tau, 1 / s)
+    z = 2 * np.sqrt(c * Y)
+    return p * np.sqrt(c / Y) * ive(1, z) * np.exp(z)
+
+
+def recency_ends(slope: float, rate: float) -> float:
+    """Return the time from which the last positions are no longer favoured: `2 (1 - e^{-lambda}) / a` (FORMULAS §13).
+
+    Before it the response of the last token is U-shaped: large for the first positions, and rising again toward the last.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.theory.recency_ends(slope=1.0, rate=0.5)
+    """
+    return -2 * float(np.expm1(-positive("slope", slope, or_zero=True))) / positive("rate", rate)
+
+
+def layer_influence(tau: ArrayLike, depth: int, alpha: float) -> Any:
+    """Return the influence of position tau on the last of infinitely many tokens after L layers of `(1-alpha) I + alpha C`.
+
+    C is causal averaging, `C_ij = 1/i` for j <= i. For tau < 1 the influence per unit of position is
+    `sum_{k>=1} binom(L,k) alpha^k (1-alpha)^{L-k} (log 1/tau)^{k-1}/(k-1)!`; the last token itself keeps `(1-alpha)^L`.
+
+    Args:
+        tau: positions in (0, 1).
+        depth: the number of layers L.
+        alpha: the weight of attention in a layer, in (0, 1].
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.theory.layer_influence([0.1, 0.4, 0.9], depth=12, alpha=0.3)
+    """
+    (tau,), L, alpha = reals(tau=tau), count("depth", depth), positive("alpha", alpha)
+    if alpha > 1:
+        raise ValueError(f"alpha must be at most 1, got {alpha:g}")
+    if not ((tau > 0) & (tau < 1)).all():
+        raise ValueError("tau must lie between 0 and 1")
+    k = np.arange(1, L + 1) if alpha < 1 else np.array([L])
+    log = gammaln(L + 1) - gammaln(k + 1) - gammaln(L - k + 1) - gammaln(k) + k * np.log(alpha)
+    if alpha < 1:
+        log = log + (L - k) * np.log1p(-alpha)
+    with np.errstate(divide="ignore"):
+        return np.exp(log + (k - 1) * np.log(-np.log(tau))[..., None]).sum(-1)
