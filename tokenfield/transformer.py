@@ -20,6 +20,7 @@ from .noise import AbstractNoise
 from .normalization import AbstractNorm, AbstractTokenMap, NoNorm
 
 T = TypeVar("T", bound=eqx.Module)
+SHARED = ("final", "context", "encoder")  # what the layers of a model have in common
 
 
 class Transformer(eqx.Module):
@@ -152,10 +153,9 @@ class Transformer(eqx.Module):
             return self
         index = jnp.asarray(index, int) % self.depth
         pick = lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf  # noqa: E731
-        kept = (self.final, self.context, self.encoder)
-        one = jax.tree.map(pick, eqx.tree_at(_shared, self, (None,) * 3, is_leaf=lambda a: a is None))
-        one = eqx.tree_at(_shared, one, kept, is_leaf=lambda a: a is None)
-        return _replaced(one, depth=None)
+        shared = {name: getattr(self, name) for name in SHARED}
+        one = jax.tree.map(pick, _replaced(self, **dict.fromkeys(SHARED)))
+        return _replaced(one, **shared, depth=None)
 
     @property
     def length(self) -> int | None:
@@ -193,21 +193,23 @@ class Transformer(eqx.Module):
         attention = self.attention
         if not isinstance(attention, MultiHead):
             raise ValueError(f"heads: the attention is one {type(attention).__name__}, not a MultiHead")
-        count = len(attention.parts)
-        gone = {index for index in heads if isinstance(index, int) and 0 <= index < count}
-        if len(gone) != len(set(heads)) or len(gone) == count:
-            raise ValueError(f"heads must be some of 0 to {count - 1}, but not all of them, got {shown(list(heads))}")
-        left = [index for index in range(count) if index not in gone]
+        heads = items("heads", heads, "numbers of heads")
+        every = range(len(attention.parts))
+        left = [index for index in every if index not in heads]
+        if not left or not all(index in every for index in heads):
+            raise ValueError(f"heads must be some of 0 to {every[-1]}, but not all of them, got {shown(list(heads))}")
         pick = lambda items: None if items is None else tuple(items[index] for index in left)  # noqa: E731
         parts = pick(attention.parts), pick(attention.outputs), pick(attention.offsets)
         return _replaced(self, attention=_replaced(attention, parts=parts[0], outputs=parts[1], offsets=parts[2]))
 
     def repeated(self, k: int) -> "Transformer":
         """The same layers k times one after another (a looped Transformer); `final` acts after the last of them."""
+        if self.depth is None:
+            raise ValueError("k: all layers of this model are the same: give `layers` a larger depth instead")
         return _replaced(self, repeats=(self.repeats or 1) * count("k", k))
 
     def continuous(self) -> "Transformer":
-        """The same model for `simulate`: layer l acts from time l to l + 1, and nothing acts after the last one."""
+        """The same model for `simulate`: layer l acts from time l to l + 1, the last one forever, and there is no `final`."""
         return _replaced(self, final=None)
 
     def _in_all_layers(self, part: Any) -> Any:
@@ -234,13 +236,10 @@ class Transformer(eqx.Module):
         for part in (self.attention, self.norm, self.mlp, self.noise, self.cross, *others):
             if part is not None:
                 part.check(d)
+        if self.encoder is not None:
+            self.encoder.check(d)
         if self.context is not None and self.context.x.shape[1] != d:
             raise ValueError(f"context must hold tokens in R^{d}, like the state, got R^{self.context.x.shape[1]}")
-
-
-def _shared(model: Transformer) -> tuple:
-    """What the layers of a model have in common."""
-    return model.final, model.context, model.encoder
 
 
 def _replaced(part: T, **fields: Any) -> T:
@@ -256,6 +255,7 @@ def by_layer(models: Sequence[Transformer], final: AbstractTokenMap | None = Non
     """Return one model that has the weights of each of several models of one shape: layer l is that of `models[l]`.
 
     Args:
+        models: one model for each layer. If they have a context and an encoder, these must be the same objects.
         final: a map of tokens after the last layer.
 
     Example:
@@ -266,18 +266,21 @@ def by_layer(models: Sequence[Transformer], final: AbstractTokenMap | None = Non
     models = items("models", models, "Transformers")
     if not models or not all(isinstance(model, Transformer) for model in models):
         raise ValueError(f"models must be a non-empty list of Transformers, got {shown(models)}")
-    if any(part is not None for model in models for part in (*_shared(model), model.depth)):
-        raise ValueError(
-            "models must be single layers without final, context or encoder: give these to what is made of them"
-        )
-    leaves, structures = zip(*(jax.tree.flatten(model) for model in models), strict=True)
+    if not (final is None or isinstance(final, AbstractTokenMap)):
+        raise ValueError(f"final must be a map of tokens such as LayerNorm() or None, got {shown(final)}")
+    first = models[0]
+    if any(model.depth is not None for model in models):
+        raise ValueError("models must be single layers, got one that has weights by layer itself")
+    if any(model.context is not first.context or model.encoder is not first.encoder for model in models):
+        raise ValueError("models must all have the same context and the same encoder")
+    bare = [_replaced(model, **dict.fromkeys(SHARED)) for model in models]
+    leaves, structures = zip(*(jax.tree.flatten(model) for model in bare), strict=True)
     shapes = [[jnp.shape(leaf) for leaf in each] for each in leaves]
     if any(structure != structures[0] for structure in structures) or any(shape != shapes[0] for shape in shapes):
         raise ValueError("models must be of one kind and of equal shapes; `layers` takes a list of any models")
     stacked = [jnp.stack(each) if eqx.is_array(each[0]) else each[0] for each in zip(*leaves, strict=True)]
     model = jax.tree.unflatten(structures[0], stacked)
-    model = eqx.tree_at(lambda m: m.final, model, final, is_leaf=lambda a: a is None)
-    return _replaced(model, depth=len(models))
+    return _replaced(model, final=final, context=first.context, encoder=first.encoder, depth=len(models))
 
 
 def only_transformer(model: Any) -> Transformer:

@@ -111,6 +111,8 @@ def test_naive_loops(kernel, rules):
         np.testing.assert_allclose(own, naive(kernel, RULES[rules], causal, X, S), rtol=1e-12, atol=1e-12)
         again = attention(jnp.zeros(()), state.x, state, state.positions)
         np.testing.assert_allclose(again, own, rtol=1e-14, atol=1e-14)
+        if rules == "matrix":  # which has one row for each query
+            attention = head(kernel, (tkf.Bias(MATRIX[:5]),), causal)
         found = attention(jnp.zeros(()), jnp.asarray(points), state, jnp.asarray(places))
         np.testing.assert_allclose(found, naive(kernel, RULES[rules], causal, points, places), rtol=1e-12, atol=1e-12)
 
@@ -247,10 +249,12 @@ def test_gradients_by_the_numbers_of_a_rule():
         (lambda: tkf.Softmax(positions="rope"), "positions must be rules such as"),
         (lambda: tkf.Softmax(positions=[tkf.Softmax()]), "positions must be rules such as"),
         (lambda: tkf.RoPE(100.0, frequencies=[1.0]), "theta or frequencies, not both"),
+        (lambda: tkf.Softmax(positions=tkf.RoPE(frequencies=[1.0])).of_itself(0.0, tkf.Tokens(X)), "must have length 2"),
         (lambda: tkf.RoPE(-1.0), "theta must be"),
         (lambda: tkf.Window(-1.0), "width must be"),
         (lambda: tkf.Sinks(0), "k must be"),
-        (lambda: tkf.Bias(np.ones((2, 3))), "a square matrix, got shape"),
+        (lambda: tkf.Bias([1.0, 2.0]), "b must be"),
+        (lambda: tkf.Softmax(positions=tkf.Bias(np.eye(2)))(0.0, jnp.eye(3), tkf.Tokens(np.eye(3)[:2])), "3 queries and 2 keys"),
         (lambda: tkf.Softmax(q=[1.0]), "give Q and K too"),
         (lambda: tkf.simulate(tkf.Transformer(tkf.Softmax(positions=tkf.RoPE())), tkf.Tokens(np.eye(3)), 1.0), "odd number"),
         (

@@ -136,6 +136,25 @@ def test_loops():
     np.testing.assert_allclose(ends(twice), FINAL(ends([*LAYERS, *LAYERS])), rtol=0, atol=1e-11)
 
 
+def test_the_flow_of_a_loop():
+    """Layers 0, 1, 2, 0 act one after another."""
+    model = tkf.by_layer(LAYERS).repeated(2)
+    whole = tkf.simulate(model, START, 4.0, save_at=[3.0, 4.0], rtol=1e-10, atol=1e-12)
+    again = tkf.simulate(LAYERS[0], whole.state(0), 1.0, save_at=[1.0], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(whole.final.x, again.final.x, rtol=1e-8, atol=1e-8)
+
+
+def test_decoders_by_layer():
+    """With one context for all of them."""
+    nu = tkf.gaussian_tokens(6, 4, seed=3)
+    attentions = [tkf.Softmax(beta) for beta in (0.5, 1.0)]
+    decoders = [tkf.Transformer(a, norm=tkf.PreLN(), cross=tkf.Softmax(2.0), context=nu) for a in attentions]
+    np.testing.assert_allclose(ends(tkf.by_layer(decoders)), ends(decoders), rtol=0, atol=1e-13)
+    other = tkf.Transformer(attentions[0], norm=tkf.PreLN(), cross=tkf.Softmax(2.0), context=START)
+    with pytest.raises(ValueError, match="same context"):
+        tkf.by_layer([decoders[0], other])
+
+
 def test_surgery():
     """On weights by layer as on each layer by itself."""
     model = tkf.by_layer(LAYERS)
@@ -204,6 +223,11 @@ POST = tkf.Transformer(tkf.Softmax(), tkf.PostNorm(tkf.RMSNorm()))
         (lambda: tkf.simulate(RESCALED, START, 1.0), "attention without biases"),
         (lambda: tkf.simulate(tkf.Transformer(BIASED, tkf.Rescaled()), START, 1.0), "queries and keys without biases"),
         (lambda: tkf.simulate(tkf.Transformer(BIASED), tkf.Gaussian(None, np.eye(4)), 1.0), "biases of queries and keys"),
+        (lambda: tkf.layers(tkf.by_layer(LAYERS, FINAL), START, 4), "depth must be at most 3"),
+        (lambda: tkf.simulate(tkf.by_layer(LAYERS, FINAL), START, 3.0), "no map after its last layer"),
+        (lambda: LAYERS[0].repeated(2), "give `layers` a larger depth"),
+        (lambda: tkf.by_layer([tkf.by_layer(LAYERS)]), "weights by layer itself"),
+        (lambda: tkf.by_layer(LAYERS, 3), "final must be a map of tokens"),
         (lambda: tkf.energy(START, tkf.by_layer([tkf.Transformer(tkf.Softmax())] * 2)), "choose a layer"),
     ],
 )  # fmt: skip

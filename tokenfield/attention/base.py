@@ -14,7 +14,7 @@ from .._types import Beta, Map, Values, Vector
 from .measure import AtomicMeasure, last
 from .pairs import pair_sums, softmax_sums
 from .parameters import AbstractScore, Bilinear, ValueMap
-from .positions import Positions, Rules, as_rules, biased, rotated, turns, visible
+from .positions import Positions, Rules, as_rules, biased, check_rules, rotated, turns, visible
 from .sums import divide, map_rows, row_max
 
 
@@ -146,7 +146,7 @@ class AbstractHead(AbstractAttention):
         self.score.check(d)
         self.value.check(d)
         for rule in self.positions:
-            rule.check(self.score.width(d), None)
+            rule.check(self.score.width(d))
 
 
 class AbstractGeneralHead(AbstractHead):
@@ -241,6 +241,7 @@ class AbstractPairwise(AbstractHead):
         return visible(self.positions, self.causal, s, tau)
 
     def average(self, t, x, mu, positions, values):
+        check_rules(self.positions, len(x), len(mu.x))
         q, k, b = self.factors(t, x, mu, positions)
         if q.shape[1] == 1:
             # A product of single numbers would be fused with the subtraction of the row's maximum and rounded

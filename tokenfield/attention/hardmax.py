@@ -9,7 +9,7 @@ from .._check import flag, one_of, positive
 from .._types import Map, Values
 from .base import AbstractGeneralHead
 from .parameters import Bilinear, ValueMap
-from .positions import Positions, Rules, as_rules, biased, rotated, visible
+from .positions import Positions, Rules, as_rules, biased, check_rules, rotated, visible
 from .sums import divide, map_rows, row_max
 
 
@@ -56,6 +56,7 @@ class Hardmax(AbstractGeneralHead):
         self.tie = positive("tie", tie, or_zero=True)
 
     def average(self, t, x, mu, positions, values):
+        check_rules(self.positions, len(x), len(mu.x))
         q, k, _ = self.score.factors(t, x, mu.x)
         q, k = rotated(self.positions, q, positions), rotated(self.positions, k, mu.positions)
 

@@ -20,8 +20,8 @@ class AbstractPositions(eqx.Module):
     """A rule for positions: an `AbstractRotation`, an `AbstractBias` or an `AbstractMask`."""
 
     @abc.abstractmethod
-    def check(self, width: int, n: int | None) -> None:
-        """Raise ValueError unless the rule fits queries and keys in R^width, and n tokens (None: any number)."""
+    def check(self, width: int) -> None:
+        """Raise ValueError unless the rule fits queries and keys in R^width."""
 
 
 class AbstractRotation(AbstractPositions):
@@ -79,6 +79,7 @@ class RoPE(AbstractRotation):
 
     def rotated(self, q, s):
         k = q.shape[-1]
+        self.check(k)
         omega = self.frequencies
         if omega is None:
             omega = self.theta ** (-2 * jnp.arange(k // 2) / k)  # type: ignore[operator]
@@ -88,7 +89,7 @@ class RoPE(AbstractRotation):
         turned = a * cos - b * sin, a * sin + b * cos
         return jnp.concatenate(turned, 1) if self.halves else jnp.stack(turned, 2).reshape(q.shape)
 
-    def check(self, width, n):
+    def check(self, width):
         if width % 2:
             raise ValueError(f"RoPE turns pairs of coordinates of queries and keys, got an odd number of them, {width}")
         if self.frequencies is not None and len(self.frequencies) != width // 2:
@@ -113,12 +114,12 @@ class ALiBi(AbstractBias):
     def bias(self, s, tau, row):
         return -self.slope.astype(s.dtype) * jnp.abs(s - tau)
 
-    def check(self, width, n):
+    def check(self, width):
         pass
 
 
 class Bias(AbstractBias):
-    """Any bias of the scores: a function `b(s, tau)` of positions, which must broadcast, or an (n, n) matrix.
+    """Any bias of the scores: a function `b(s, tau)` of positions, which must broadcast, or a matrix of queries by keys.
 
     Example:
         >>> import jax.numpy as jnp, tokenfield as tkf
@@ -129,19 +130,14 @@ class Bias(AbstractBias):
 
     def __init__(self, b: Any):
         self.b = b if callable(b) else as_float("b", b, 2)
-        if not callable(self.b) and self.b.shape[0] != self.b.shape[1]:
-            raise ValueError(f"b must be a function b(s, tau) or a square matrix, got shape {self.b.shape}")
 
     def bias(self, s, tau, row):
         if callable(self.b):
             return jnp.broadcast_to(jnp.asarray(self.b(s, tau), s.dtype), (s.shape[0], tau.shape[1]))
         return self.b.astype(s.dtype)[row]
 
-    def check(self, width, n):
-        if n is not None and not callable(self.b) and self.b.shape != (n, n):
-            raise ValueError(
-                f"b must have shape ({n}, {n}) for {n} tokens that attend to themselves, got {self.b.shape}"
-            )
+    def check(self, width):
+        pass
 
 
 class Window(AbstractMask):
@@ -161,7 +157,7 @@ class Window(AbstractMask):
     def sees(self, s, tau):
         return jnp.abs(s - tau) <= self.width
 
-    def check(self, width, n):
+    def check(self, width):
         pass
 
 
@@ -182,7 +178,7 @@ class Sinks(AbstractMask):
     def sees(self, s, tau):
         return tau <= jnp.sort(tau, axis=-1)[:, min(self.k, tau.shape[-1]) - 1 :][:, :1]
 
-    def check(self, width, n):
+    def check(self, width):
         pass
 
 
@@ -197,6 +193,13 @@ def as_rules(given: Positions) -> Rules:
         if not isinstance(rule, (AbstractRotation, AbstractBias, AbstractMask)):
             raise ValueError(f"positions must be rules such as RoPE(), ALiBi(1.0) or Window(0.5), got {shown(rule)}")
     return rules
+
+
+def check_rules(rules: Rules, m: int, n: int) -> None:
+    """Raise ValueError if a rule is a matrix that does not fit m queries and n keys."""
+    for rule in rules:
+        if isinstance(rule, Bias) and not callable(rule.b) and rule.b.shape != (m, n):
+            raise ValueError(f"b must have shape ({m}, {n}) for {m} queries and {n} keys, got {rule.b.shape}")
 
 
 def rotated(rules: Rules, q: Float[Array, "n k"], s: Float[Array, " n"]) -> Float[Array, "n k"]:

@@ -118,6 +118,11 @@ def stack(model, depth) -> list[Transformer]:
             raise ValueError("depth must be given when model is a single Transformer")
         depth = count("depth", depth)
         refuse_large("depth", depth)
+        if model.final is not None and model.length is not None and depth > model.length:
+            raise ValueError(
+                f"depth must be at most {model.length}, after which the model ends with its final map, got {depth}: loop its "
+                "layers by model.repeated(k)"
+            )
         return [model] * depth
     if callable(model) and not isinstance(
         model, eqx.Module

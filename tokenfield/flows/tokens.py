@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from ..attention import AbstractHead, Unnormalized
+from ..attention.positions import check_rules
 from ..attention.series import by_series
 from ..normalization import AbstractNorm, AbstractSphereNorm, NoNorm, PreNorm, Rescaled
 from ..normalization.base import unit
@@ -53,15 +54,17 @@ def _(state: Tokens, model: Transformer) -> tuple[Segment, ...]:
 
 def _layer_by_layer(state: Tokens, model: Transformer) -> tuple[Segment, ...]:
     """Return the flows of a model with weights by layer: those of layer l act from time l to l + 1."""
-    assert model.depth is not None
+    assert model.length is not None
+    if model.final is not None:
+        raise NoClosedEquation("a flow has no map after its last layer: drop it by model.continuous()")
     found: list[Segment] = []
-    for index in range(model.depth):
+    for index in range(model.length):
         parts = segments(state, model.at_layer(index))
         if len(parts) > 1:
             raise NoClosedEquation(
                 "weights by layer already change with time: the norm and A(t), V(t), … must not jump too"
             )
-        found.append(Segment(index + 1.0 if index + 1 < model.depth else float("inf"), parts[0].flow))
+        found.append(Segment(index + 1.0 if index + 1 < model.length else float("inf"), parts[0].flow))
     return tuple(found)
 
 
@@ -180,9 +183,12 @@ def check(state: Tokens, model: Transformer) -> None:
     """Raise ValueError unless all matrices fit the dimension and attention maps R^d to R^d."""
     model = model.at_layer(0)
     model.check(state.d)
-    for head in model.attention.heads:
-        for rule in head.positions:
-            rule.check(head.score.width(state.d), state.n)
+    for attention, keys in (
+        (model.attention, model.context if model.cross is None else None),
+        (model.cross, model.context),
+    ):
+        for head in () if attention is None else attention.heads:
+            check_rules(head.positions, state.n, state.n if keys is None else len(keys.x))
     if model.attention.isotropic:
         return
     for head in model.attention.heads:
