@@ -1,10 +1,13 @@
 """One Brownian motion that pushes all tokens."""
 
+from typing import ClassVar
+
 from jaxtyping import Array
 
 from .._check import positive_number
 from .._types import Number
-from .sphere import AbstractBrownian
+from ..spaces import Sphere
+from .brownian import AbstractBrownian
 
 
 class CommonNoise(AbstractBrownian):
@@ -22,12 +25,10 @@ class CommonNoise(AbstractBrownian):
     """
 
     kappa: Array
+    space: ClassVar = Sphere
 
     def __init__(self, kappa: Number):
         self.kappa = positive_number("kappa", kappa)
 
     def draws(self, n, d):
         return 1, d
-
-    def check(self, d):
-        pass

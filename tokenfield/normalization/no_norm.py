@@ -1,5 +1,6 @@
 """No normalization: the free flow."""
 
+from ..spaces import Euclidean
 from .base import AbstractNorm, forever
 
 
@@ -10,6 +11,10 @@ class NoNorm(AbstractNorm):
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.NoNorm())
     """
+
+    @property
+    def space(self):
+        return Euclidean()
 
     @property
     def isotropic(self):

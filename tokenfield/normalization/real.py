@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from .._check import as_float, positive_number
 from .._types import Number, Vector
+from ..spaces import Euclidean
 from .base import AbstractNorm, forever
 
 
@@ -89,6 +90,10 @@ class PreNorm(AbstractNorm):
         return x + h * sublayer(self.map(x))
 
     @property
+    def space(self):
+        return Euclidean()
+
+    @property
     def isotropic(self):
         return False
 
@@ -113,6 +118,10 @@ class PostNorm(AbstractNorm):
 
     def layer(self, t, x, sublayer, h):
         return self.map(x + h * sublayer(x))
+
+    @property
+    def space(self):
+        return Euclidean()
 
     @property
     def isotropic(self):

@@ -1,5 +1,6 @@
 """Rescaled tokens: a change of variables rather than a norm."""
 
+from ..spaces import Euclidean
 from .base import AbstractNorm, forever
 
 
@@ -18,6 +19,10 @@ class Rescaled(AbstractNorm):
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.Rescaled())
     """
+
+    @property
+    def space(self):
+        return Euclidean()
 
     @property
     def isotropic(self):

@@ -3,6 +3,7 @@
 from . import reduced as reduced
 from .clustering import Clusters as Clusters
 from .clustering import clusters as clusters
+from .distances import mean_distance as mean_distance
 from .interaction import energy as energy
 from .interaction import normalized_energy as normalized_energy
 from .kernel_density import kde_modes as kde_modes

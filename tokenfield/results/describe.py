@@ -9,6 +9,7 @@ import equinox as eqx
 import numpy as np
 
 from .. import normalization
+from ..spaces import AbstractSpace, Euclidean, Sphere
 
 LARGEST_LISTED = 1024  # larger arrays are recorded by shape and hash
 
@@ -35,10 +36,32 @@ def describe(part: Any) -> Any:
     return array.tolist()
 
 
-def on_sphere(model: Mapping[str, Any]) -> bool:
-    """Return True if the norm of a described model moves directions on the unit sphere, whatever it does to lengths."""
-    kind = getattr(normalization, model["norm"]["kind"], None)
-    return isinstance(kind, type) and issubclass(kind, normalization.AbstractSphereNorm)
+def rebuilt_space(described: Mapping[str, Any]) -> AbstractSpace:
+    """Return the space that `describe` recorded; the module of a space of one's own must have been imported."""
+    fields = dict(described)
+    kind = fields.pop("kind")
+    found = _class_named(kind, AbstractSpace)
+    if found is None:
+        raise ValueError(f"the tokens live in a space of kind {kind}, which is not known: import its module first")
+    return found(**fields)
+
+
+def compared_in(model: Mapping[str, Any]) -> AbstractSpace:
+    """Return the space in which a described model compares tokens, if its norm fixes it: the sphere, whatever it does to lengths,
+    or R^d."""
+    norm = _class_named(model["norm"]["kind"], normalization.AbstractSphereNorm)
+    return Euclidean() if norm is None else Sphere()
+
+
+def _class_named(name: str, base: type) -> Any:
+    """Return the class of this name among those derived from another one; None if there is none."""
+    kind: type
+    for kind in base.__subclasses__():
+        if kind.__name__ == name:
+            return kind
+        if (found := _class_named(name, kind)) is not None:
+            return found
+    return None
 
 
 def energy_beta(model: Mapping[str, Any], d: int) -> float | None:
@@ -52,7 +75,7 @@ def energy_beta(model: Mapping[str, Any], d: int) -> float | None:
         d: dimension of the tokens.
     """
     attention, gain = model["attention"], _gain(model["norm"], d)
-    if not on_sphere(model) or "mlp" in model or "context" in model or gain is None:
+    if not isinstance(compared_in(model), Sphere) or "mlp" in model or "context" in model or gain is None:
         return None
     if attention["kind"] not in ("Softmax", "Unnormalized") or attention["causal"] or "positions" in attention:
         return None
