@@ -327,8 +327,11 @@ def test_what_does_not_fit_the_space_is_refused():
         run(on_torus, tkf.Tokens(torus.x, space=tkf.Sphere())),
         "the tokens live in Sphere, but the model moves tokens in Torus",
     )
-    refused(run(on_torus, tkf.Tokens(1.1 * torus.x)), "Torus: token 0 is at a distance of")
-    refused(lambda: tkf.layers(on_torus, tkf.Tokens(1.1 * torus.x), depth=1), "Torus: token 0 is at a distance of")
+    refused(run(on_torus, tkf.Tokens(torus.x.at[0].multiply(1.1))), "Torus: token 0 is at a distance of")
+    refused(
+        lambda: tkf.layers(on_torus, tkf.Tokens(torus.x.at[0].multiply(1.1)), depth=1),
+        "Torus: token 0 is at a distance of",
+    )
     by_distance = tkf.Transformer(tkf.L2(beta=1.0), space=tkf.Hyperbolic())
     refused(run(by_distance, hyperbolic), "attention: L2 compares tokens by distances of R^d")
     refused(

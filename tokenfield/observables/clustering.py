@@ -128,7 +128,7 @@ def _label(count: int, links: list[np.ndarray]) -> np.ndarray:
     return connected_components(coo_array((np.ones(ends.shape[1]), ends), shape=(count, count)), directed=False)[1]
 
 
-def _flood(points: np.ndarray, reach: float, signs: np.ndarray | None) -> list[np.ndarray]:
+def _flood(points: np.ndarray, reach: float, signs: np.ndarray | None = None) -> list[np.ndarray]:
     """Return the same in any dimension, by flood fill from token to token."""
     rest, components = np.arange(len(points)), []
     while len(rest):
