@@ -1,15 +1,11 @@
 """The response of the last token to a perturbation at a position: eigenfunctions, a matrix of many tokens, values of FORMULAS."""
 
-from itertools import pairwise
-
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.linalg import expm
 
-import tokenfield as tkf
+from tokenfield.atlas.linearized import near_uniform, richardson, weights
 from tokenfield.theory import (
     fit_influence,
     growth_rates,
@@ -85,13 +81,6 @@ def test_the_minimum_jumps_to_the_end_beyond_log_4():
         lost_time(0.995, above, 1.0)
 
 
-def richardson(values):
-    """The limit of values at h, h/2, h/4, …, whose errors are powers of h."""
-    for order in range(1, len(values)):
-        values = [(2**order * b - a) / (2**order - 1) for a, b in pairwise(values)]
-    return values[0]
-
-
 @pytest.mark.parametrize(("slope", "alpha"), [(0.0, 0.4), (2.0, 0.3), (1.0, 1.0)])
 def test_powers_of_the_causal_layer(slope, alpha):
     n, L = 12, 5
@@ -110,29 +99,12 @@ def test_many_tokens_in_layers():
 
 
 def test_linearized_runs():
-    """Derivative of runs of `solve` near the uniform measure: n positions with m tokens each, turned by `eps_j sin(k a)`.
-
-    It is the exponential of the matrix of n positions, of which the response is the limit. A run adapts its steps to tokens,
-    which do not move at the uniform measure, so the steps are fixed.
-    """
-    n, m, k, beta, c, slope = 8, 16, 2, 1.5, 0.9, 1.0
-    angle, positions = 2 * np.pi * np.arange(m) / m, np.arange(1, n + 1) / n
-    model = tkf.Transformer(tkf.Softmax(beta=beta, causal=True, positions=tkf.ALiBi(slope)), norm=tkf.PostLN())
-    t1 = c / growth_rates(beta, 2, modes=[k])[0]
-
-    def mode(eps):
-        a = (angle + eps[:, None] * jnp.sin(k * angle)).ravel()
-        tokens = tkf.Tokens(jnp.stack([jnp.cos(a), jnp.sin(a)], 1), positions=np.repeat(positions, m))
-        x = tkf.solve(model, tokens, t1, dt=t1 / 16, max_steps=16).final.x[-m:]
-        return 2 / m * ((x[:, 1] * np.cos(angle) - x[:, 0] * np.sin(angle)) * np.sin(k * angle)).sum()
-
-    def causal(n):
-        w = np.exp(slope * np.arange(1, n + 1) / n)
-        return np.tril(np.broadcast_to(w, (n, n))) / np.cumsum(w)[:, None]
-
-    np.testing.assert_allclose(jax.grad(mode)(jnp.zeros(n)), expm(c * causal(n))[-1], atol=1e-8)
+    """Derivatives of runs of n positions are the exponential of their matrix; the limit of many positions is the response."""
+    n, c, slope, beta, mode = 8, 0.9, 1.0, 1.5, 2
+    found = near_uniform(n, beta, mode, 16)(slope, c / growth_rates(beta, 2, modes=[mode])[0])
+    np.testing.assert_allclose(found, expm(c * weights(n, slope))[-1], atol=1e-8)
     tau = np.array([0.25, 0.5, 0.75])
-    rows = [n * expm(c * causal(n))[-1, (n * tau).astype(int) - 1] for n in (16, 32, 64, 128)]
+    rows = [n * expm(c * weights(n, slope))[-1, (n * tau).astype(int) - 1] for n in (16, 32, 64, 128)]
     np.testing.assert_allclose(richardson(rows), position_response(tau, c, slope=slope), rtol=1e-6)
 
 

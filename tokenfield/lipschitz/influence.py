@@ -67,7 +67,7 @@ def influence(
     before = [state.x]
     for index in range(max(depths) - 1):
         before.append(_after(flow, index * h, before[-1], h))
-    u = np.linalg.qr(generator(seed).standard_normal((state.d, k)))[0].T
+    u = orthogonal_directions(state.d, k, seed)
     found = []
     for L in depths:
         pulled = jnp.zeros((k, *state.x.shape)).at[:, token].set(u)
@@ -77,6 +77,11 @@ def influence(
     if not np.isfinite(found).all():
         raise ValueError("x: the derivative overflows at these tokens")
     return found[0] if one else np.stack(found)
+
+
+def orthogonal_directions(d: int, k: int, seed: int) -> np.ndarray:
+    """(k, d) random vectors of length 1, orthogonal to each other."""
+    return np.linalg.qr(generator(seed).standard_normal((d, k)))[0].T
 
 
 @eqx.filter_jit
