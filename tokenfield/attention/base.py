@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from .._check import flag
+from .._kinds import Named
 from .._types import Beta, Map, Values, Vector
 from .measure import AtomicMeasure, last
 from .pairs import pair_sums, softmax_sums
@@ -18,7 +19,7 @@ from .positions import Positions, Rules, as_rules, biased, check_rules, rotated,
 from .sums import divide, map_rows, row_max
 
 
-class AbstractAttention(eqx.Module):
+class AbstractAttention(Named, eqx.Module):
     """`Gamma_mu`, a function of a point x and a measure mu: weighted tokens y_j at positions tau_j, e.g. `Tokens`."""
 
     bias: ClassVar[Array | None] = None
@@ -91,6 +92,8 @@ class AbstractHead(AbstractAttention):
     by_scores: ClassVar[bool] = False
     """True promises that the coefficients depend on the tokens through their scores and distances alone. Rotations then
     commute with a head whose score and V are isotropic, and such a run may be reduced to the span of its tokens."""
+    whole_matrix: ClassVar[bool] = False
+    """True if the matrix of all pairs is formed, for any number of tokens."""
     unit_exponent: ClassVar[Array | None] = None
     """A head whose numbers may leave all range has a field of this name instead: it divides its sums by `e^unit_exponent`."""
 

@@ -79,8 +79,7 @@ def summary(study: "xarray.Dataset") -> dict[str, Any]:
         rules[str(name)] = {
             "cosine": float(one["cosine"].mean()),
             "band": [float(low), float(high)],
-            "recursion": float(one["recursion"]),
-            "identity": float(one["identity"]),
+            **{curve: float(one[curve]) if np.isfinite(one[curve]) else None for curve in ("recursion", "identity")},
         }
     return {**json.loads(study.attrs["config"]), "seeds": study.sizes["seed"], "rules": rules}
 
@@ -95,8 +94,9 @@ def _print(numbers: dict[str, Any]) -> None:
     table = Table("rule", "mean", "90 % of seeds", "recursion", "V = I", title=title)
     for name, row in numbers["rules"].items():
         low, high = row["band"]
-        values = f"{row['cosine']:.5f}", f"{low:.5f} … {high:.5f}", f"{row['recursion']:.5f}", f"{row['identity']:.3g}"
-        table.add_row(name, *values)
+        recursion, identity = row["recursion"], row["identity"]
+        theory = "—" if recursion is None else f"{recursion:.5f}", "—" if identity is None else f"{identity:.3g}"
+        table.add_row(name, f"{row['cosine']:.5f}", f"{low:.5f} … {high:.5f}", *theory)
     Console(markup=False).print(table)
     if "out" in numbers:
         print(f"written to {numbers['out']}")

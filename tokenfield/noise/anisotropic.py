@@ -27,6 +27,8 @@ class AnisotropicNoise(AbstractNoise):
 
     kappa: Array
     S: Float[Array, "d k"]
+    kind: ClassVar[str] = "anisotropic"
+    title: ClassVar[str] = "anisotropic noise"
     on_sphere: ClassVar[bool] = True
 
     def __init__(self, kappa: Number, S: Matrix):

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._kinds import Named
 from .._xla.arrays import materialize
 
 
-class AbstractNoise(eqx.Module):
+class AbstractNoise(Named, eqx.Module):
     """Noise of inverse temperature kappa, in the time of the run.
 
     A new kind says where tokens live (`on_sphere`), how many Gaussian numbers a push takes (`draws`) and what it does

@@ -1,5 +1,7 @@
 """One Brownian motion that pushes all tokens."""
 
+from typing import ClassVar
+
 from jaxtyping import Array
 
 from .._check import positive_number
@@ -22,6 +24,8 @@ class CommonNoise(AbstractBrownian):
     """
 
     kappa: Array
+    kind: ClassVar[str] = "common"
+    title: ClassVar[str] = "common noise"
 
     def __init__(self, kappa: Number):
         self.kappa = positive_number("kappa", kappa)

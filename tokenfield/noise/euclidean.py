@@ -21,6 +21,8 @@ class EuclideanNoise(AbstractNoise):
     """
 
     kappa: Array
+    kind: ClassVar[str] = "euclidean"
+    title: ClassVar[str] = "Brownian motion"
     on_sphere: ClassVar[bool] = False
 
     def __init__(self, kappa: Number):

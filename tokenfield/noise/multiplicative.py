@@ -38,6 +38,8 @@ class MultiplicativeNoise(AbstractNoise):
     kappa: Array
     g: Callable
     sense: str = eqx.field(static=True)
+    kind: ClassVar[str] = "multiplicative"
+    title: ClassVar[str] = "multiplicative noise"
     on_sphere: ClassVar[bool] = True
 
     def __init__(self, kappa: Number, g: Callable[[Array], Array], sense: str = "ito"):

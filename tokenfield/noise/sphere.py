@@ -35,6 +35,8 @@ class SphereNoise(AbstractBrownian):
     """
 
     kappa: Array
+    kind: ClassVar[str] = "sphere"
+    title: ClassVar[str] = "Brownian motion on the sphere"
 
     def __init__(self, kappa: Number):
         self.kappa = positive_number("kappa", kappa)

@@ -1,5 +1,7 @@
 """Rescaled tokens: a change of variables rather than a norm."""
 
+from typing import ClassVar
+
 from .base import AbstractNorm, forever
 
 
@@ -18,6 +20,9 @@ class Rescaled(AbstractNorm):
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.Rescaled())
     """
+
+    kind: ClassVar[str] = "rescaled"
+    title: ClassVar[str] = "rescaled tokens"
 
     @property
     def isotropic(self):
