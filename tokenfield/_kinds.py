@@ -22,8 +22,7 @@ from ._shown import cut, nearest, shown
 F = TypeVar("F", bound=Callable[..., Any])
 PACKAGE = __package__ + "."
 PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-functions: dict[str, dict[str, Callable[..., Any]]] = {}
-"""Functions by their role and their name."""
+_functions: dict[str, dict[str, dict[str, Callable[..., Any]]]] = {}  # by role, name and place
 
 
 class Named:
@@ -39,7 +38,7 @@ def named(role: str, name: str) -> Callable[[F], F]:
     """Let a function be known by a name among those of one role, such as "start" (a decorator)."""
 
     def decorate(function: F) -> F:
-        functions.setdefault(role, {})[name] = function
+        _functions.setdefault(role, {}).setdefault(name, {})[place_of(function)] = function
         return function
 
     return decorate
@@ -61,22 +60,35 @@ def find(base: type, name: str) -> Any:
     if name not in known:
         hint = nearest(name, known)
         raise ValueError(f"must be one of {', '.join(known)} or your own module:Class, got {shown(name)}{hint}")
-    places = {place_of(each) for each in _named_below(base) if each.kind == name}
-    if len(places) > 1:
-        raise ValueError(f"{shown(name)} is the kind of {' and of '.join(sorted(places))}: give one of these instead")
-    return known[name]
+    return _only(name, {place_of(each): each for each in _named_below(base) if each.kind == name})
 
 
 def find_function(role: str, name: str) -> Callable[..., Any]:
     """Return the function of that name and role, or a user's own that is given as "module:function"."""
-    known = functions.get(role, {})
-    if ":" not in name and name not in known:
+    if ":" in name:
+        function = imported(name)
+        if not callable(function):
+            raise ValueError(f"{name} must be a function, got {shown(function)}")
+        return function
+    known = _functions.get(role, {})
+    if name not in known:
         hint = nearest(name, known)
-        raise ValueError(f"must be one of {', '.join(known)} or your own module:function, got {shown(name)}{hint}")
-    function = imported(name) if ":" in name else known[name]
-    if not callable(function):
-        raise ValueError(f"{name} must be a function, got {shown(function)}")
-    return function
+        raise ValueError(
+            f"must be one of {', '.join(sorted(known))} or your own module:function, got {shown(name)}{hint}"
+        )
+    return _only(name, known[name])
+
+
+def functions(role: str) -> dict[str, Callable[..., Any]]:
+    """Return the functions of a role by name: our own, and a user's as far as they have been imported."""
+    return {name: next(iter(each.values())) for name, each in _functions.get(role, {}).items()}
+
+
+def _only(name: str, places: Mapping[str, Any]) -> Any:
+    """Return what has a name, or raise ValueError if that is several."""
+    if len(places) > 1:
+        raise ValueError(f"{shown(name)} is the name of {' and of '.join(places)}: give one of these instead")
+    return next(iter(places.values()))
 
 
 def name_of(each: Any, kind: str) -> str:
@@ -170,6 +182,13 @@ def kinds_in(package: str, base: str) -> list[str]:
         return name == base or any(map(below, bases.get(name, ())))
 
     return sorted(kind for name, kind in kinds.items() if below(name))
+
+
+def names_in(package: str, role: str) -> list[str]:
+    """Do the same for functions of a role."""
+    files = Path(__file__).parent.joinpath(package).glob("*.py")
+    decorator = re.compile(rf'^@named\("{role}", "(.*)"\)', re.MULTILINE)
+    return sorted(name for path in files for name in decorator.findall(path.read_text(encoding="utf-8")))
 
 
 def _of_family(base: Any, name: str, each: Any) -> Any:

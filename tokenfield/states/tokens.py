@@ -1,8 +1,8 @@
 """Weighted tokens: the measure `mu = sum_i w_i delta_{x_i}`."""
 
 from functools import lru_cache
+from typing import ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,9 +12,10 @@ from .._check import as_float, is_concrete
 from .._memory import refuse_large
 from .._shown import shown
 from .._types import Matrix, Vector
+from .base import AbstractState
 
 
-class Tokens(eqx.Module):
+class Tokens(AbstractState):
     """Tokens `x_1 … x_n` in R^d with weights: `mu = sum_i w_i delta_{x_i}` (FORMULAS §0).
 
     Args:
@@ -31,6 +32,8 @@ class Tokens(eqx.Module):
     x: Float[Array, "n d"]
     weights: Float[Array, " n"]
     positions: Float[Array, " n"]
+    kind: ClassVar[str] = "tokens"
+    title: ClassVar[str] = "tokens"
 
     def __init__(self, x: Matrix, weights: Vector | None = None, positions: Vector | None = None):
         if isinstance(x, np.ndarray):  # which may be larger than memory, in a file
