@@ -33,6 +33,11 @@ class Named:
     title: ClassVar[str] = ""
     """Its name in figures and tables."""
 
+    @classmethod
+    def maker(cls) -> Callable[..., Any]:
+        """Return what makes an object from plain data. Its parameters are the keys of a table that names the class."""
+        return cls
+
 
 def named(role: str, name: str) -> Callable[[F], F]:
     """Let a function be known by a name among those of one role, such as "start" (a decorator)."""
@@ -44,28 +49,25 @@ def named(role: str, name: str) -> Callable[[F], F]:
     return decorate
 
 
-def found(base: type) -> dict[str, type]:
-    """Return the concrete classes below `base` by their kind: our own, and a user's as far as they have been imported."""
-    _import_all(base.__module__.rpartition(".")[0])
-    every = sorted(_named_below(base), key=lambda each: each.kind)
-    ours, others = ({each.kind: each for each in every if is_ours(each) is ours} for ours in (True, False))
-    return ours | {kind: each for kind, each in others.items() if kind not in ours}
+def found(base: type) -> dict[str, Any]:
+    """Return the concrete classes of a family by their kind: our own, and a user's as far as they have been imported."""
+    return {kind: next(iter(places.values())) for kind, places in _family(base).items()}
 
 
 def find(base: type, name: str) -> Any:
     """Return the class of a kind, or a user's own that is given as "module:Class"; raise ValueError if there is none."""
-    if ":" in name:
+    if ":" in _text(name):
         return _of_family(base, name, imported(name))
-    known = found(base)
+    known = _family(base)
     if name not in known:
         hint = nearest(name, known)
         raise ValueError(f"must be one of {', '.join(known)} or your own module:Class, got {shown(name)}{hint}")
-    return _only(name, {place_of(each): each for each in _named_below(base) if each.kind == name})
+    return _only(name, known[name])
 
 
 def find_function(role: str, name: str) -> Callable[..., Any]:
     """Return the function of that name and role, or a user's own that is given as "module:function"."""
-    if ":" in name:
+    if ":" in _text(name):
         function = imported(name)
         if not callable(function):
             raise ValueError(f"{name} must be a function, got {shown(function)}")
@@ -84,6 +86,12 @@ def functions(role: str) -> dict[str, Callable[..., Any]]:
     return {name: next(iter(each.values())) for name, each in _functions.get(role, {}).items()}
 
 
+def _text(name: Any) -> str:
+    if not isinstance(name, str):
+        raise ValueError(f"must be a name, got {shown(name)}")
+    return name
+
+
 def _only(name: str, places: Mapping[str, Any]) -> Any:
     """Return what has a name, or raise ValueError if that is several."""
     if len(places) > 1:
@@ -93,7 +101,7 @@ def _only(name: str, places: Mapping[str, Any]) -> Any:
 
 def name_of(each: Any, kind: str) -> str:
     """Return the name by which another process finds a class or a function: its kind if it is ours, else its place."""
-    return kind if is_ours(each) else place_of(each)
+    return kind if ":" in kind or is_ours(each) or not PLACE.fullmatch(place_of(each)) else place_of(each)
 
 
 def place_of(each: Any) -> str:
@@ -127,6 +135,15 @@ def imported(place: str) -> Any:
             raise ValueError(f"{place}: module {module} has no {part}{hint}")
         value = getattr(value, part)
     return value
+
+
+def source_of(place: str) -> Path | None:
+    """Return the file of the module of "module:Name"; None for another text, and for a module that is not in a file."""
+    if not PLACE.fullmatch(place):
+        return None
+    imported(place)
+    file = getattr(sys.modules[place.partition(":")[0]], "__file__", None)
+    return None if file is None else Path(file)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -197,13 +214,23 @@ def _of_family(base: Any, name: str, each: Any) -> Any:
         raise ValueError(f"{name} must be a class that derives from {base.__name__}, got {shown(each)}")
     if lacks := missing(each):
         parent = next(parent for parent in each.__mro__[1:] if parent.__module__.startswith(PACKAGE))
-        raise ValueError(f"{name} does not define {', '.join(lacks)}, as a {parent.__name__} must")
+        raise ValueError(f"{name} does not define {', '.join(lacks)}, as every {parent.__name__} must")
     return each
 
 
-def _named_below(base: type) -> list[Any]:
-    """The classes that say their kind, in the order of their definition as far as they are of one parent."""
-    return [each for each in _below(base) if vars(each).get("kind") and not missing(each)]
+def _family(base: Any) -> Mapping[str, Mapping[str, Any]]:
+    """The concrete classes below a base that say their kind, by it and by their place."""
+    _import_all(base.__module__.rpartition(".")[0])
+    return _by_kind((base, *_below(base)))
+
+
+@functools.lru_cache(maxsize=64)
+def _by_kind(classes: tuple[Any, ...]) -> Mapping[str, Mapping[str, Any]]:
+    kinds: dict[str, dict[str, Any]] = {}
+    for each in classes:
+        if vars(each).get("kind") and not missing(each):
+            kinds.setdefault(each.kind, {})[place_of(each)] = each
+    return dict(sorted(kinds.items()))
 
 
 def _below(base: Any) -> Iterator[Any]:

@@ -26,6 +26,8 @@ class AbstractAttention(Named, eqx.Module):
     """A vector added to Gamma. An attention that has one has a field of this name instead."""
     offsets: ClassVar[tuple[Array, ...] | None] = None
     """Vectors added to the heads. An attention that has some has a field of this name instead."""
+    whole_matrix: ClassVar[bool] = False
+    """True if the matrix of all pairs is formed, for any number of tokens."""
 
     @abc.abstractmethod
     def __call__(
@@ -92,8 +94,6 @@ class AbstractHead(AbstractAttention):
     by_scores: ClassVar[bool] = False
     """True promises that the coefficients depend on the tokens through their scores and distances alone. Rotations then
     commute with a head whose score and V are isotropic, and such a run may be reduced to the span of its tokens."""
-    whole_matrix: ClassVar[bool] = False
-    """True if the matrix of all pairs is formed, for any number of tokens."""
     unit_exponent: ClassVar[Array | None] = None
     """A head whose numbers may leave all range has a field of this name instead: it divides its sums by `e^unit_exponent`."""
 

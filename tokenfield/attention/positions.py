@@ -5,7 +5,7 @@ Each is a property of two positions: that of the query, s, and that of the key, 
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 from .._check import as_float, count, flag, positive_number
 from .._kinds import Named
 from .._shown import shown
-from .._types import Number
+from .._types import Matrix, Number, Vector
 
 
 class AbstractPositions(Named, eqx.Module):
@@ -72,7 +72,7 @@ class RoPE(AbstractRotation):
     kind: ClassVar[str] = "rope"
     title: ClassVar[str] = "RoPE"
 
-    def __init__(self, theta: Number | None = None, *, frequencies: Any = None, halves: bool = False):
+    def __init__(self, theta: Number | None = None, *, frequencies: Vector | None = None, halves: bool = False):
         if theta is not None and frequencies is not None:
             raise ValueError("give theta or frequencies, not both")
         self.frequencies = None if frequencies is None else as_float("frequencies", frequencies, 1)
@@ -135,7 +135,7 @@ class Bias(AbstractBias):
     kind: ClassVar[str] = "bias"
     title: ClassVar[str] = "bias"
 
-    def __init__(self, b: Any):
+    def __init__(self, b: Matrix | Callable[[Array, Array], Array]):
         self.b = b if callable(b) else as_float("b", b, 2)
 
     def bias(self, s, tau, row):

@@ -8,7 +8,8 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from .. import normalization
+from .._kinds import found
+from ..normalization import AbstractNorm, AbstractSphereNorm
 
 LARGEST_LISTED = 1024  # larger arrays are recorded by shape and hash
 
@@ -22,6 +23,8 @@ def describe(part: Any) -> Any:
     """
     if isinstance(part, eqx.Module):
         fields = {f.name: describe(getattr(part, f.name)) for f in dataclasses.fields(part)}
+        if isinstance(part, AbstractNorm):
+            fields["on_sphere"] = isinstance(part, AbstractSphereNorm)
         return {"kind": type(part).__name__, **{k: v for k, v in fields.items() if v is not None and v != []}}
     if isinstance(part, (tuple, list)):
         return [describe(item) for item in part]
@@ -37,8 +40,9 @@ def describe(part: Any) -> Any:
 
 def on_sphere(model: Mapping[str, Any]) -> bool:
     """Return True if the norm of a described model moves directions on the unit sphere, whatever it does to lengths."""
-    kind = getattr(normalization, model["norm"]["kind"], None)
-    return isinstance(kind, type) and issubclass(kind, normalization.AbstractSphereNorm)
+    norm = model["norm"]
+    ours = {each.__name__ for each in found(AbstractSphereNorm).values()}  # for runs that were saved without the fact
+    return norm.get("on_sphere", norm["kind"] in ours)
 
 
 def energy_beta(model: Mapping[str, Any], d: int) -> float | None:

@@ -36,7 +36,7 @@ class AbstractDensity(AbstractState):
         """Return a density from plain data: its coefficients, or the uniform one or that of a function, perhaps perturbed."""
 
     @classmethod
-    def starter(cls):
+    def maker(cls):
         return cls.start
 
     @abc.abstractmethod

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -126,22 +126,25 @@ def named_rules(rules: Sequence[str | AbstractSphereNorm], options: Mapping[str,
     """The rules by name, each once, with those of the options that they take."""
     if isinstance(rules, str) or not rules:
         raise ValueError(f"rules must be some of {', '.join(found(AbstractSphereNorm))}, got {shown(rules)}")
-    norms = dict(_named_rule(rule, options) for rule in rules)
-    taken = {"tau", "alpha"}.union(*(parameters(type(norm)) for norm in norms.values()))
+    makers = dict(_named_maker(rule) for rule in rules)
+    taken = {"tau", "alpha"}.union(*(parameters(maker) for maker in makers.values()))
     for name in options:
         if name not in taken:
-            raise ValueError(f"options: no rule of {', '.join(norms)} takes {shown(name)}{nearest(name, taken)}")
-    return norms
+            raise ValueError(f"options: no rule of {', '.join(makers)} takes {shown(name)}{nearest(name, taken)}")
+    return {
+        name: call(name, maker, {key: options[key] for key in parameters(maker) if key in options})
+        for name, maker in makers.items()
+    }
 
 
-def _named_rule(rule: str | AbstractSphereNorm, options: Mapping[str, Any]) -> tuple[str, AbstractSphereNorm]:
+def _named_maker(rule: str | AbstractSphereNorm) -> tuple[str, Callable[..., AbstractSphereNorm]]:
+    """The name of a rule, and what makes it."""
     if isinstance(rule, AbstractSphereNorm):
-        return rule.kind or type(rule).__name__, rule
+        return rule.kind or type(rule).__name__, lambda: rule
     try:
-        kind = find(AbstractSphereNorm, rule)
+        return rule, find(AbstractSphereNorm, rule)
     except ValueError as error:
         raise ValueError(f"rules: {error}") from None
-    return rule, call(rule, kind, {name: options[name] for name in parameters(kind) if name in options})
 
 
 def start(n: int, d: int, rho0: float, seed: int) -> Tokens:

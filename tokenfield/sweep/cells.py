@@ -2,17 +2,18 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._kinds import source_of
+from ..config.array_file import is_array_file, path_of
 from ..config.run import RunConfig
-from .plan import Plan, Value
+from .plan import Plan, Recorded, Value
 
 FORMAT = 1  # of what the cells of a plan compute; a change makes new ids
-RANDOM_STARTS = {"sphere", "gaussian", "hemisphere", "clusters"}
 
 
 class Cell(NamedTuple):
@@ -50,7 +51,9 @@ class Cells:
 
     def ids(self) -> list[str]:
         """For each cell a hash of all that fixes its numbers."""
-        kept = {name: quantity.model_dump(mode="json") for name, quantity in self.plan.record.items()}
+        kept = {
+            name: quantity.model_dump(mode="json") | _observed(quantity) for name, quantity in self.plan.record.items()
+        }
         every = zip(np.repeat(np.arange(len(self.points)), self.plan.repeats), self.seeds(), strict=True)
         configs = [config.model_dump(mode="json") | _files(config) for config in self.configs]
         return [_digest(FORMAT, self.plan.state, configs[point], seed, kept).hex()[:16] for point, seed in every]
@@ -61,17 +64,34 @@ class Cells:
 
 
 def _files(config: RunConfig) -> dict[str, str]:
-    """What the file that tokens come from holds, as far as it is there."""
-    path = Path(config.tokens.file or "")
-    if config.tokens.kind != "file" or not path.is_file():
-        return {}
-    return {"contents": hashlib.sha256(path.read_bytes()).hexdigest()}
+    """What the files that a config names hold: arrays, and modules with classes and functions of a user's own."""
+    return {each: content for each in _texts(config.model_dump(mode="json")) if (content := _content(each))}
+
+
+def _observed(quantity: Recorded) -> dict[str, str]:
+    content = _content(quantity.observable or "")
+    return {} if content is None else {"contents": content}
+
+
+def _texts(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, (dict, list)):
+        for each in data.values() if isinstance(data, dict) else data:
+            yield from _texts(each)
+
+
+def _content(text: str) -> str | None:
+    """The hash of the file that a text stands for; None if there is none."""
+    path = path_of(text) if is_array_file(text) else source_of(text)
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path is not None and path.is_file() else None
 
 
 def is_random(plan: Plan, config: RunConfig) -> bool:
     """True when a seed makes a difference."""
-    start = plan.state == "tokens" and config.tokens.kind in RANDOM_STARTS
-    return start or config.noise is not None
+    if config.state is not None:
+        return config.state.random or config.noise is not None
+    return (plan.state == "tokens" and config.tokens.random) or config.noise is not None
 
 
 def _digest(*parts: Any) -> bytes:
