@@ -15,6 +15,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any, ClassVar, TypeVar
 
 from ._shown import cut, nearest, shown
@@ -119,22 +120,28 @@ def imported(place: str) -> Any:
     if not PLACE.fullmatch(place):
         raise ValueError(f"must be module:Name, such as my_module:MyClass, got {shown(place)}")
     try:
-        with _current_folder_first():
-            value = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise ValueError(f"{place}: module {module} cannot be imported: {cut(str(error))}") from None
-        raise ValueError(f"{place}: there is no module {module} in the current folder or on sys.path") from None
-    except Exception as error:  # of the user's own code
-        raise ValueError(
-            f"{place}: module {module} cannot be imported: {type(error).__name__}: {cut(str(error))}"
-        ) from error
+        value: Any = import_module(module)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
     for part in name.split("."):
         if part not in dir(value):
             hint = nearest(part, [each for each in vars(value) if not each.startswith("_")])
             raise ValueError(f"{place}: module {module} has no {part}{hint}")
         value = getattr(value, part)
     return value
+
+
+def import_module(name: str) -> ModuleType:
+    """Return a module from the current folder or from sys.path; raise ValueError if it cannot be imported."""
+    try:
+        with _current_folder_first():
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise ValueError(f"module {name} cannot be imported: {cut(str(error))}") from None
+        raise ValueError(f"there is no module {name} in the current folder or on sys.path") from None
+    except Exception as error:  # of the user's own code, or a name that no module has
+        raise ValueError(f"module {name} cannot be imported: {type(error).__name__}: {cut(str(error))}") from error
 
 
 def source_of(place: str) -> Path | None:

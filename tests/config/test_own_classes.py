@@ -17,6 +17,8 @@ from tokenfield._kinds import imported
 from tokenfield.attention import AbstractAttention
 from tokenfield.config import build
 from tokenfield.config.run import read, to_toml
+from tokenfield.sweep.cells import Cells
+from tokenfield.sweep.plan import read_plan
 from tokenfield.theory.prediction import predict
 
 KERNEL = '''
@@ -234,6 +236,33 @@ def test_in_a_sweep(engine, expected):
     assert float(found.dataset["w"][0, 0, 1]) == pytest.approx(np.ptp(x), rel=1e-5)
     assert found.dataset["m"].attrs["long_name"] == "moment 3.0 of the first coordinate"
     assert len(np.unique(found.dataset["m"].values)) == 8
+
+
+def test_cells_depend_on_the_files_that_they_name(folder):
+    run = {"t1": 1.0, "attention": {"kind": "own_kernel:Power"}, "tokens": {"n": 4, "d": 3, "weights": "w.npy"}}
+    plan = read_plan({"run": run, "axes": {"beta": [1.0]}, "record": {"m": "own_observable:moment"}})
+    np.save("w.npy", np.full(4, 0.25))
+    ids = [Cells(plan).ids()]
+    for path in (folder / "own_kernel.py", folder / "own_observable.py", folder / "w.npy"):
+        path.write_bytes(path.read_bytes() + b"# changed")
+        ids.append(Cells(plan).ids())
+    assert len({each for (each,) in ids}) == 4
+
+
+def test_all_kinds_are_listed(capsys):
+    done = tokenfield_here(capsys, "kinds", "own_kernel", "own_observable", "--json")
+    listed = json.loads(done.stdout)
+    row = {"kind": "power", "title": "power attention", "parameters": ["beta", "V", "power"]}
+    assert row in listed["[attention], [cross]"]
+    assert {"kind": "moment", "title": "moment {power} of the first coordinate", "parameters": ["power"]} in listed[
+        "[observe], [record]"
+    ]
+    assert {"kind": "mix", "title": "Mix-LN", "parameters": ["tau"]} in listed["[norm], [mlp_norm], [cross_norm]"]
+    done = tokenfield_here(capsys, "kinds")
+    assert "clusters" in done.stdout
+    assert_one_line_error(
+        tokenfield_here(capsys, "kinds", "nothere"), "there is no module nothere in the current folder"
+    )
 
 
 def test_noise_and_kinds_in_a_sweep():

@@ -1,6 +1,8 @@
 """Every kind of every family can be given in a TOML file, and is the object that Python makes."""
 
 import json
+import re
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -19,6 +21,7 @@ from tokenfield.noise import AbstractNoise
 from tokenfield.normalization import AbstractNorm, AbstractTokenMap
 from tokenfield.states import AbstractState, nearly_equiangular
 
+ROOT = Path(__file__).parent.parent.parent
 A, S = [[1.0, 0.5], [0.0, 2.0]], [[1.0, 0.0], [0.0, 0.2]]
 CODE = """
 import jax.numpy as jnp
@@ -303,6 +306,18 @@ def test_states_in_a_sweep():
     for k, beta in enumerate((-1.0, 0.5)):
         final = tkf.simulate(tkf.Transformer(tkf.Softmax(beta)), tkf.Gaussian(None, run["state"]["cov"]), 1.0).final
         assert float(found.dataset["rank"][k, 0]) == pytest.approx(tkf.effective_rank(final), rel=1e-9)
+
+
+def test_the_examples_of_the_documentation(folder):
+    text = (ROOT / "docs" / "config.md").read_text(encoding="utf-8")
+    toml, code = (re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("toml", "python"))
+    (folder / "run.toml").write_text(toml, encoding="utf-8")
+    config = read(folder / "run.toml", {"tokens.k": 5})
+    assert eqx.tree_equal(build.start(config), tkf.separated_clusters(64, 3, 5, 0.05))
+    assert eqx.tree_equal(build.model(config).norm, tkf.MixLN(1.5))
+    (folder / "docs_example.py").write_text(code)
+    made = read(None, {"attention.kind": "docs_example:Power", "attention.power": 3.0}).attention.make()
+    assert float(made.phi(jnp.asarray(2.0))) == 8.0
 
 
 BAD = {

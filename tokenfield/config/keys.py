@@ -26,5 +26,5 @@ def assignment(text: str) -> tuple[str, Any]:
         raise ValueError(f"--set: must be key=value, got {shown(text)}")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except ValueError:  # no TOML, or a number of too many digits
         return key.strip(), value.strip()

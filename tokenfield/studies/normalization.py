@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 RULES = tuple(rule.kind for rule in (PostLN, PreLN, MixLN, PeriLN, NGPT, SqrtScaling))
 """The rules of the survey's Figure 4."""
+MOST_SEEDS = 10**6
 CURVES = ("recursion", "deviation", "identity")
 
 
@@ -200,7 +201,7 @@ def mean_cosines(x: Float[Array, "rules n d"]) -> Float[Array, " rules"]:
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
     if isinstance(seeds, (int, np.integer)):
-        return list(range(count("seeds", seeds)))
+        return list(range(count("seeds", seeds, most=MOST_SEEDS)))
     chosen = [count("seeds", seed, 0) for seed in seeds]
     if not chosen or len(set(chosen)) < len(chosen):
         raise ValueError(f"seeds must be a number or different whole numbers, got {shown(seeds)}")

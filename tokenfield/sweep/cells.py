@@ -11,9 +11,9 @@ import numpy as np
 from .._kinds import source_of
 from ..config.array_file import is_array_file, path_of
 from ..config.run import RunConfig
-from .plan import Plan, Recorded, Value
+from .plan import Plan, Value
 
-FORMAT = 1  # of what the cells of a plan compute; a change makes new ids
+FORMAT = 2  # of what the cells of a plan compute; a change makes new ids
 
 
 class Cell(NamedTuple):
@@ -51,11 +51,10 @@ class Cells:
 
     def ids(self) -> list[str]:
         """For each cell a hash of all that fixes its numbers."""
-        kept = {
-            name: quantity.model_dump(mode="json") | _observed(quantity) for name, quantity in self.plan.record.items()
-        }
+        contents = _Contents()
+        kept = contents.beside({name: each.model_dump(mode="json") for name, each in self.plan.record.items()})
+        configs = [contents.beside(config.model_dump(mode="json")) for config in self.configs]
         every = zip(np.repeat(np.arange(len(self.points)), self.plan.repeats), self.seeds(), strict=True)
-        configs = [config.model_dump(mode="json") | _files(config) for config in self.configs]
         return [_digest(FORMAT, self.plan.state, configs[point], seed, kept).hex()[:16] for point, seed in every]
 
     def seeds(self) -> list[int]:
@@ -63,14 +62,17 @@ class Cells:
         return [self[k].seed for k in range(len(self))]
 
 
-def _files(config: RunConfig) -> dict[str, str]:
-    """What the files that a config names hold: arrays, and modules with classes and functions of a user's own."""
-    return {each: content for each in _texts(config.model_dump(mode="json")) if (content := _content(each))}
+class _Contents(dict[str, str | None]):
+    """Hashes of the files that texts stand for: arrays, and modules with classes and functions of a user's own."""
 
+    def __missing__(self, text: str) -> str | None:
+        path = path_of(text) if is_array_file(text) else source_of(text)
+        self[text] = hashlib.sha256(path.read_bytes()).hexdigest() if path is not None and path.is_file() else None
+        return self[text]
 
-def _observed(quantity: Recorded) -> dict[str, str]:
-    content = _content(quantity.observable or "")
-    return {} if content is None else {"contents": content}
+    def beside(self, data: dict[str, Any]) -> list[Any]:
+        """Plain data, and what the files that it names hold."""
+        return [data, {each: content for each in _texts(data) if (content := self[each])}]
 
 
 def _texts(data: Any) -> Iterator[str]:
@@ -79,12 +81,6 @@ def _texts(data: Any) -> Iterator[str]:
     elif isinstance(data, (dict, list)):
         for each in data.values() if isinstance(data, dict) else data:
             yield from _texts(each)
-
-
-def _content(text: str) -> str | None:
-    """The hash of the file that a text stands for; None if there is none."""
-    path = path_of(text) if is_array_file(text) else source_of(text)
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path is not None and path.is_file() else None
 
 
 def is_random(plan: Plan, config: RunConfig) -> bool:

@@ -166,8 +166,8 @@ def open_store(plan: Plan, cells: Cells, folder: Path, retry: bool = True) -> tu
         )
     if (dataset["id"].values.ravel() != np.array(cells.ids(), dtype="T")).any():
         raise ValueError(
-            f"--out: {folder} was made from other tokens: a file that the plan names has changed. Give another folder, or "
-            "--overwrite"
+            f"--out: {folder} was made from other data: a file that the plan names has changed, or an older tokenfield made it. "
+            "Give another folder, or --overwrite"
         )
     if retry:
         failed = dataset["status"].values == FAILED
