@@ -16,8 +16,9 @@ STAGES = 20  # the same for each run in progress: stages of a step, states befor
 SUBLAYERS = 6  # the same for a run through layers
 SAVED = 2  # the same for each saved state: as computed, and as read back
 PAIRS = 2  # matrices of pairs of tokens for each run
-WHOLE = 1024  # up to this many tokens, the matrix of pairs is formed as a whole; the kernels in UNCUT always do so
-UNCUT = {"sinkhorn"}
+WHOLE = (
+    1024  # up to this many tokens, the matrix of pairs is formed as a whole; kernels with `whole_matrix` always do so
+)
 EXPONENTIAL = 20  # one exponential costs as much as this many products
 WAVES = 1000  # isotropic attention on the circle and the 2-sphere needs at most about this many modes, for any number of tokens
 PER_SECOND = 3e9  # double-precision products per second on one core, to within a factor of 3

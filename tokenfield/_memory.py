@@ -50,6 +50,7 @@ def _posix() -> float:
 
 def bytes_text(size: float) -> str:
     """Return bytes with a unit, such as "1.5 GB"."""
+    size = float(min(size, 10**300))
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.3g} {unit}"

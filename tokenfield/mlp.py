@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ._check import as_float, one_of
+from ._kinds import Named
 from ._types import Matrix, Vector
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -20,7 +22,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-class MLP(eqx.Module):
+class MLP(Named, eqx.Module):
     """`x -> W_2 sigma(W_1 x + b_1) + b_2`, token by token (FORMULAS §2).
 
     With a gate it is `x -> W_2 (sigma(G x) ⊙ (W_1 x + b_1)) + b_2`: SwiGLU if sigma is "silu" (Shazeer 2020), as in Llama.
@@ -43,6 +45,8 @@ class MLP(eqx.Module):
     b2: Float[Array, " d"]
     gate: Float[Array, "m d"] | None
     activation: str = eqx.field(static=True)
+    kind: ClassVar[str] = "mlp"
+    title: ClassVar[str] = "MLP"
 
     def __init__(
         self,

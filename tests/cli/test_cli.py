@@ -147,7 +147,7 @@ def test_discrete_layers(capsys):
         (["simulate", "--file", "missing.npy"], "no such file"),
         (["simulate", "--out", f"{__file__}/run"], f"cannot write to {Path(__file__) / 'run'}"),
         (["simulate", "--kappa", "-1"], "kappa must be finite and > 0, got -1.0"),
-        (["simulate", "--noise-seed", "1"], "noise.kappa: Field required"),
+        (["simulate", "--noise-seed", "1"], "sphere needs kappa"),
         (["simulate", "--fisher-rao", "1"], "fisher_rao needs Unnormalized"),
         (["simulat"], "simulat"),
         (["atlas", "--only", "one_clustr"], "did you mean one_cluster?"),
@@ -206,11 +206,10 @@ def test_files_that_are_not_text_are_named(tmp_path, capsys):
     ],
 )
 def test_options_of_one_kernel(text, made, tmp_path):
-    from tokenfield.config import build
     from tokenfield.config.run import read
 
     (tmp_path / "run.toml").write_text(f"[attention]\n{text}")
-    assert eqx.tree_equal(build.attention(read(tmp_path / "run.toml", {}).attention), made)
+    assert eqx.tree_equal(read(tmp_path / "run.toml", {}).attention.make(), made)
 
 
 @pytest.mark.parametrize(

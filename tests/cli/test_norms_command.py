@@ -66,7 +66,7 @@ def test_table_and_the_folder_by_default(tmp_path):
     [
         (["--d", "1"], "d must be a whole number >= 2, got 1"),
         (["--seeds", "0"], "seeds must be a whole number >= 1, got 0"),
-        (["--rule", "pst"], "rules must be some of post, pre"),
+        (["--rule", "pst"], "rules: must be one of mix, ngpt, peri, post"),
         (["--rho", "1.5"], "rho0 must lie in [0, 1), got 1.5"),
         (["--beta", "warm"], "--beta"),
         (["--out", f"{__file__}/study"], f"cannot write to {Path(__file__) / 'study'}"),

@@ -192,7 +192,7 @@ def test_stop_rules_hold_for_tokens_and_angle_at_the_same_time(rule):
         (lambda: tkf.Equiangular(0.0, 3, 0.0), "radius must be > 0"),
         (lambda: tkf.Equiangular(0.0, 3, gap=0.5), "gap must be 1 - rho"),
         (lambda: tkf.theory.time_to_cosine(0.2, 5, 1.0, tkf.PostLN(), rho0=0.5), "rho1 must lie in"),
-        (lambda: tkf.theory.time_to_cosine(0.2, 5, 1.0, tkf.NoNorm()), "norm must be one of post, pre"),
+        (lambda: tkf.theory.time_to_cosine(0.2, 5, 1.0, tkf.NoNorm()), "norm must be one of mix, ngpt"),
         (lambda: tkf.theory.initial_velocity(5, 1.0, tkf.PostLN(), "relu"), "attention must be"),
         (lambda: tkf.theory.fit_terminal_law([1.0, 2.0], [1.0, 0.0], "power"), "gap must be > 0"),
         (lambda: tkf.cosine_above(2.0), "rho must lie in"),

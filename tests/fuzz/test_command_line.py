@@ -30,6 +30,10 @@ WORDS = [
     "tsit5",
     "euler",
     "coarsen",
+    "math:sin",
+    "nothing:x",
+    "circle_density",
+    "mean_cosine",
 ]
 PATHS = ["none", ".", "/dev/null", "/proc/self/mem", "text.csv", "text.npy", "empty.npy", "object.npy", "cube.npy",
          "nan.npy", "complex.npy",
@@ -38,13 +42,33 @@ SETS = ["axes.gamma=['a','b']", "axes.beta=[1e30]", f"axes.beta=[{10**30}]", "ax
         "run.t1=nan", "run.t1=2020-01-01",
         "=1", "a", "axes.beta=", "run.tokens.n=1e99", "repeats=0", "record.r='x'", "record=[]", "name='a/b'", f"a={'9' * 5000}",
         "axes.é=[1]"]  # fmt: skip
+KEYS = [
+    "attention.beta=x",
+    "attention.beta=[1]",
+    "norm.gain=-1",
+    "norm=1",
+    "=",
+    "norm.",
+    "a.b.c=1",
+    "attention.positions=[1]",
+    "attention.positions={kind='rope'}",
+    "tokens.weights=[1]",
+    "state.kind='gaussian'",
+    "noise.g='math:sin'",
+    "norm.alpha=0",
+    "attention.A='cube.npy'",
+    "attention.A='huge.npy'",
+    "attention.kind='bad:x'",
+    "observe.m='mean_cosine'",
+    "mlp={}",
+]
 JSON = ["--json"]
 COMMANDS = {
     "simulate": (
         [*JSON, "--n", "4", "--t1", "0.5", "--save-at", "3"],
-        "beta tau alpha n d seed rho kappa noise-seed fisher-rao depth step save-at rtol atol dt merge-tolerance",
-        "attention norm tokens method stop-when",
-        "file",
+        "beta tau alpha n d seed rho k spread kappa noise-seed fisher-rao depth step save-at rtol atol dt merge-tolerance",
+        "attention norm tokens noise state observe method stop-when",
+        "file weights positions",
     ),
     "predict": (JSON, "n d beta radius R rho0 angle kappa tau alpha", "norm attention", "A V"),
     "norms": ([*JSON, "--d", "8", "--n", "4", "--depth", "2", "--seeds", "2"], "d n depth seeds beta rho tau alpha", "rule", ""),
@@ -88,6 +112,7 @@ def draw(rng: np.random.Generator) -> list[str]:
     base, numbers, words, paths = COMMANDS[command]
     kinds = [(flag, NUMBERS) for flag in numbers.split()] + [(flag, WORDS + NUMBERS) for flag in words.split()]
     kinds += [("set", SETS)] if command == "sweep" else []
+    kinds += [("set", KEYS)] if command in ("simulate", "predict", "norms", "lipschitz") else []
     kinds += [(flag, PATHS) for flag in paths.split()]
     bad = []
     for place in rng.choice(len(kinds), min(len(kinds), int(rng.integers(1, 4))), replace=False):

@@ -21,6 +21,7 @@ CALLS = 150
 VALUES = [
     0, -1, 1, 2, 10**20, -(10**20), 10**400, 2**63, 2**31, 1.5, -0.5, 1e308, 1e-320, math.nan, math.inf, -math.inf, True, False,
     "", "a", "post", "softmax", "sphere", "equiangular", "x" * 5000, "[/b]",
+    "math:sin", "a:b", "json:JSONDecoder", "x.npy", "x.npz:y",
     "é\n", [], [[]], [1.0], [1.0, math.nan], [1, "a"], ["a", "b"],
     [[1.0, 0.0], [0.0]], [[1.0, 0.0], [0.0, 1.0]], [1.0, 1.0], {}, {"a": 1},
     {"linspace": [0.0, 1.0, 3]}, {"linspace": [0, 1, 10**12]},
@@ -43,6 +44,14 @@ RUNS = [
      "tokens": {"kind": "clusters", "n": 6, "d": 3, "k": 2, "spread": 0.1}, "fisher_rao": 0.1},
     {"t1": 0.5, "attention": {"kind": "l2", "beta": 1.0}, "tokens": {"kind": "equiangular", "n": 4, "rho": 0.1, "d": 5}},
     {"t1": 0.5, "attention": {"kind": "relu", "beta": 1.0}, "tokens": {"kind": "file", "file": "none.npy"}},
+    {"t1": 0.5, "attention": {"positions": [{"kind": "rope", "theta": 9.0}, {"kind": "bias", "b": [[1.0]]}], "causal": True},
+     "norm": {"kind": "pre_norm", "map": {"kind": "layer_norm", "eps": 1e-5}}, "context": {"n": 3, "weights": [0.5, 0.25, 0.25]},
+     "cross": {"beta": 2.0}, "encoder": {"attention": {"beta": 1.0}}, "breakpoints": [0.1], "mlp_norm": {"kind": "none"},
+     "tokens": {"n": 4, "positions": [0.0, 1.0, 2.0, 3.0]}, "observe": {"m": {"observable": "fraction_above", "threshold": 0.5}}},
+    {"t1": 0.5, "noise": {"kind": "multiplicative", "kappa": 2.0, "g": "math:fabs", "sense": "ito"},
+     "state": {"kind": "circle_density", "modes": 4, "size": 0.1, "seed": 1}},
+    {"t1": 0.5, "noise": {"kind": "anisotropic", "kappa": 2.0, "S": [[1.0], [0.0]]},
+     "state": {"kind": "gaussian", "mean": [0.0], "cov": [[1.0]]}},
 ]  # fmt: skip
 PLANS = [
     {"name": "a", "run": {"t1": 1.0, "tokens": {"n": 4, "d": 3}}, "axes": {"beta": [1.0, 2.0], "n": [3, 4]},
@@ -54,6 +63,8 @@ PLANS = [
     {"state": "equiangular", "run": {"t1": 2.0, "stop_when": "order>=0.9"}, "axes": {"kappa": {"logspace": [1.0, 10.0, 3]},
      "d": [3]},
      "record": {"e": {"event": "order_parameter_0.9"}}, "theory": "equiangular"},
+    {"run": {"t1": 1.0, "state": {"kind": "equiangular", "n": 4}}, "axes": {"state.rho": [0.1, 0.2], "attention.V": [1.0, -1.0]},
+     "record": {"r": {"observable": "soft_cluster_count", "tol": 0.1, "metric": "cosine"}}},
 ]  # fmt: skip
 
 
@@ -126,7 +137,7 @@ def use_config(path):
     """All that is done with a config before it is run, and it can be written and read again."""
     config = read(path, {})
     build.model(config)
-    build.tokens(config.tokens)
+    build.start(config)
     build.stop_rule(config.stop_when)
     again = path.with_name("again.toml")
     again.write_text(to_toml(config), encoding="utf-8")
@@ -166,7 +177,7 @@ def draw(kind, rng) -> bytes:
     return damaged(toml(base), rng) if rng.random() < 0.2 else toml(spoiled(base, rng)).encode(errors="replace")
 
 
-@pytest.mark.parametrize("data", [*RUNS[:5], *PLANS], ids=range(8))
+@pytest.mark.parametrize("data", [*RUNS[:5], *RUNS[6:], *PLANS])
 def test_the_files_are_right_before_they_are_spoiled(tmp_path, data):
     path = tmp_path / "file.toml"
     path.write_text(toml(data), encoding="utf-8")

@@ -24,7 +24,7 @@ def study():
 def test_layers_are_those_of_the_library():
     """Layer by layer with the same weights, to rounding."""
     d, n, depth, beta = 8, 5, 4, 3.0
-    norms = named_rules(RULES, 2.0, 0.6)
+    norms = named_rules(RULES, {"tau": 2.0, "alpha": 0.6})
     rng = np.random.default_rng(0)
     weights = [tuple(rng.standard_normal((3, d, d)) / d**0.5) for _ in range(depth)]
     x = tkf.uniform_sphere(n, d, 1).x
@@ -78,7 +78,7 @@ def test_predictions_stand_beside_the_runs(study):
     assert config == {"d": 64, "n": 16, "depth": 10, "beta": 8.0, "rho0": 0.0, "tau": 2.5, "alpha": 1.0}
     assert study["cosine"].dims == ("rule", "seed", "layer")
     assert study["cosine"].shape == (6, 16, 11)
-    for name, norm in named_rules(RULES, 2.5, 1.0).items():
+    for name, norm in named_rules(RULES, {"tau": 2.5, "alpha": 1.0}).items():
         curve = random_weight_layers(norm, 16, 8.0, 64, 10)
         np.testing.assert_array_equal(study["recursion"].sel(rule=name), curve.cosine)
         np.testing.assert_array_equal(study["deviation"].sel(rule=name), curve.deviation)
@@ -117,7 +117,10 @@ def test_start_at_a_cosine():
         ({"depth": 0}, "depth must be a whole number >= 1, got 0"),
         ({"seeds": 0}, "seeds must be a whole number >= 1, got 0"),
         ({"seeds": [1, 1]}, "seeds must be a number or different whole numbers"),
-        ({"rules": ["post", "pst"]}, "rules must be some of post, pre, mix, peri, ngpt, sqrt"),
+        (
+            {"rules": ["post", "pst"]},
+            "rules: must be one of mix, ngpt, peri, post, .*, got 'pst': did you mean 'post'",
+        ),
         ({"rules": "post"}, "rules must be some of"),
         ({"rho0": 1.0}, r"rho0 must lie in \[0, 1\), got 1.0"),
         ({"beta": np.nan}, "beta must be finite"),

@@ -8,11 +8,13 @@ import pytest
 from sweeps import BETAS, PLAN, REPEATS, STOP, changed
 
 import tokenfield as tkf
+from tokenfield._kinds import is_ours
+from tokenfield.config.observed import Observed, numbers_by_name
 from tokenfield.sweep.batches import batches
 from tokenfield.sweep.cells import Cells
 from tokenfield.sweep.plan import read_plan
-from tokenfield.sweep.quantities import QUANTITIES
 
+OBSERVABLES = [name for name, each in numbers_by_name().items() if is_ours(each)]
 TOLERANCES = (1e-3, 1.0)
 CLOSE = 1e-10  # far below the solver's tolerance: the same steps, but for rounding
 
@@ -66,8 +68,8 @@ def test_cells_are_the_runs_of_simulate(small):
 
 def test_every_quantity_at_the_end_and_on_a_grid_of_times():
     times = [0.0, 1.0, 2.0]
-    record = {f"{name}_end": name for name in QUANTITIES}
-    record |= {f"{name}_series": {"observable": name, "times": times} for name in QUANTITIES}
+    record = {f"{name}_end": name for name in OBSERVABLES}
+    record |= {f"{name}_series": {"observable": name, "times": times} for name in OBSERVABLES}
     record |= {f"within_{k}": {"observable": "clusters", "tol": tol} for k, tol in enumerate(TOLERANCES)}
     found = tkf.sweep(
         {
@@ -89,12 +91,13 @@ def test_every_quantity_at_the_end_and_on_a_grid_of_times():
                 "order_parameter": order_parameter(x),
                 "mean_length": np.mean([np.linalg.norm(v) for v in x]),
                 "clusters": counted.count,
+                "soft_cluster_count": float(tkf.soft_cluster_count(state)),
                 "largest_cluster": max(counted.sizes) / 6,
                 "effective_rank": float(tkf.effective_rank(state)),
                 "energy": float(tkf.energy(state, model)),
                 "normalized_energy": float(tkf.normalized_energy(state, model)),
             }
-            assert expected.keys() == QUANTITIES.keys()
+            assert expected.keys() == set(OBSERVABLES)
             for name, value in expected.items():
                 series = found.dataset[f"{name}_series"].values[k, 0]
                 assert series[j] == pytest.approx(value, rel=CLOSE, abs=CLOSE), name
@@ -231,16 +234,16 @@ def test_equiangular_cells_are_the_runs_of_one_number():
     assert float(found["length"].min()) > 1.01
     failed = tkf.sweep(changed(plan, record={"rank": "effective_rank"})).failed
     assert len(failed) == 4
-    assert "effective_rank needs tokens" in failed[0]["error"]
+    assert "effective_rank is not known for a state of type Equiangular" in failed[0]["error"]
 
 
 @pytest.mark.parametrize("rho", [0.2, 0.95])
 def test_quantities_of_equiangular_states_are_those_of_their_tokens(rho):
     tokens, state = tkf.equiangular_tokens(rho, 5, 5), tkf.Equiangular(rho, 5)
-    for name, quantity in QUANTITIES.items():
-        if quantity.make is not None:
-            options = {"threshold": 0.9} if "threshold" in quantity.options else {}
-            one, other = (float(quantity.make(**options)(each)) for each in (state, tokens))
+    for name in OBSERVABLES:
+        quantity = Observed(observable=name, **({"threshold": 0.9} if name == "fraction_above" else {}))
+        if quantity.in_loop:
+            one, other = (quantity.measure(each, None) for each in (state, tokens))
             assert one == pytest.approx(other, abs=1e-12), name
 
 

@@ -76,7 +76,7 @@ WRONG = {
     "axes.tokens.m: unknown parameter: did you mean tokens.n?": {"axes": {"tokens.m": [1]}},
     "axes.save_at: unknown parameter": {"axes": {"save_at": [1]}},
     "record.r: unknown observable 'order_paramter': did you mean order_parameter?": {"record__r": "order_paramter"},
-    "record.r: unknown observable 'zzz': known: fraction_above, mean_cosine": {"record__r": "zzz"},
+    "record.r: unknown observable 'zzz': known: clusters, effective_rank": {"record__r": "zzz"},
     "record.x.event: no run ends with 'order_parameter_0.7': did you mean order_parameter_0.75?": {
         "record__x": {"event": "order_parameter_0.7"}
     },
@@ -103,7 +103,7 @@ WRONG = {
         "axes": {"beta": ["high"]}
     },
     "axes.n: Input should be a valid integer": {"axes": {"n": [6.5]}},
-    "axes.attention: Input should be 'softmax', 'l2'": {"axes": {"attention": ["softmaxx"]}},
+    "axes.attention: must be one of hardmax, l2": {"axes": {"attention": ["softmaxx"]}},
     "axes: two of beta, attention.beta set the same parameter": {"axes": {"beta": [1.0], "attention.beta": [2.0]}},
     "axes: two of gamma, beta set the same parameter": {"axes": {"gamma": [1.0], "beta": [2.0]}},
     "axes.tokens.seed: seeds are made from the plan's seed: use repeats": {"axes": {"tokens.seed": [1, 2]}},
@@ -166,7 +166,7 @@ def test_errors_name_the_key(message):
 
 def test_a_bad_value_far_down_an_axis_is_named_before_anything_runs():
     plan = read_plan(changed(axes={"attention": ["softmax", "softmaxx"]}))
-    with pytest.raises(ValueError, match=r"axes\.attention: Input should be .*got 'softmaxx'"):
+    with pytest.raises(ValueError, match=r"axes\.attention: must be one of .*got 'softmaxx': did you mean 'softmax'\?"):
         _ = Cells(plan).configs
     plan = read_plan(changed(axes={"n": [4, 0]}))
     with pytest.raises(ValueError, match=r"axes\.n: must be a whole number >= 1, got 0"):

@@ -5,7 +5,7 @@ import pytest
 from sweeps import BETAS, PLAN, changed, same_bits
 
 import tokenfield as tkf
-from tokenfield.sweep.quantities import QUANTITIES
+from tokenfield.config.observed import Observed
 from tokenfield.sweep.store import DONE, FAILED
 
 
@@ -87,12 +87,12 @@ def test_a_bad_start_among_members_that_take_turns(monkeypatch):
 
 
 def test_a_quantity_that_cannot_be_measured(whole, monkeypatch):
-    def measure(state, model, tol=0.0):
+    def measure(self, state, model):
         if float(model.attention.score.beta) != BETAS[0]:
             raise FloatingPointError("lost all digits")
         return 1.0
 
-    monkeypatch.setitem(QUANTITIES, "clusters", QUANTITIES["clusters"]._replace(measure=measure))
+    monkeypatch.setattr(Observed, "measure", measure)
     found = tkf.sweep(changed(record__c="clusters"))
     assert_others_are_as_without(found, whole, rows(1, 2), "FloatingPointError: lost all digits")
     assert (found.dataset["c"].values[0] == 1).all()

@@ -153,7 +153,7 @@ def test_tokens_from_a_file_that_has_changed(tmp_path):
     np.save(file, np.eye(3))
     tkf.sweep(plan, tmp_path / "out", resume=True)
     np.save(file, -np.eye(3))
-    with pytest.raises(ValueError, match="made from other tokens: a file that the plan names has changed"):
+    with pytest.raises(ValueError, match="made from other data: a file that the plan names has changed"):
         tkf.sweep(plan, tmp_path / "out", resume=True)
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from .._check import flag
+from .._kinds import Named
 from .._types import Beta, Map, Values, Vector
 from .measure import AtomicMeasure, last
 from .pairs import pair_sums, softmax_sums
@@ -18,13 +19,15 @@ from .positions import Positions, Rules, as_rules, biased, check_rules, rotated,
 from .sums import divide, map_rows, row_max
 
 
-class AbstractAttention(eqx.Module):
+class AbstractAttention(Named, eqx.Module):
     """`Gamma_mu`, a function of a point x and a measure mu: weighted tokens y_j at positions tau_j, e.g. `Tokens`."""
 
     bias: ClassVar[Array | None] = None
     """A vector added to Gamma. An attention that has one has a field of this name instead."""
     offsets: ClassVar[tuple[Array, ...] | None] = None
     """Vectors added to the heads. An attention that has some has a field of this name instead."""
+    whole_matrix: ClassVar[bool] = False
+    """True if the matrix of all pairs is formed, for any number of tokens."""
 
     @abc.abstractmethod
     def __call__(

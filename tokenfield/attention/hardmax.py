@@ -33,6 +33,8 @@ class Hardmax(AbstractGeneralHead):
     positions: Rules  # type: ignore[misc]
     rule: str = eqx.field(static=True)
     tie: float = eqx.field(static=True)
+    kind: ClassVar[str] = "hardmax"
+    title: ClassVar[str] = "hardmax attention"
     stochastic: ClassVar[bool] = True
     by_scores: ClassVar[bool] = True
 

@@ -21,6 +21,8 @@ class L2(AbstractPairwise):
         >>> tkf.L2(Q=[[1.0, 0.0]], K=[[0.0, 1.0]])
     """
 
+    kind: ClassVar[str] = "l2"
+    title: ClassVar[str] = "L2 attention"
     stochastic: ClassVar[bool] = True
     softmax: ClassVar[bool] = True
 

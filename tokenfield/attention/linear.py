@@ -17,6 +17,8 @@ class Linear(AbstractPairwise):
         >>> tkf.Linear(beta=1.0)
     """
 
+    kind: ClassVar[str] = "linear"
+    title: ClassVar[str] = "linear attention"
     stochastic: ClassVar[bool] = False
 
     def __init__(

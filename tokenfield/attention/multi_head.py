@@ -1,6 +1,7 @@
 """Several heads at once."""
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -33,6 +34,8 @@ class MultiHead(AbstractAttention):
     outputs: tuple[ValueMap, ...]
     bias: Float[Array, " d"] | None  # type: ignore[misc]
     offsets: tuple[Array, ...] | None  # type: ignore[misc]
+    kind: ClassVar[str] = "multihead"
+    title: ClassVar[str] = "several heads"
 
     def __init__(
         self,

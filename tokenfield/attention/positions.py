@@ -5,18 +5,19 @@ Each is a property of two positions: that of the query, s, and that of the key, 
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from .._check import as_float, count, flag, positive_number
+from .._kinds import Named
 from .._shown import shown
-from .._types import Number
+from .._types import Matrix, Number, Vector
 
 
-class AbstractPositions(eqx.Module):
+class AbstractPositions(Named, eqx.Module):
     """A rule for positions: an `AbstractRotation`, an `AbstractBias` or an `AbstractMask`."""
 
     @abc.abstractmethod
@@ -68,8 +69,10 @@ class RoPE(AbstractRotation):
     theta: Array | None
     frequencies: Float[Array, " m"] | None
     halves: bool = eqx.field(static=True)
+    kind: ClassVar[str] = "rope"
+    title: ClassVar[str] = "RoPE"
 
-    def __init__(self, theta: Number | None = None, *, frequencies: Any = None, halves: bool = False):
+    def __init__(self, theta: Number | None = None, *, frequencies: Vector | None = None, halves: bool = False):
         if theta is not None and frequencies is not None:
             raise ValueError("give theta or frequencies, not both")
         self.frequencies = None if frequencies is None else as_float("frequencies", frequencies, 1)
@@ -107,6 +110,8 @@ class ALiBi(AbstractBias):
     """
 
     slope: Array
+    kind: ClassVar[str] = "alibi"
+    title: ClassVar[str] = "ALiBi"
 
     def __init__(self, slope: Number):
         self.slope = as_float("slope", slope, 0)
@@ -127,8 +132,10 @@ class Bias(AbstractBias):
     """
 
     b: Array | Callable
+    kind: ClassVar[str] = "bias"
+    title: ClassVar[str] = "bias"
 
-    def __init__(self, b: Any):
+    def __init__(self, b: Matrix | Callable[[Array, Array], Array]):
         self.b = b if callable(b) else as_float("b", b, 2)
 
     def bias(self, s, tau, row):
@@ -149,6 +156,8 @@ class Window(AbstractMask):
     """
 
     width: Array
+    kind: ClassVar[str] = "window"
+    title: ClassVar[str] = "window"
     stronger: ClassVar[bool] = False
 
     def __init__(self, width: Number):
@@ -170,6 +179,8 @@ class Sinks(AbstractMask):
     """
 
     k: int = eqx.field(static=True)
+    kind: ClassVar[str] = "sinks"
+    title: ClassVar[str] = "sinks"
     stronger: ClassVar[bool] = True
 
     def __init__(self, k: int):

@@ -17,6 +17,8 @@ class ReLU(AbstractPairwise):
         >>> tkf.ReLU(beta=1.0)
     """
 
+    kind: ClassVar[str] = "relu"
+    title: ClassVar[str] = "ReLU attention"
     stochastic: ClassVar[bool] = False
 
     def __init__(

@@ -19,6 +19,8 @@ class Sigmoid(AbstractPairwise):
         >>> tkf.Sigmoid(beta=1.0)
     """
 
+    kind: ClassVar[str] = "sigmoid"
+    title: ClassVar[str] = "sigmoid attention"
     stochastic: ClassVar[bool] = False
 
     def __init__(

@@ -36,7 +36,10 @@ class Sinkhorn(AbstractHead):
     symmetric: bool = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
     max_iterations: int = eqx.field(static=True)
+    kind: ClassVar[str] = "sinkhorn"
+    title: ClassVar[str] = "Sinkhorn attention"
     stochastic: ClassVar[bool] = True
+    whole_matrix: ClassVar[bool] = True
     by_scores: ClassVar[bool] = True
 
     def __init__(

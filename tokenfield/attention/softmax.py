@@ -26,6 +26,8 @@ class Softmax(AbstractPairwise):
         >>> tkf.Softmax(beta=9.0), tkf.Softmax(A=[[0.0, 1.0], [-1.0, 0.0]], V=-1.0)
     """
 
+    kind: ClassVar[str] = "softmax"
+    title: ClassVar[str] = "softmax attention (SA)"
     stochastic: ClassVar[bool] = True
     softmax: ClassVar[bool] = True
 

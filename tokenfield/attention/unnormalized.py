@@ -31,6 +31,8 @@ class Unnormalized(AbstractPairwise):
     """
 
     unit_exponent: Array  # type: ignore[misc]
+    kind: ClassVar[str] = "unnormalized"
+    title: ClassVar[str] = "unnormalized attention (USA)"
     stochastic: ClassVar[bool] = False
 
     def __init__(

@@ -9,6 +9,7 @@ import typer
 
 from .._cost import SHORTEST_BASIS, refuse_derivative
 from .._shown import shown
+from .choices import one_of
 from .folders import open_folder, write_dataset, write_figure
 
 DATASET, FIGURE, CHECKPOINT = "growth.zarr", "growth.png", "growth.npz"
@@ -31,9 +32,7 @@ def _flag(help: str, *names: str) -> Any:
 
 def lipschitz(
     context: typer.Context,
-    attention: Annotated[
-        str, _flag("Kernel: softmax, l2, sinkhorn, unnormalized, linear, relu, sigmoid or hardmax [softmax].")
-    ] = "softmax",
+    attention: Annotated[str, _flag(f"Kernel [softmax]: {one_of('attention', 'AbstractHead')}.")] = "softmax",
     beta: Annotated[float | None, _flag("Inverse temperature [1; with --A, none].")] = None,
     A: Annotated[Path | None, _flag("Score matrix, a .npy, .csv or text file [beta I].", "--A")] = None,
     V: Annotated[Path | None, _flag("Value matrix, a .npy, .csv or text file [I].", "--V")] = None,
@@ -57,6 +56,7 @@ def lipschitz(
     rtol: Annotated[float, _flag("Relative accuracy of the constants [1e-6].")] = 1e-6,
     max_products: Annotated[int, _flag("Give up after so many products with the derivative [1000].")] = 1000,
     seed: Annotated[int, _flag("Seed of the tokens [0].")] = 0,
+    sets: Annotated[list[str] | None, _flag("A parameter of the kernel, e.g. attention.power=3.", "--set")] = None,
     out: Annotated[
         Path | None, _flag(f"With --lengths, a folder for {FIGURE} and {DATASET} [lipschitz; with --json, none].")
     ] = None,
@@ -81,9 +81,9 @@ def lipschitz(
 
     n, seed, R = count("n", n, 2), count("seed", seed, 0), None if R is None else positive("R", R)
     repeats, rtol = count("repeats", repeats), positive("rtol", rtol)
-    d, kernel = answer.kernel(attention, beta, _matrix("A", A), _matrix("V", V), causal, d)
+    d, kernel = answer.kernel(attention, beta, _matrix("A", A), _matrix("V", V), causal, d, sets or ())
     inputs: dict[str, Any] = {"attention": attention, "beta": beta, "A": A and str(A), "V": V and str(V)}
-    inputs |= {"causal": causal, "d": d, "seed": seed}
+    inputs |= {"causal": causal, "d": d, "seed": seed} | ({"set": sets} if sets else {})
     if adversarial:
         R = 1.0 if R is None else R
         numbers = answer.worst(kernel, n, R, d, starts, steps, seed)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,19 +12,16 @@ import xarray
 import tokenfield as tkf
 
 from .._check import as_float, count
-from .._shown import nearest, shown
-from ..config.build import KERNELS, _call
+from ..config.build import from_flags
 from ..lipschitz import Growth, adversarial, data_bounds, data_model, local
 from ..lipschitz.bounds import attention_bounds
 from ..results.provenance import provenance
 
 
 def kernel(
-    name: str, beta: float | None, A: Any, V: Any, causal: bool, d: int | None
+    name: str, beta: float | None, A: Any, V: Any, causal: bool, d: int | None, sets: Sequence[str] = ()
 ) -> tuple[int, tkf.attention.AbstractAttention]:
     """The dimension (that of A or V, d, or 8) and the attention."""
-    if name not in KERNELS:
-        raise ValueError(f"--attention must be one of {', '.join(KERNELS)}, got {shown(name)}{nearest(name, KERNELS)}")
     for key, matrix in (("A", A), ("V", V)):
         if matrix is None:
             continue
@@ -32,8 +29,7 @@ def kernel(
         if d is not None and width != d:
             raise ValueError(f"--{key} must have {d} columns for tokens in R^{d}, got {width}")
         d = width
-    given = {"beta": beta, "A": A, "V": V, "causal": causal or None}
-    made = _call(name, getattr(tkf, KERNELS[name]), {key: value for key, value in given.items() if value is not None})
+    made = from_flags("attention", name, {"beta": beta, "A": A, "V": V, "causal": causal or None}, sets)
     d = 8 if d is None else count("d", d)
     made.check(d)
     return d, made

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .choices import one_of
 from .folders import open_folder, write_dataset, write_figure
 
 if TYPE_CHECKING:
@@ -27,7 +28,15 @@ def norms(
     tau: Annotated[float | None, typer.Option(help="Post-LN layers of Mix-LN [a quarter].", show_default=False)] = None,
     alpha: Annotated[float, typer.Option(help="Rate of nGPT.")] = 1.0,
     rule: Annotated[
-        list[str] | None, typer.Option(help="Only this rule (may be repeated).", show_default=False)
+        list[str] | None,
+        typer.Option(
+            help=f"Only this rule (may be repeated): {one_of('normalization', 'AbstractSphereNorm')}.",
+            show_default=False,
+        ),
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A parameter of a rule of your own, e.g. norm.power=3.", show_default=False),
     ] = None,
     out: Annotated[
         Path | None,
@@ -39,7 +48,7 @@ def norms(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final numbers as JSON.")] = False,
 ) -> None:
-    """Compare six normalization rules in Transformers with random weights; write a figure and the data.
+    """Compare normalization rules in Transformers with random weights; write a figure and the data.
 
     Every layer has fresh Gaussian Q, K, V. The mean cosine of the tokens stands beside two predictions: the
     random-weight recursion, and tokens at equal angles with Q = K = V = I.
@@ -51,9 +60,13 @@ def norms(
         **{key: value for key, value in given.items() if value is not None},
     }
     context.with_resource(open_folder(folder, DATASET, "a study", overwrite))
+    from ..config.build import set_keys
     from ..studies.normalization import RULES, normalization_study
 
-    study = normalization_study(**sizes, beta=beta, rules=rule or RULES, rho0=rho, tau=tau, alpha=alpha)
+    options = set_keys("norm", sets or ())
+    study = normalization_study(
+        **sizes, beta=beta, rules=rule or RULES, rho0=rho, tau=tau, alpha=alpha, options=options
+    )
     numbers = summary(study)
     if folder is not None:
         numbers["out"] = str(folder)
@@ -79,8 +92,7 @@ def summary(study: "xarray.Dataset") -> dict[str, Any]:
         rules[str(name)] = {
             "cosine": float(one["cosine"].mean()),
             "band": [float(low), float(high)],
-            "recursion": float(one["recursion"]),
-            "identity": float(one["identity"]),
+            **{curve: float(one[curve]) if np.isfinite(one[curve]) else None for curve in ("recursion", "identity")},
         }
     return {**json.loads(study.attrs["config"]), "seeds": study.sizes["seed"], "rules": rules}
 
@@ -95,8 +107,9 @@ def _print(numbers: dict[str, Any]) -> None:
     table = Table("rule", "mean", "90 % of seeds", "recursion", "V = I", title=title)
     for name, row in numbers["rules"].items():
         low, high = row["band"]
-        values = f"{row['cosine']:.5f}", f"{low:.5f} … {high:.5f}", f"{row['recursion']:.5f}", f"{row['identity']:.3g}"
-        table.add_row(name, *values)
+        recursion, identity = row["recursion"], row["identity"]
+        theory = "—" if recursion is None else f"{recursion:.5f}", "—" if identity is None else f"{identity:.3g}"
+        table.add_row(name, f"{row['cosine']:.5f}", f"{low:.5f} … {high:.5f}", *theory)
     Console(markup=False).print(table)
     if "out" in numbers:
         print(f"written to {numbers['out']}")

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from .choices import one_of
+
 
 def _flag(help: str, *names: str) -> Any:
     return typer.Option(*names, help=help, show_default=False)
@@ -16,7 +18,9 @@ def predict(
     n: Annotated[int, _flag("Number of tokens [256].")] = 256,
     d: Annotated[int | None, _flag("Dimension [that of A or V, or 3].")] = None,
     beta: Annotated[float | None, _flag("Inverse temperature [1; with --A, none].")] = None,
-    norm: Annotated[str, _flag("Normalization rule: post, pre, peri, mix, ngpt or sqrt [post].")] = "post",
+    norm: Annotated[
+        str, _flag(f"Normalization rule [post]: {one_of('normalization', 'AbstractSphereNorm')}.")
+    ] = "post",
     attention: Annotated[str, _flag("Attention kernel: softmax or unnormalized [softmax].")] = "softmax",
     A: Annotated[Path | None, _flag("Score matrix, a .npy, .csv or text file [beta I].", "--A")] = None,
     V: Annotated[Path | None, _flag("Value matrix, a .npy, .csv or text file [I].", "--V")] = None,
@@ -33,6 +37,7 @@ def predict(
     kappa: Annotated[float | None, _flag("Inverse noise, compared with the critical one.")] = None,
     tau: Annotated[float | None, _flag("Time at which Mix-LN turns from Post to Pre.")] = None,
     alpha: Annotated[float | None, _flag("Rate of nGPT [1].")] = None,
+    sets: Annotated[list[str] | None, _flag("A parameter of the norm, e.g. norm.power=3.", "--set")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the predictions as JSON.")] = False,
 ) -> None:
     """Say what theory predicts, without simulating: speeds, rates, clusters, lifetimes, thresholds, bounds.
@@ -55,12 +60,29 @@ def predict(
         "alpha": alpha,
         "tau": tau,
     }
-    rows = rows_of(n, d, beta, norm, attention, A=scores, V=values, **options)
+    rule: Any = norm
+    if sets or ":" in norm:
+        from ..config.build import from_flags
+
+        rule = from_flags("norm", norm, {"alpha": alpha, "tau": tau}, sets or ())
+        options |= {"alpha": None, "tau": None}
+    rows = rows_of(n, d, beta, rule, attention, A=scores, V=values, **options)
     if not as_json:
         _print(rows, f"{attention}, {norm}, n = {n}, d = {d}, beta = {'none' if beta is None else f'{beta:g}'}")
         return
     files = {"A": A and str(A), "V": V and str(V)}
-    inputs = {"n": n, "d": d, "beta": beta, "norm": norm, "attention": attention, **files, **options}
+    inputs = {
+        "n": n,
+        "d": d,
+        "beta": beta,
+        "norm": norm,
+        "attention": attention,
+        **files,
+        **options,
+        "alpha": alpha,
+        "tau": tau,
+    }
+    inputs |= {"set": sets} if sets else {}
     details = {row.key: {k: v for k, v in row._asdict().items() if k not in ("key", "value")} for row in rows}
     numbers = {row.key: _plain(row.value) for row in rows}
     print(json.dumps({**numbers, "details": details, "inputs": inputs}, allow_nan=False))
@@ -72,7 +94,7 @@ def _plain(value: Any) -> Any:
 
 
 def _matrix(name: str, path: Path | None) -> Any:
-    from ..config.matrix_file import read_matrix
+    from ..config.array_file import read_matrix
 
     return None if path is None else read_matrix(f"--{name}", path)
 

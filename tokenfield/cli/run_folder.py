@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import math
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ MOVING = ".moving"  # the same while its files are moved, either way: a kill lea
 
 def execute(config: RunConfig, out: Path | None, *, overwrite: bool, animation: bool, as_json: bool) -> None:
     """Run, write the folder, print the numbers."""
-    model, state, rule = build.model(config), build.tokens(config.tokens), build.stop_rule(config.stop_when)
+    model, state, rule = build.model(config), build.start(config), build.stop_rule(config.stop_when)
     folder = out if out is not None or as_json else Path("runs") / _name(config)
     with alone_in(folder):
         numbers = _execute(config, model, state, rule, folder, overwrite, animation)
@@ -47,6 +49,9 @@ def _execute(
             _bring_back(folder)
         raise
     numbers: dict[str, Any] = summary(traj)
+    if config.observe:
+        found = {name: each.measure(traj.final, model) for name, each in config.observe.items()}
+        numbers["observed"] = {name: value if math.isfinite(value) else None for name, value in found.items()}
     if folder is not None:
         numbers["out"] = str(folder)
         _write(traj, folder, animation)
@@ -55,7 +60,8 @@ def _execute(
 
 def _name(config: RunConfig) -> str:
     digest = hashlib.sha256(to_toml(config).encode()).hexdigest()[:8]
-    return f"{config.attention.kind}-{config.norm.kind}-{digest}"
+    kinds = (re.sub(r"\W+", "-", part.kind) for part in (config.attention, config.norm))
+    return "-".join([*kinds, digest])
 
 
 def _open(folder: Path, config: RunConfig, overwrite: bool) -> None:
@@ -134,10 +140,10 @@ def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | No
     except KeyboardInterrupt:
         with going_on_from(checkpoint):
             raise Interrupted(interrupted()) from None
-    start = config.tokens.used()
+    start = config.tokens.used() if config.state is None else config.state.model_dump()
     attributes: dict[str, Any] = {
         "start": json.dumps(start),
-        **({"seed": config.tokens.seed} if "seed" in start else {}),
+        **({"seed": start["seed"]} if "seed" in start else {}),
     }
     return tkf.Trajectory(traj.dataset.assign_attrs(attributes))
 
@@ -157,7 +163,7 @@ def _trajectory(config: RunConfig, model: Any, state: Any, rule: Any, checkpoint
         method=config.method,
         merge_tolerance=config.merge_tolerance,
         dt=config.dt,
-        seed=None if config.noise is None else config.noise.seed,
+        seed=config.noise.seed if config.noise is not None and isinstance(state, tkf.Tokens) else None,
         stop_when=rule,
         checkpoint=checkpoint,
     )
@@ -165,12 +171,14 @@ def _trajectory(config: RunConfig, model: Any, state: Any, rule: Any, checkpoint
 
 def _write(traj: Any, folder: Path, animation: bool) -> None:
     from ..report import write_report
+    from ..states import Tokens
 
     try:
         traj.save(folder / DATASET, overwrite=True)
         _say("drawing")
         write_figure(traj.plot(), folder / FIGURE)
-        gif = traj.animate(folder / ANIMATION) if animation else None
+        of_tokens = traj.dataset.attrs["state"] == Tokens.__name__
+        gif = traj.animate(folder / ANIMATION) if animation and of_tokens else None
         write_report(traj, folder, animation=gif)
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted while drawing; the run is in {folder}: the same command draws it") from None
@@ -193,6 +201,8 @@ def _print(numbers: dict[str, Any]) -> None:
             value = "; ".join(f"{event['kind']} at {event['time']:.6g}" for event in value) or "none"
         elif isinstance(value, list):
             value = " ".join(map(str, value[:12])) + (f" … ({len(value)} in all)" if len(value) > 12 else "")
+        elif isinstance(value, dict):
+            value = "; ".join(f"{name} = {'none' if each is None else f'{each:.8g}'}" for name, each in value.items())
         elif isinstance(value, float):
             value = f"{value:.8g}"
         table.add_row(key, str(value))

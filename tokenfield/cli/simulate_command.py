@@ -1,36 +1,44 @@
 """`tokenfield simulate`."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-Attention = StrEnum("Attention", ["softmax", "l2", "sinkhorn", "unnormalized", "linear", "relu", "sigmoid", "hardmax"])  # type: ignore[misc]
-Norm = StrEnum("Norm", ["none", "rescaled", "post", "pre", "peri", "mix", "ngpt", "sqrt"])  # type: ignore[misc]
-Start = StrEnum("Start", ["sphere", "gaussian", "hemisphere", "equiangular", "clusters", "circle", "file"])  # type: ignore[misc]
+from .choices import one_of, one_start
 
 
-def _flag(help: str) -> Any:
-    return typer.Option(help=help, show_default=False)
+def _flag(help: str, *names: str) -> Any:
+    return typer.Option(*names, help=help, show_default=False)
 
 
 def simulate(
     config: Annotated[
         Path | None, typer.Argument(help="A TOML file; flags are laid over it.", show_default=False)
     ] = None,
-    attention: Annotated[Attention | None, _flag("Attention kernel [softmax].")] = None,
-    norm: Annotated[Norm | None, _flag("Normalization rule [post].")] = None,
+    attention: Annotated[
+        str | None, _flag(f"Attention kernel [softmax]: {one_of('attention', 'AbstractAttention')}.")
+    ] = None,
+    space: Annotated[str | None, _flag(f"Space in place of a norm: {one_of('spaces', 'AbstractSpace')}.")] = None,
+    norm: Annotated[str | None, _flag(f"Normalization rule [post]: {one_of('normalization', 'AbstractNorm')}.")] = None,
     beta: Annotated[float | None, _flag("Inverse temperature [1].")] = None,
     causal: Annotated[bool, typer.Option("--causal", help="Token i attends to j <= i only.")] = False,
     tau: Annotated[float | None, _flag("Time at which Mix-LN turns from Post to Pre.")] = None,
     alpha: Annotated[float | None, _flag("Rate of nGPT [1].")] = None,
-    tokens: Annotated[Start | None, _flag("Where tokens start [sphere].")] = None,
+    tokens: Annotated[str | None, _flag(f"Where tokens start [sphere]: {one_start()}.")] = None,
     n: Annotated[int | None, _flag("Number of tokens [256].")] = None,
     d: Annotated[int | None, _flag("Dimension [3].")] = None,
     seed: Annotated[int | None, _flag("Seed of the start [0].")] = None,
     rho: Annotated[float | None, _flag("Cosine of equiangular tokens [0].")] = None,
-    file: Annotated[Path | None, _flag("Tokens from a .npy, .csv or text file.")] = None,
+    k: Annotated[int | None, _flag("Number of clusters at the start [4].", "--k")] = None,
+    spread: Annotated[float | None, _flag("Width of clusters at the start [0.1].")] = None,
+    file: Annotated[Path | None, _flag("Tokens from a .npy, .npz, .csv or text file.")] = None,
+    weights: Annotated[Path | None, _flag("Weights of tokens from such a file [all equal].")] = None,
+    positions: Annotated[Path | None, _flag("Positions of tokens from such a file [in order, in (0, 1]].")] = None,
+    state: Annotated[
+        str | None, _flag(f"Another state instead of tokens [tokens]: {one_of('states', 'AbstractState')}.")
+    ] = None,
+    noise: Annotated[str | None, _flag(f"Noise [that of the space]: {one_of('noise', 'AbstractNoise')}.")] = None,
     kappa: Annotated[float | None, _flag("Inverse noise: sqrt(2/kappa) dW on every token [no noise].")] = None,
     noise_seed: Annotated[int | None, _flag("Seed of the noise [0].")] = None,
     fisher_rao: Annotated[
@@ -50,30 +58,45 @@ def simulate(
     stop_when: Annotated[
         str | None, _flag("one-cluster, clusters<=K, order>=R, energy-settled or energy-settled<=RATE.")
     ] = None,
+    observe: Annotated[
+        list[str] | None, _flag("An observable of the final state, by name or as module:function (may be repeated).")
+    ] = None,
+    sets: Annotated[
+        list[str] | None, _flag("Any key of a TOML file, e.g. attention.power=3 (may be repeated).", "--set")
+    ] = None,
     out: Annotated[Path | None, _flag("Run folder [runs/NAME; with --json, none].")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in the folder.")] = False,
     animation: Annotated[bool, typer.Option(help="Draw the animation.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final numbers as JSON.")] = False,
 ) -> None:
-    """Move tokens by a Transformer; write the run, figures, an animation and a report.
+    """Simulate tokens moving through a Transformer; write the run, figures, an animation and a report.
 
     A run that was interrupted or killed goes on from its checkpoint when the same command is given again.
     """
+    from ..config.keys import assignment
     from ..config.run import read
 
+    start = "state" if state else "tokens"
     given = {
-        "attention.kind": attention and attention.value,
+        "attention.kind": attention,
         "attention.beta": beta,
         "attention.causal": causal or None,
-        "norm.kind": norm and norm.value,
+        "norm.kind": norm,
+        "space.kind": space,
         "norm.tau": tau,
         "norm.alpha": alpha,
-        "tokens.kind": tokens.value if tokens else "file" if file else None,
-        "tokens.n": n,
-        "tokens.d": d,
-        "tokens.seed": seed,
-        "tokens.rho": rho,
+        "state.kind": state,
+        "tokens.kind": tokens or ("file" if file else None),
+        f"{start}.n": n,
+        f"{start}.d": d,
+        f"{start}.seed": seed,
+        f"{start}.rho": rho,
+        "tokens.k": k,
+        "tokens.spread": spread,
         "tokens.file": file and str(file),
+        "tokens.weights": weights and str(weights),
+        "tokens.positions": positions and str(positions),
+        "noise.kind": noise,
         "noise.kappa": kappa,
         "noise.seed": noise_seed,
         "fisher_rao": fisher_rao,
@@ -87,6 +110,8 @@ def simulate(
         "method": method,
         "merge_tolerance": merge_tolerance,
         "stop_when": stop_when,
+        **{f"observe.{name.rpartition(':')[2]}": name for name in observe or ()},
+        **dict(assignment(text) for text in sets or ()),
     }
     resolved = read(config, {key: value for key, value in given.items() if value is not None})
     if resolved.t1 is not None and resolved.depth is not None:

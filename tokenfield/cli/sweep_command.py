@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from .._shown import shown
 from .errors import Interrupted
 
 ABOUT = "PLAN.toml, the name of a ready plan; or `status DIR`, `figures DIR`, `export DIR FILE.nc`, `plans`."
@@ -76,9 +75,10 @@ def _sweep(
     dask_local: int | None,
     as_json: bool,
 ) -> None:
+    from ..config.keys import assignment
     from ..sweep.plan import read_plan
 
-    plan = read_plan(source, dict(_assignment(text) for text in sets or []))
+    plan = read_plan(source, dict(assignment(text) for text in sets or []))
     folder = Path(plan.name) if out is None else out
     if scheduler is not None:
         from ..sweep.engines.scheduler_address import split_address
@@ -108,19 +108,6 @@ def _sweep(
     _report(found, as_json)
     if found.counts["failed"]:
         raise typer.Exit(1)
-
-
-def _assignment(text: str) -> tuple[str, Any]:
-    """ "a.b=c" as a key and a value, which is read as TOML where it can be and is text otherwise."""
-    import tomllib
-
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise ValueError(f"--set: must be key=value, got {shown(text)}")
-    try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key.strip(), value.strip()
 
 
 def _opened(folder: str) -> Any:

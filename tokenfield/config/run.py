@@ -1,31 +1,25 @@
 """A run as plain data: what a TOML file or the flags of `tokenfield simulate` say, checked key by key."""
 
-import difflib
 import json
 import math
+import re
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from .._cost import UNCUT, refuse_layers, refuse_run
-from .._shown import cut, shown
+from .._cost import refuse_layers, refuse_run
+from .._kinds import find, parameters
+from .._shown import cut, did_you_mean, shown
+from ..attention import AbstractAttention
 from .keys import put_key
+from .observed import Observed
+from .parts import AttentionPart, MLPPart, NoisePart, NormPart, Part, SpacePart, StartPart, StatePart
 
-Matrix = list[list[float]]
-
-STARTS = {
-    "sphere": ("n", "d", "seed"),
-    "gaussian": ("n", "d", "seed", "cov"),
-    "hemisphere": ("n", "d", "seed"),
-    "equiangular": ("n", "d", "rho"),
-    "clusters": ("n", "d", "k", "spread", "seed"),
-    "circle": ("angles",),
-    "file": ("file",),
-}
-"""The keys of `tokens` that each kind of start uses."""
-
+UNION = re.compile(
+    r"float|int|str|bool|(list\[|dict\[|function-).*", re.DOTALL
+)  # pydantic's names of members of a union
 FLOW = ("save_at", "rtol", "atol", "method", "merge_tolerance", "dt", "stop_when")
 """The keys of a run that layers have no use for."""
 
@@ -36,76 +30,44 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class AttentionConfig(Section):
-    kind: Literal["softmax", "l2", "sinkhorn", "unnormalized", "linear", "relu", "sigmoid", "hardmax", "multihead"] = (
-        "softmax"
-    )
-    beta: float | None = None
-    A: Matrix | None = None
-    Q: Matrix | None = None
-    K: Matrix | None = None
-    V: float | Matrix | None = None
-    causal: bool = False
-    rule: Literal["self", "others"] | None = None
-    tie: float | None = None
-    tolerance: float | None = None
-    max_iterations: int | None = None
-    log_unit: float | None = None
-    heads: list["AttentionConfig"] | None = None
-    outputs: list[float | Matrix] | None = None
+class ModelConfig(Section):
+    """A Transformer: the tables and numbers of its constructor."""
 
-
-class NormConfig(Section):
-    kind: Literal["none", "rescaled", "post", "pre", "peri", "mix", "ngpt", "sqrt"] = "post"
-    gain: float | list[float] | None = None
-    tau: float | None = None
-    alpha: float | None = None
-
-
-class MLPConfig(Section):
-    W1: Matrix
-    W2: Matrix
-    b1: list[float] | None = None
-    b2: list[float] | None = None
-    activation: Literal["tanh", "relu", "gelu", "gelu_tanh"] = "tanh"
-
-
-class NoiseConfig(Section):
-    kappa: float
-    kind: Literal["sphere", "common", "euclidean"] | None = None
-    seed: int = 0
-
-
-class TokensConfig(Section):
-    kind: Literal["sphere", "gaussian", "hemisphere", "equiangular", "clusters", "circle", "file"] = "sphere"
-    n: int = 256
-    d: int = 3
-    seed: int = 0
-    rho: float = 0.0
-    cov: float | Matrix | None = None
-    k: int = 4
-    spread: float = 0.1
-    angles: list[float] | None = None
-    file: str | None = None
+    attention: AttentionPart = AttentionPart()
+    norm: NormPart = NormPart()
+    space: SpacePart | None = None
+    mlp: MLPPart | None = None
+    noise: NoisePart | None = None
+    fisher_rao: float | None = None
+    breakpoints: list[float] = []
+    context: StartPart | None = None
+    cross: AttentionPart | None = None
+    encoder: "ModelConfig | None" = None
+    mlp_norm: NormPart | None = None
+    cross_norm: NormPart | None = None
 
     @property
-    def dimension(self) -> int:
-        """d, which for equiangular tokens is at least n unless it was given."""
-        given = "d" in self.model_fields_set
-        return max(self.n, self.d) if self.kind == "equiangular" and not given else self.d
+    def parts(self) -> dict[str, Part | StartPart | None]:
+        """The parts that need nothing but their own table."""
+        return {
+            "attention": self.attention,
+            "norm": self.norm if self.space is None else None,
+            "space": self.space,
+            "mlp": self.mlp,
+            "context": self.context,
+            "cross": self.cross,
+            "mlp_norm": self.mlp_norm,
+            "cross_norm": self.cross_norm,
+        }
 
-    @property
-    def size(self) -> tuple[int, int]:
-        """n and d, before any token is made; those of a file are not known."""
-        return (len(self.angles or []), 2) if self.kind == "circle" else (self.n, self.dimension)
-
-    def used(self) -> dict[str, Any]:
-        """The kind and the keys that it uses."""
-        data = self.model_dump(exclude_none=True, include={"kind", *STARTS[self.kind]})
-        return data | ({"d": self.dimension} if "d" in data else {})
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.space is not None and "norm" in self.model_fields_set:
+            raise ValueError("space: give space or norm, not both: a norm has a space of its own")
+        return self
 
 
-class RunConfig(Section):
+class RunConfig(ModelConfig):
     t1: float | None = None
     depth: int | None = None
     step: float = 1.0
@@ -116,22 +78,27 @@ class RunConfig(Section):
     merge_tolerance: float | None = None
     dt: float | None = None
     stop_when: str | None = None
-    attention: AttentionConfig = AttentionConfig()
-    norm: NormConfig = NormConfig()
-    mlp: MLPConfig | None = None
-    noise: NoiseConfig | None = None
-    fisher_rao: float | None = None
-    tokens: TokensConfig = TokensConfig()
+    tokens: StartPart = StartPart()
+    state: StatePart | None = None
+    observe: dict[str, Observed] = {}
 
     @property
     def in_span(self) -> bool:
         """True where no matrix and no layer takes tokens out of their span."""
-        a = self.attention
-        plain = not any(isinstance(matrix, list) for matrix in (a.A, a.Q, a.K, a.V, self.norm.gain))
-        return plain and self.mlp is None and self.noise is None and self.depth is None and a.heads is None
+        given = [*self.attention.options.values(), *self.norm.options.values()]
+        plain = not any(isinstance(value, (list, dict, str)) for value in given)
+        return plain and self.depth is None and not (self.mlp or self.noise or self.context)
+
+    @property
+    def whole_matrix(self) -> bool:
+        """True where the attention forms the matrix of all pairs of tokens."""
+        heads = [find(AbstractAttention, head["kind"]) for head in self.attention.options.get("heads", ())]
+        return any(kind.whole_matrix for kind in (self.attention.made_by, *heads))
 
     def refuse_large(self) -> None:
         """Raise a ValueError with the estimate if the run cannot fit in memory. Nothing is made for that."""
+        if self.state is not None:
+            return  # it is small
         n, d = self.tokens.size
         if self.depth is not None:
             refuse_layers(n, d, self.depth)
@@ -139,8 +106,7 @@ class RunConfig(Section):
             saved = (
                 101 if self.save_at is None else self.save_at if isinstance(self.save_at, int) else len(self.save_at)
             )
-            uncut = self.attention.kind in UNCUT
-            refuse_run(n, min(n, d) if self.in_span else d, saved, uncut=uncut)
+            refuse_run(n, min(n, d) if self.in_span else d, saved, uncut=self.whole_matrix)
 
     @model_validator(mode="after")
     def _used(self) -> Self:
@@ -150,16 +116,30 @@ class RunConfig(Section):
             raise ValueError(f"{unused[0]}: layers take none: leave it out, or give t1 (the flow) in place of depth")
         if self.depth is None and "step" in self.model_fields_set:
             raise ValueError("step: is the step of discrete layers: give depth too, or dt for a fixed step of the flow")
+        if self.state is not None and "tokens" in self.model_fields_set:
+            raise ValueError("tokens: give tokens or state, not both")
+        if self.space is not None and "kind" not in self.tokens.model_fields_set:
+            given = {"d": self.space.made_by.usual_d, **self.tokens.model_dump(exclude_unset=True)}
+            self.tokens = StartPart(
+                **{"kind": "space", "space": {"kind": self.space.kind, **self.space.options}} | given
+            )
         return self
 
 
-SECTIONS: dict[str, type[Section]] = {
-    "attention": AttentionConfig,
-    "norm": NormConfig,
-    "mlp": MLPConfig,
-    "noise": NoiseConfig,
-    "tokens": TokensConfig,
+SECTIONS: dict[str, type[Part] | type[StartPart]] = {
+    "attention": AttentionPart,
+    "norm": NormPart,
+    "space": SpacePart,
+    "mlp": MLPPart,
+    "noise": NoisePart,
+    "tokens": StartPart,
+    "state": StatePart,
+    "context": StartPart,
+    "cross": AttentionPart,
+    "mlp_norm": NormPart,
+    "cross_norm": NormPart,
 }
+"""The tables that name a class or a function."""
 
 
 def read(path: Path | None, flags: dict[str, Any]) -> RunConfig:
@@ -180,45 +160,52 @@ def read(path: Path | None, flags: dict[str, Any]) -> RunConfig:
         config = RunConfig.model_validate(data)
     except ValidationError as error:
         raise ValueError(explain(error)) from None
-    kind, taken = config.tokens.kind, STARTS[config.tokens.kind]
-    for key in TokensConfig.model_fields:
-        if key in config.tokens.model_fields_set and key not in ("kind", *taken):
-            raise ValueError(f"tokens.{key}: a start of kind {kind} takes no {key}; it takes {', '.join(taken)}")
+    for name, start in (("tokens", config.tokens), ("context", config.context)):
+        if start is not None and start.unused:
+            key, taken = start.unused[0], ", ".join(parameters(start.made_by))
+            raise ValueError(f"{name}.{key}: a start of kind {start.kind} takes no {key}; it takes {taken}")
     return config
 
 
 def explain(error: ValidationError) -> str:
     """The first problem in one line, with the nearest key when one is unknown."""
     first = error.errors()[0]
-    key = cut(".".join(str(part) for part in first["loc"] if not str(part).startswith(("float", "list[", "int"))))
+    key = cut(".".join(str(part) for part in first["loc"] if not UNION.fullmatch(str(part))))
+    if first["type"] == "unknown_key":
+        return f"unknown key {key}: {first['msg']}"
     if first["type"] == "extra_forbidden":
-        section: Any = RunConfig
-        for part in first["loc"][:-1]:
-            section = SECTIONS.get(str(part), section)
-        names = list(section.model_fields)
-        near = difflib.get_close_matches(str(first["loc"][-1]), names, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"known keys: {', '.join(names)}"
-        return f"unknown key {key}: {hint}"
+        section: Any = RunConfig if len(first["loc"]) == 1 else ModelConfig
+        return f"unknown key {key}: {did_you_mean(first['loc'][-1], section.model_fields)}"
     if first["type"] == "value_error":
         return ": ".join(filter(None, [key, first["msg"].removeprefix("Value error, ")]))
     return f"{key}: {first['msg']}, got {shown(first['input'])}"
 
 
 def to_toml(config: RunConfig) -> str:
-    """The config as TOML (numbers, strings, booleans and lists are written alike in JSON and TOML): the keys that are in
-    use, so that it can be read again."""
+    """The config as TOML: the keys that are in use, so that it can be read again."""
     data = config.model_dump(exclude_none=True, exclude={"step"} if config.depth is None else set(FLOW))
-    data["tokens"] = config.tokens.used()
-    tables = {name: data.pop(name) for name in SECTIONS if name in data}
+    data |= {"tokens": config.tokens.used()} if config.state is None else {}
+    unused = {"tokens": config.state is not None, "norm": config.space is not None}
+    for name in ("breakpoints", "observe", *unused):
+        if not data[name] or unused.get(name):
+            del data[name]
+    tables = {name: data.pop(name) for name in list(data) if isinstance(data[name], dict)}
     lines = [f"{key} = {_value(value)}" for key, value in data.items()]
     for name, table in tables.items():
-        heads = table.pop("heads", [])
-        lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
-        for head in heads:
-            lines += ["", f"[[{name}.heads]]", *(f"{key} = {json.dumps(value)}" for key, value in head.items())]
+        lines += ["", f"[{name}]", *(f"{_key(key)} = {_value(value)}" for key, value in table.items())]
     return "\n".join(lines) + "\n"
 
 
 def _value(value: Any) -> str:
-    """A number, text or list in TOML."""
-    return "inf" if value == math.inf else json.dumps(value)
+    """A value in TOML."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(key)} = {_value(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)

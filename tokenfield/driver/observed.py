@@ -52,18 +52,19 @@ def observe_many(
     method: str = "tsit5",
     max_steps: int = 1_000_000,
     width: int | None = None,
+    rotation_invariant: bool = True,
 ) -> Observed:
     """Run an ensemble like `simulate_many`, but save only `observe(state)` at the times `save_at`.
 
     At most `width` members run at a time; when one ends, the next takes its place.
 
-    `observe` must be invariant under rotations of the state. It should be the same object in every call, or an Equinox
-    module, so that it is compiled only once.
+    `observe` should be the same object in every call, or an Equinox module, so that it is compiled only once. If it is not
+    invariant under rotations of the state, `rotation_invariant=False` says so, and the run keeps the coordinates of the state.
     """
     rule = shared_rule(stop_when, models, states)
     times = np.asarray(save_at, float)
     plan = Plan((), None, t1, times, rtol, atol, written_out(runge_kutta(method)), rule, max_steps, observe)
-    ends = solve_many(reductions(states, models, 0.0, rule), plan, width)
+    ends = solve_many(reductions(states, models, 0.0, rule, rotation_invariant), plan, width)
     kinds = event_kinds(rule)
     arrays = lambda tree: jax.tree.map(np.asarray, tree)  # noqa: E731
     final = arrays(unpack(ends.flow, ends.y))

@@ -14,19 +14,22 @@ def reductions(
     models: Sequence[Transformer],
     tolerance: float,
     rule: AbstractStopRule | None = None,
+    rotation_invariant: bool = True,
 ) -> list[Reduction]:
     """Return the reduction of every member, which depends on that member alone.
 
     Args:
         tolerance: allowed error of the velocities; with 0 they differ by rounding only.
         rule: the stop rule. One that reads coordinates needs those of the state itself, so there is no "span" for it.
+        rotation_invariant: False if something else reads the coordinates of the state.
     """
     found: list[Any] = [None] * len(states)
     for members in by_model(models).values():
         model = models[members[0]]
         shared = reduced_all(states[members[0]], [states[k] for k in members], model, tolerance)
         for k, each in zip(members, shared, strict=True):
-            allowed = rule is None or rule.rotation_invariant or "span" not in each.names
+            turned = rotation_invariant and (rule is None or rule.rotation_invariant)
+            allowed = turned or "span" not in each.names
             found[k] = each if allowed else Reduction(states[k], model)
     return found
 

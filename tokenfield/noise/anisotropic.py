@@ -29,6 +29,8 @@ class AnisotropicNoise(AbstractNoise):
 
     kappa: Array
     S: Float[Array, "d k"]
+    kind: ClassVar[str] = "anisotropic"
+    title: ClassVar[str] = "anisotropic noise"
     space: ClassVar = Sphere
 
     def __init__(self, kappa: Number, S: Matrix):

@@ -7,11 +7,12 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._kinds import Named
 from .._xla.arrays import materialize
 from ..spaces import AbstractSpace
 
 
-class AbstractNoise(eqx.Module):
+class AbstractNoise(Named, eqx.Module):
     """Noise of inverse temperature kappa, in the time of the run.
 
     A new kind says in which spaces it acts (`space`), how many Gaussian numbers a push takes (`draws`) and what it does with

@@ -37,6 +37,8 @@ class BrownianNoise(AbstractBrownian):
     """
 
     kappa: Array
+    kind: ClassVar[str] = "brownian"
+    title: ClassVar[str] = "Brownian motion in the space of the tokens"
     space: ClassVar = AbstractBrownianSpace
 
     def __init__(self, kappa: Number):

@@ -25,6 +25,8 @@ class CommonNoise(AbstractBrownian):
     """
 
     kappa: Array
+    kind: ClassVar[str] = "common"
+    title: ClassVar[str] = "common noise"
     space: ClassVar = Sphere
 
     def __init__(self, kappa: Number):

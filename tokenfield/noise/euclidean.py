@@ -21,6 +21,8 @@ class EuclideanNoise(AbstractBrownian):
     """
 
     kappa: Array
+    kind: ClassVar[str] = "euclidean"
+    title: ClassVar[str] = "Brownian motion"
     space: ClassVar = Euclidean
 
     def __init__(self, kappa: Number):

@@ -40,6 +40,8 @@ class MultiplicativeNoise(AbstractNoise):
     kappa: Array
     g: Callable
     sense: str = eqx.field(static=True)
+    kind: ClassVar[str] = "multiplicative"
+    title: ClassVar[str] = "multiplicative noise"
     space: ClassVar = Sphere
 
     def __init__(self, kappa: Number, g: Callable[[Array], Array], sense: str = "ito"):

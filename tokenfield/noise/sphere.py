@@ -23,6 +23,8 @@ class SphereNoise(AbstractBrownian):
     """
 
     kappa: Array
+    kind: ClassVar[str] = "sphere"
+    title: ClassVar[str] = "Brownian motion on the sphere"
     space: ClassVar = Sphere
 
     def __init__(self, kappa: Number):

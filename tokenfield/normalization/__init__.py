@@ -1,7 +1,12 @@
 """Normalization rules, one a file: speed factor, radial equation, discrete layer."""
 
+from .base import AbstractDirectionNorm as AbstractDirectionNorm
+from .base import AbstractGainNorm as AbstractGainNorm
 from .base import AbstractNorm as AbstractNorm
 from .base import AbstractSphereNorm as AbstractSphereNorm
+from .base import TerminalLaw as TerminalLaw
+from .base import forever as forever
+from .base import unit as unit
 from .mix_ln import MixLN as MixLN
 from .ngpt import NGPT as NGPT
 from .no_norm import NoNorm as NoNorm

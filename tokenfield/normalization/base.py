@@ -3,7 +3,7 @@
 import abc
 import math
 from collections.abc import Callable
-from typing import ClassVar, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import as_float, is_concrete
+from .._kinds import Named
 from ..spaces import AbstractSpace, Sphere
 from ..spaces.base import lengths as lengths
 from ..spaces.sphere import inverse as inverse
@@ -20,7 +21,16 @@ Rule = TypeVar("Rule", bound="AbstractNorm")
 Sublayer = Callable[[Float[Array, "n d"]], Float[Array, "n d"]]
 
 
-class AbstractNorm(eqx.Module):
+class TerminalLaw(NamedTuple):
+    """How `1 - rho` goes to 0: `text` says it, `kind` is "exponential" (`e^{-rate t}`), "power" (`t^{-rate}`) or
+    "stretched" (`e^{-rate sqrt(t)}`)."""
+
+    text: str
+    kind: str
+    rate: float
+
+
+class AbstractNorm(Named, eqx.Module):
     """A rule, as a layer with step h. Its flow, as h -> 0, depends on the subclass."""
 
     @abc.abstractmethod
@@ -54,13 +64,16 @@ class AbstractSphereNorm(AbstractNorm):
     `theta' = speed P A`,  `r' = growth`,  P the tangent projection at theta, A the sublayer's output.
 
     Both are written in `inner = <theta, A>` and `length = |A|`, so they serve one token or a whole family of
-    equal ones. `speed` is 1/s in the table of FORMULAS §7.
+    equal ones. `speed` is 1/s in the table of FORMULAS §7. A rule may also say what theory knows of it: `slowness`,
+    `terminal_law` and `random_weight_law`.
     """
 
     radial: ClassVar[bool]
     """True when the length r evolves; otherwise tokens stay on a sphere of fixed radius."""
     scale_free: ClassVar[bool] = False
     """True when only the direction of A matters, so that a common factor of A does not change time."""
+    slowness: ClassVar[str] = "s = 1/speed"
+    """The formula of `s = 1/speed`, for tables of predictions."""
 
     @property
     def space(self):
@@ -94,6 +107,16 @@ class AbstractSphereNorm(AbstractNorm):
     @abc.abstractmethod
     def inputs(self, t: Array, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
         """What sublayers read of tokens x at time t: all of them where a norm follows, else what the norm leaves."""
+
+    def terminal_law(self, scale: float) -> TerminalLaw:
+        """How `1 - rho` of tokens at equal angles goes to 0 as t grows, where `A = scale theta` once they have met."""
+        raise ValueError(f"norm: {type(self).__name__} does not say its terminal law: define terminal_law")
+
+    def random_weight_law(self, step: float) -> TerminalLaw:
+        """How `1 - rho` goes to 0 with the number l of the layer, in layers of this step with random weights."""
+        raise ValueError(
+            f"norm: {type(self).__name__} does not say its law for random weights: define random_weight_law"
+        )
 
 
 class AbstractDirectionNorm(AbstractSphereNorm):

@@ -23,6 +23,9 @@ class MixLN(AbstractDirectionNorm):
     """
 
     tau: Array
+    kind: ClassVar[str] = "mix"
+    title: ClassVar[str] = "Mix-LN"
+    slowness: ClassVar[str] = "s = 1 until tau, then r"
     radial: ClassVar[bool] = True
 
     def __init__(self, tau: Number):
@@ -49,3 +52,9 @@ class MixLN(AbstractDirectionNorm):
 
     def check(self, d):
         pass
+
+    def terminal_law(self, scale):
+        return PreLN().terminal_law(scale)
+
+    def random_weight_law(self, step):
+        return PreLN().random_weight_law(step)

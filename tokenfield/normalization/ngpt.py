@@ -1,5 +1,6 @@
 """nGPT: move a given angle towards the sublayer's direction."""
 
+import math
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -8,7 +9,7 @@ from jaxtyping import Array
 
 from .._check import as_float, shape_of
 from .._types import Number, OfTime
-from .base import AbstractDirectionNorm, forever, inverse, plus, unit
+from .base import AbstractDirectionNorm, TerminalLaw, forever, inverse, plus, unit
 
 
 class NGPT(AbstractDirectionNorm):
@@ -23,6 +24,9 @@ class NGPT(AbstractDirectionNorm):
     """
 
     alpha: Array | Callable
+    kind: ClassVar[str] = "ngpt"
+    title: ClassVar[str] = "nGPT"
+    slowness: ClassVar[str] = "s = |A|/alpha"
     radial: ClassVar[bool] = False
     scale_free: ClassVar[bool] = True
 
@@ -53,3 +57,15 @@ class NGPT(AbstractDirectionNorm):
 
     def layer(self, t, x, sublayer, h):
         return unit(plus(x, h * self.rate(t) * unit(sublayer(x))))
+
+    def terminal_law(self, scale):
+        if callable(self.alpha):
+            return TerminalLaw("exp(-2 ∫ alpha dt)", "exponential", math.nan)
+        rate = 2 * float(self.alpha)
+        return TerminalLaw(f"exp(-{rate:.6g} t)", "exponential", rate)
+
+    def random_weight_law(self, step):
+        if callable(self.alpha):
+            raise ValueError("norm must have a constant alpha: with alpha(t) the law is prod 1/(1 + (h alpha)^2)")
+        rate = math.log1p((step * float(self.alpha)) ** 2)
+        return TerminalLaw(f"exp(-{rate:.6g} l)", "exponential", rate)

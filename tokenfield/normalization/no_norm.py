@@ -1,5 +1,7 @@
 """No normalization: the free flow."""
 
+from typing import ClassVar
+
 from ..spaces import Euclidean
 from .base import AbstractNorm, forever
 
@@ -11,6 +13,9 @@ class NoNorm(AbstractNorm):
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.NoNorm())
     """
+
+    kind: ClassVar[str] = "none"
+    title: ClassVar[str] = "no norm"
 
     @property
     def space(self):

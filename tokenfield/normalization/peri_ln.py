@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from .._types import Number, Vector
-from .base import AbstractGainNorm, Gain, forever, inverse, plus, unit
+from .base import AbstractGainNorm, Gain, TerminalLaw, forever, inverse, plus, unit
 
 
 class PeriLN(AbstractGainNorm):
@@ -18,6 +18,9 @@ class PeriLN(AbstractGainNorm):
     """
 
     gain: Gain
+    kind: ClassVar[str] = "peri"
+    title: ClassVar[str] = "Peri-LN"
+    slowness: ClassVar[str] = "s = r|A|"
     radial: ClassVar[bool] = True
     scale_free: ClassVar[bool] = True
 
@@ -41,3 +44,9 @@ class PeriLN(AbstractGainNorm):
 
     def layer(self, t, x, sublayer, h):
         return plus(x, h * unit(sublayer(self.reads(unit(x)))))
+
+    def terminal_law(self, scale):
+        return TerminalLaw("t^-2", "power", 2.0)
+
+    def random_weight_law(self, step):
+        return TerminalLaw("l^-1", "power", 1.0)

@@ -1,5 +1,6 @@
 """Post-LN: normalise after adding."""
 
+import math
 from typing import ClassVar
 
 import jax.numpy as jnp
@@ -7,7 +8,7 @@ import numpy as np
 
 from .._check import is_concrete
 from .._types import Number, Vector
-from .base import AbstractGainNorm, Gain, forever, plus, unit
+from .base import AbstractGainNorm, Gain, TerminalLaw, forever, plus, unit
 
 
 class PostLN(AbstractGainNorm):
@@ -23,6 +24,9 @@ class PostLN(AbstractGainNorm):
     """
 
     gain: Gain
+    kind: ClassVar[str] = "post"
+    title: ClassVar[str] = "Post-LN"
+    slowness: ClassVar[str] = "s = 1"
     radial: ClassVar[bool] = False
 
     def __init__(self, gain: Number | Vector | None = None):
@@ -58,3 +62,10 @@ class PostLN(AbstractGainNorm):
                 "identity): use layers(...), or PreLN(gain=...)"
             )
         return forever(self)
+
+    def terminal_law(self, scale):
+        return TerminalLaw(f"exp(-{2 * scale:.6g} t)", "exponential", 2 * scale)
+
+    def random_weight_law(self, step):
+        rate = math.log1p(step**2)
+        return TerminalLaw(f"exp(-{rate:.6g} l)", "exponential", rate)

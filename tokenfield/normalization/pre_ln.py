@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from .._types import Number, Vector
-from .base import AbstractGainNorm, Gain, forever, plus, unit
+from .base import AbstractGainNorm, Gain, TerminalLaw, forever, plus, unit
 
 
 class PreLN(AbstractGainNorm):
@@ -17,6 +17,9 @@ class PreLN(AbstractGainNorm):
     """
 
     gain: Gain
+    kind: ClassVar[str] = "pre"
+    title: ClassVar[str] = "Pre-LN"
+    slowness: ClassVar[str] = "s = r"
     radial: ClassVar[bool] = True
 
     def __init__(self, gain: Number | Vector | None = None):
@@ -39,3 +42,9 @@ class PreLN(AbstractGainNorm):
 
     def layer(self, t, x, sublayer, h):
         return plus(x, h * sublayer(self.reads(unit(x))))
+
+    def terminal_law(self, scale):
+        return TerminalLaw("t^-2", "power", 2.0)
+
+    def random_weight_law(self, step):
+        return TerminalLaw("l^-1", "power", 1.0)

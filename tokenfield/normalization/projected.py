@@ -1,5 +1,7 @@
 """Tokens that stay in a space: the projection of what a sublayer gives."""
 
+from typing import ClassVar
+
 from .._shown import shown
 from ..spaces import AbstractSpace
 from .base import AbstractNorm, forever
@@ -16,6 +18,8 @@ class Projected(AbstractNorm):
     """
 
     stays_in: AbstractSpace
+    kind: ClassVar[str] = "projected"
+    title: ClassVar[str] = "projected"
 
     def __init__(self, space: AbstractSpace):
         if not isinstance(space, AbstractSpace):

@@ -1,18 +1,20 @@
 """The norms of real models: a map of each token, before a sublayer (`PreNorm`) or after its sum with the token (`PostNorm`)."""
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from .._check import as_float, positive_number
+from .._kinds import Named
 from .._types import Number, Vector
 from ..spaces import Euclidean
 from .base import AbstractNorm, forever
 
 
-class AbstractTokenMap(eqx.Module):
+class AbstractTokenMap(Named, eqx.Module):
     """A map of each token by itself."""
 
     @abc.abstractmethod
@@ -35,6 +37,8 @@ class LayerNorm(AbstractTokenMap):
     gain: Array | None
     bias: Array | None
     eps: Array
+    kind: ClassVar[str] = "layer_norm"
+    title: ClassVar[str] = "LayerNorm"
 
     def __init__(self, gain: Number | Vector | None = None, bias: Number | Vector | None = None, eps: Number = 1e-5):
         self.gain = None if gain is None else as_float("gain", gain, (0, 1))
@@ -61,6 +65,8 @@ class RMSNorm(AbstractTokenMap):
 
     gain: Array | None
     eps: Array
+    kind: ClassVar[str] = "rms_norm"
+    title: ClassVar[str] = "RMSNorm"
 
     def __init__(self, gain: Number | Vector | None = None, eps: Number = 1e-6):
         self.gain = None if gain is None else as_float("gain", gain, (0, 1))
@@ -85,6 +91,8 @@ class PreNorm(AbstractNorm):
     """
 
     map: AbstractTokenMap
+    kind: ClassVar[str] = "pre_norm"
+    title: ClassVar[str] = "pre-norm"
 
     def layer(self, t, x, sublayer, h):
         return x + h * sublayer(self.map(x))
@@ -115,6 +123,8 @@ class PostNorm(AbstractNorm):
     """
 
     map: AbstractTokenMap
+    kind: ClassVar[str] = "post_norm"
+    title: ClassVar[str] = "post-norm"
 
     def layer(self, t, x, sublayer, h):
         return self.map(x + h * sublayer(x))

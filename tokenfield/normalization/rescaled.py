@@ -1,5 +1,7 @@
 """Rescaled tokens: a change of variables rather than a norm."""
 
+from typing import ClassVar
+
 from ..spaces import Euclidean
 from .base import AbstractNorm, forever
 
@@ -19,6 +21,9 @@ class Rescaled(AbstractNorm):
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.Rescaled())
     """
+
+    kind: ClassVar[str] = "rescaled"
+    title: ClassVar[str] = "rescaled tokens"
 
     @property
     def space(self):

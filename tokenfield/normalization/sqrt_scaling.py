@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from .base import AbstractDirectionNorm, forever, plus, unit
+from .base import AbstractDirectionNorm, TerminalLaw, forever, plus, unit
 
 
 class SqrtScaling(AbstractDirectionNorm):
@@ -15,6 +15,9 @@ class SqrtScaling(AbstractDirectionNorm):
         >>> tkf.Transformer(tkf.Softmax(beta=2.0), norm=tkf.SqrtScaling())
     """
 
+    kind: ClassVar[str] = "sqrt"
+    title: ClassVar[str] = "sqrt-scaling"
+    slowness: ClassVar[str] = "s = sqrt(t+1)"
     radial: ClassVar[bool] = False
 
     def speed(self, t, r, inner, length):
@@ -37,3 +40,9 @@ class SqrtScaling(AbstractDirectionNorm):
 
     def layer(self, t, x, sublayer, h):
         return unit(plus(x, h * sublayer(x) / jnp.sqrt(t + 1)))
+
+    def terminal_law(self, scale):
+        return TerminalLaw(f"exp(-{4 * scale:.6g} sqrt(t))", "stretched", 4 * scale)
+
+    def random_weight_law(self, step):
+        return TerminalLaw(f"l^-{step:g}", "power", step)

@@ -2,7 +2,9 @@
 
 from . import reduced as reduced
 from .clustering import Clusters as Clusters
+from .clustering import cluster_count as cluster_count
 from .clustering import clusters as clusters
+from .clustering import largest_cluster as largest_cluster
 from .distances import mean_distance as mean_distance
 from .interaction import energy as energy
 from .interaction import normalized_energy as normalized_energy
@@ -19,6 +21,7 @@ from .pairs import pairwise_cosines as pairwise_cosines
 from .pairs import smallest_cosine as smallest_cosine
 from .rank import effective_rank as effective_rank
 from .renyi import renyi_centres as renyi_centres
+from .series import observable as observable
 from .soft_clusters import soft_cluster_count as soft_cluster_count
 from .stopping import at_most_clusters as at_most_clusters
 from .stopping import cosine_above as cosine_above

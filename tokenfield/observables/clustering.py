@@ -1,5 +1,6 @@
 """Clusters: connected components of small diameter."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,7 @@ from .._check import one_of, positive
 from ..spaces import Sphere
 from ..states import Tokens
 from ..states.tokens import only_tokens
+from .series import observable
 
 FEW, LOW = 1024, 6  # below FEW tokens, or above LOW dimensions, components are found by flood fill
 
@@ -78,6 +80,32 @@ def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters
         centres /= np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), np.finfo(float).tiny)
     loose = sum(len(c) for c, is_wide in zip(components, wide, strict=True) if is_wide)
     return Clusters(labels, np.array([len(m) for m in groups]), masses, centres, loose)
+
+
+@observable("clusters", name="clusters", range=(1.0, math.inf), rotation_invariant=True, in_loop=False)
+def cluster_count(state: Tokens, tol: float = 1e-3) -> int:
+    """Return the number of `clusters`.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> from tokenfield.observables import cluster_count
+        >>> cluster_count(tkf.separated_clusters(60, 3, k=4, spread=0.001, seed=0))
+        4.0
+    """
+    return clusters(state, tol).count
+
+
+@observable("share of tokens in the largest cluster", range=(0.0, 1.0), rotation_invariant=True, in_loop=False)
+def largest_cluster(state: Tokens, tol: float = 1e-3) -> float:
+    """Return the number of tokens in the largest of the `clusters`, divided by that of all tokens.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> from tokenfield.observables import largest_cluster
+        >>> largest_cluster(tkf.separated_clusters(60, 3, k=4, spread=0.001, seed=0))
+        0.25
+    """
+    return float(clusters(state, tol).sizes.max()) / state.n
 
 
 def connected_components(points: np.ndarray, reach: float, signs: np.ndarray | None = None) -> list[np.ndarray]:

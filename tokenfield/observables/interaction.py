@@ -26,7 +26,7 @@ from .safe import units
 from .series import observable
 
 
-@observable("interaction energy")
+@observable("interaction energy", rotation_invariant=True)
 def energy(
     state: Tokens | Equiangular, model: Transformer | AbstractAttention | float, *, centred: bool = False
 ) -> Float[Array, ""]:
@@ -69,7 +69,7 @@ def finite_energy(value: Array, beta: Array) -> Array:
     return value
 
 
-@observable("normalized energy")
+@observable("normalized energy", rotation_invariant=True)
 def normalized_energy(
     state: Tokens | Equiangular | AbstractDensity, model: Transformer | AbstractAttention | float
 ) -> Float[Array, ""]:

@@ -1,5 +1,6 @@
 """Alignment and mean length of the tokens."""
 
+import math
 from functools import singledispatch
 from typing import Any
 
@@ -22,7 +23,7 @@ def directions(state: Tokens) -> Float[Array, "n d"]:
     return units(state.x)
 
 
-@observable("order parameter")
+@observable("order parameter", range=(0.0, 1.0), rotation_invariant=True)
 def order_parameter(state: Tokens | Equiangular | AbstractDensity) -> Float[Array, ""]:
     """Return `|∫ x/|x| dmu|`, the length of the mean direction: 1 for one cluster, 0 for balanced tokens (FORMULAS §10).
 
@@ -34,7 +35,7 @@ def order_parameter(state: Tokens | Equiangular | AbstractDensity) -> Float[Arra
     return _order(state.x, state.weights)
 
 
-@observable("mean cosine")
+@observable("mean cosine", range=(-1.0, 1.0), rotation_invariant=True)
 def mean_cosine(state: Tokens | Equiangular) -> Float[Array, ""]:
     """Return the mean of `<x_i,x_j>/(|x_i||x_j|)` over pairs i ≠ j, weighted by `w_i w_j`.
 
@@ -48,7 +49,7 @@ def mean_cosine(state: Tokens | Equiangular) -> Float[Array, ""]:
     return _mean_cosine(state.x, state.weights)
 
 
-@observable("mean length of tokens")
+@observable("mean length of tokens", range=(0.0, math.inf), rotation_invariant=True)
 def mean_length(state: Tokens | Equiangular) -> Float[Array, ""]:
     """Return `∫ |x| dmu`, the mean length of the tokens.
 

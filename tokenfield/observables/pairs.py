@@ -15,7 +15,7 @@ from .series import observable
 MOST_TOKENS = 4096
 
 
-@observable("cosine", dims=("pair",))
+@observable("cosine", dims=("pair",), range=(-1.0, 1.0), rotation_invariant=True)
 def pairwise_cosines(state: Tokens) -> Float[Array, " pairs"]:
     """Return all cosines `<x_i,x_j>/(|x_i||x_j|)`, i < j, as a vector of length n(n-1)/2.
 
@@ -31,7 +31,7 @@ def pairwise_cosines(state: Tokens) -> Float[Array, " pairs"]:
     return _cosines(state.x)
 
 
-@observable("smallest cosine")
+@observable("smallest cosine", range=(-1.0, 1.0), rotation_invariant=True)
 def smallest_cosine(state: Tokens | Equiangular) -> Float[Array, ""]:
     """Return the smallest `<x_i,x_j>/(|x_i||x_j|)` over all pairs; 1 for a single token.
 
@@ -44,7 +44,7 @@ def smallest_cosine(state: Tokens | Equiangular) -> Float[Array, ""]:
     return _smallest_cosine(state.x)
 
 
-@observable("fraction of pairs with cosine above a threshold")
+@observable("fraction of pairs with cosine above {threshold}", range=(0.0, 1.0), rotation_invariant=True)
 def fraction_above(state: Tokens | Equiangular, threshold: float = 0.999) -> Float[Array, ""]:
     """Return the fraction of pairs i ≠ j with a cosine above a threshold. All pairs count equally, whatever their weights.
 

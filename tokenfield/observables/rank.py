@@ -1,5 +1,6 @@
 """Effective rank: how many directions the tokens use."""
 
+import math
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ from ..states.tokens import only_tokens
 from .series import observable
 
 
-@observable("effective rank")
+@observable("effective rank", range=(1.0, math.inf), rotation_invariant=True, in_loop=False)
 def effective_rank(state: Tokens | Gaussian, centred: bool = False) -> Float[Array, ""]:
     """Return `exp(H(p))`, where p are the normalized singular values of the weighted token matrix (Roy and Vetterli 2007).
 

@@ -1,6 +1,8 @@
 """Observables: pure functions of a state, evaluated on one state, along a run, or along an ensemble."""
 
 import functools
+import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, overload
 
@@ -8,6 +10,7 @@ import jax
 import numpy as np
 
 from .._jax import require_double
+from .._kinds import named
 from ..results import Ensemble, Trajectory
 
 if TYPE_CHECKING:
@@ -27,16 +30,34 @@ class Observable(Protocol):
 
 
 class Labels(NamedTuple):
-    """The labels of a series."""
+    """What an observable says of itself."""
 
     name: str
     long_name: str
-    units: str
-    dims: tuple[str, ...]
+    units: str = "1"
+    dims: tuple[str, ...] = ()
+    range: tuple[float, float] = (-math.inf, math.inf)
+    rotation_invariant: bool = False
+    in_loop: bool = False
+
+    def text(self, function: Callable[..., Any], *args: Any, **options: Any) -> str:
+        """Return the long name, with arguments in place of their {names}."""
+        if "{" not in self.long_name:
+            return self.long_name
+        bound = inspect.signature(function).bind(*args, **options)
+        bound.apply_defaults()
+        return self.long_name.format(**bound.arguments)
 
 
 def observable(
-    long_name: str, *, units: str = "1", dims: tuple[str, ...] = ()
+    long_name: str,
+    *,
+    units: str = "1",
+    dims: tuple[str, ...] = (),
+    range: tuple[float, float] = (-math.inf, math.inf),
+    rotation_invariant: bool = False,
+    in_loop: bool = True,
+    name: str | None = None,
 ) -> Callable[[Callable[..., Any]], Observable]:
     """Turn a pure JAX function `f(state, ...)` into an observable (a decorator).
 
@@ -44,16 +65,24 @@ def observable(
     - For a `Trajectory` it returns an `xarray.DataArray` labeled by time. For an `Ensemble` the dims are member and time, with
       NaN after the end of a member; a list among the arguments must then have one entry per member (such as its model).
     - `f.register(kind)` adds another kind of state.
+    - Sweeps and runs know it by its name, and as "module:function". Its parameters are those after the state; one that is
+      called `model` is given the model of the run.
 
     Args:
-        long_name: what it measures, as a label for axes of figures.
+        long_name: what it measures, as a label for axes of figures. A parameter in braces, such as {threshold}, is filled in.
         units: its unit; "1" for a dimensionless number.
         dims: names of the axes of its value, if it is an array.
+        range: the least and the largest value that it can have.
+        rotation_invariant: True if it stays the same when all tokens are rotated. A sweep may then compute it in the span of
+            the tokens, which is faster.
+        in_loop: False for a function that is not pure JAX. A sweep then computes it after the run.
+        name: its name, if it is not that of the function.
     """
 
     def decorate(function: Callable[..., Any]) -> Observable:
         of_state = functools.singledispatch(function)
-        labels = Labels(function.__name__, long_name, units, dims)
+        known_as = function.__name__ if name is None else name
+        labels = Labels(known_as, long_name, units, dims, range, rotation_invariant, in_loop)
 
         @functools.wraps(function)
         def measured(state: Any, *args: Any, **options: Any) -> Any:
@@ -61,9 +90,16 @@ def observable(
             return _measure(state, of_state, args, options, labels)
 
         measured.register = of_state.register  # type: ignore[attr-defined]
-        return cast(Observable, measured)
+        measured.labels = labels  # type: ignore[attr-defined]
+        return cast(Observable, named("observable", known_as)(measured))
 
     return decorate
+
+
+def labels_of(function: Callable[..., Any]) -> Labels:
+    """Return the labels of an observable. A function without the decorator may read anything, in plain Python."""
+    name = getattr(function, "__name__", type(function).__name__)
+    return getattr(function, "labels", Labels(name, name.replace("_", " ")))
 
 
 @functools.singledispatch
@@ -74,7 +110,12 @@ def _measure(state: Any, of_state: Callable, args: tuple, options: Mapping[str, 
 
 @_measure.register(Trajectory)
 def _(run: Trajectory, of_state: Callable, args: tuple, options: Mapping[str, Any], labels: Labels) -> Any:
-    return _labelled(run, ("time",), [plain(of_state(state, *args, **options)) for state in run.states], labels)
+    return _labelled(
+        run,
+        ("time",),
+        [plain(of_state(state, *args, **options)) for state in run.states],
+        _told(labels, of_state, args, options),
+    )
 
 
 @_measure.register(Ensemble)
@@ -88,7 +129,11 @@ def _(runs: Ensemble, of_state: Callable, args: tuple, options: Mapping[str, Any
         row = np.full((len(runs.times), *found.shape[1:]), np.nan)
         row[np.searchsorted(runs.times, run.times[shared])] = found
         rows.append(row)
-    return _labelled(runs, ("member", "time"), rows, labels)
+    return _labelled(runs, ("member", "time"), rows, _told(labels, of_state, args, options))
+
+
+def _told(labels: Labels, of_state: Callable, args: tuple, options: Mapping[str, Any]) -> Labels:
+    return labels._replace(long_name=labels.text(of_state, None, *args, **options))
 
 
 def _own(value: Any, k: int, members: int) -> Any:

@@ -12,15 +12,6 @@ from .style import INK, PALETTE, WIDTH, Sheet, styled, write_title
 if TYPE_CHECKING:
     import xarray
 
-TITLES = {
-    "post": "Post-LN",
-    "pre": "Pre-LN",
-    "mix": "Mix-LN",
-    "peri": "Peri-LN",
-    "ngpt": "nGPT",
-    "sqrt": "sqrt-scaling",
-}
-
 
 @styled
 def norms_figure(study: "xarray.Dataset", width: float = WIDTH, height: float | None = None) -> Sheet:
@@ -52,7 +43,7 @@ def norms_figure(study: "xarray.Dataset", width: float = WIDTH, height: float | 
         ax.plot(layer, one["recursion"], color=INK, lw=0.9, ls=(0, (4, 2)))
         ax.plot(layer, one["identity"], color=INK, lw=1.1, ls=(0, (1, 1.5)))
         ax.set(xlim=(layer[0], layer[-1]), ylim=(-0.03, 1.03))
-        write_title(ax, TITLES.get(rule, rule), "abcdef"[index] if len(rules) > 1 else "")
+        write_title(ax, str(one["title"].values), chr(ord("a") + index) if len(rules) > 1 else "")
     for ax in axes[len(rules) :]:
         ax.set_axis_off()
     for ax in axes[max(0, len(rules) - columns) : len(rules)]:

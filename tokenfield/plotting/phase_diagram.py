@@ -5,6 +5,8 @@ import json
 import numpy as np
 from matplotlib import colormaps, patheffects
 
+from .._kinds import find
+from ..attention import AbstractAttention
 from .style import GREY, INK, PALETTE, WIDTH, Sheet, styled, write_title
 
 COLOURS = "Blues"
@@ -39,8 +41,8 @@ def phase_diagram_figure(diagram, runs=None, width: float = WIDTH, height: float
     _plane(sheet, axes[0], diagram, runs, both)
     if both:
         _range(axes[1], beta, ratio, diagram["equal"].values / critical, diagram.attrs["beta_star"])
-    names = {"unnormalized": "unnormalized attention (USA)", "softmax": "softmax attention (SA)"}
-    write_title(axes[0], f"{names[diagram.attrs['attention']]}, d = {diagram.attrs['d']}", "a" if both else "")
+    name = find(AbstractAttention, diagram.attrs["attention"]).title
+    write_title(axes[0], f"{name}, d = {diagram.attrs['d']}", "a" if both else "")
     return sheet
 
 

@@ -20,8 +20,7 @@ from .gram_layers import gram_layers
 if TYPE_CHECKING:
     import xarray
 
-RULES: dict[str, type[AbstractSphereNorm]] = {"post": PostLN, "pre": PreLN, "peri": PeriLN}
-TITLES = {"post": "Post-LN", "pre": "Pre-LN", "peri": "Peri-LN"}
+RULES: dict[str, type[AbstractSphereNorm]] = {rule.kind: rule for rule in (PostLN, PreLN, PeriLN)}
 MOST_CAUSAL = 256  # tokens under a causal mask, where the cost of a layer is n^3
 MOST_CAUSAL_FLOW = 96
 
@@ -160,7 +159,7 @@ def predict(dataset: "xarray.Dataset", norm: str, causal: bool) -> "xarray.Datas
     rule = RULES[norm]()
     curves = {"": layer_cosines, "_turned": turned_cosines, "_flow": flow_cosines}
     made = {name: curve(rule, start.rho0, start.n, start.betas, causal) for name, curve in curves.items()}
-    attributes = {"predicted_norm": TITLES[norm], "predicted_rho0": start.rho0, "predicted_n": start.n}
+    attributes = {"predicted_norm": RULES[norm].title, "predicted_rho0": start.rho0, "predicted_n": start.n}
     return xarray.Dataset(
         {f"predicted_cosine{name}": ("layer", curve) for name, curve in made.items()}, attrs=attributes
     )
@@ -176,5 +175,5 @@ def other_norms(dataset: "xarray.Dataset", norm: str, causal: bool) -> dict[str,
     start = measured_start(dataset)
     if start is None:
         return {}
-    rules = {TITLES[name]: rule() for name, rule in RULES.items() if name != norm}
+    rules = {rule.title: rule() for name, rule in RULES.items() if name != norm}
     return {title: layer_cosines(rule, start.rho0, start.n, start.betas, causal) for title, rule in rules.items()}

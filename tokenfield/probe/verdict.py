@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .curves import block_curve, has_final_norm, is_steady, over_texts, rises_and_falls
-from .predicted import RULES, TITLES, other_norms
+from .predicted import RULES, other_norms
 from .verdict_attention import radius, scale, smoothness, threshold
 from .wording import decimal_text, gap_text, last_text, layers_text, plain_text, share_text, texts_name, texts_range
 
@@ -146,7 +146,7 @@ def theory(dataset: "xarray.Dataset", architecture: "Architecture") -> str | Non
     if "predicted_cosine" not in dataset:
         return None
     rho, predicted = block_curve(dataset), dataset["predicted_cosine"].values
-    depth, rule = len(rho) - 1, TITLES[architecture.norm]
+    depth, rule = len(rho) - 1, RULES[architecture.norm].title
     text = (
         f"Theory for {rule} from the same start (tokens at equal angles, V = I, no MLP, one layer for a block) reaches "
         f"{decimal_text(predicted[-1])} after {depth} layers"
@@ -185,8 +185,8 @@ def norms(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None
     own, depth = float(dataset["predicted_cosine"][-1]), dataset.sizes["layer"] - 1
     listed = " and ".join(f"{gap_text(curve[-1])} under {title}" for title, curve in ends.items())
     return (
-        f"By theory, 1−ρ after {depth} layers is {gap_text(own)} under {TITLES[architecture.norm]}, and would be {listed}, from "
-        "the same start and β."
+        f"By theory, 1−ρ after {depth} layers is {gap_text(own)} under {RULES[architecture.norm].title}, and would be {listed}, "
+        "from the same start and β."
     )
 
 

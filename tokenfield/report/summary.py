@@ -2,11 +2,13 @@
 
 from typing import Any
 
-from ..observables import energy, mean_cosine, normalized_energy, order_parameter
+from ..observables import effective_rank, energy, mean_cosine, normalized_energy, order_parameter
 from ..plotting.frames import Frames, final_clusters, read_frames
 from ..results import Trajectory
+from ..states import Tokens
 
 MOST_PAIRED = 16384  # energy and clusters of more tokens are those of a random sample
+MEASURED = {"order_parameter": order_parameter, "mean_cosine": mean_cosine, "effective_rank": effective_rank}
 
 
 def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
@@ -17,7 +19,8 @@ def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
     model's, times the square of its gain. Where a number does not exist it is None.
 
     Args:
-        traj: a run of tokens.
+        traj: a run. Of a state other than tokens there are `state`, `order_parameter`, `mean_cosine` and `effective_rank`
+            as far as they are known for it, and the numbers about the run itself.
         tol: tolerance of the clusters.
 
     Returns:
@@ -38,6 +41,8 @@ def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
         >>> traj = tkf.simulate(model, tkf.uniform_sphere(16, 3, seed=0), t1=2.0, save_at=5)
         >>> tkf.report.summary(traj)["clusters"]
     """
+    if traj.dataset.attrs["state"] != Tokens.__name__:
+        return _of_state(traj)
     frames = read_frames(traj, most=2)
     paired = frames.sample(MOST_PAIRED)
     groups, metric = final_clusters(paired, tol)
@@ -57,8 +62,24 @@ def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
         "mean_cosine": mean_cosine(last) if several and not frames.space.turned else None,
         "effective_rank": frames.rank(-1),
         "sampled": paired.n if paired.share else None,
+        **_of_run(traj, float(frames.times[-1])),
+    }
+
+
+def _of_state(traj: Trajectory) -> dict[str, Any]:
+    numbers: dict[str, Any] = {"state": traj.dataset.attrs["state"]}
+    for name, measure in MEASURED.items():
+        try:
+            numbers[name] = measure(traj.final)
+        except TypeError:  # not known for this kind of state
+            continue
+    return numbers | _of_run(traj, float(traj.times[-1]))
+
+
+def _of_run(traj: Trajectory, state_time: float) -> dict[str, Any]:
+    return {
         "time": float(traj.times[-1]),
-        "state_time": float(frames.times[-1]),
+        "state_time": state_time,
         "time_unit": traj.time_unit,
         "log_time_unit": traj.log_time_unit + 0.0,  # no minus zero
         "events": [{"kind": event.kind, "time": float(event.time), **event.detail} for event in traj.events],

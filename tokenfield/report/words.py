@@ -8,17 +8,30 @@ from typing import Any
 import numpy as np
 
 from ..results import Trajectory
+from .summary import MEASURED
 
 LARGEST_SHOWN = 64  # entries of a matrix written out
-LEFT_OUT = {"factor", "unit_exponent", "max_steps", "rtol", "atol", "method"}  # internal, or said under provenance
+LEFT_OUT = {
+    "factor",
+    "unit_exponent",
+    "space",
+    "given_space",
+    "max_steps",
+    "rtol",
+    "atol",
+    "method",
+}  # internal, or said under provenance
 INNER = {"model", "score", "value", "gain"}  # parts that only hold parameters: their names say nothing more
 PLAIN = {"Transformer", "Bilinear", "ValueMap", "Gain"}
 
 
 def headline(traj: Trajectory) -> str:
     """The run in a line: how many tokens, which attention, norm and noise, whether weights move, until when."""
-    n, d = traj.dataset.sizes["token"], traj.dataset.sizes["coordinate"]
-    parts = [f"{n} token{'s' * (n != 1)} in dimension {d}"]
+    sizes = traj.dataset.sizes
+    n = sizes.get("token")
+    parts = [
+        traj.dataset.attrs["state"] if n is None else f"{n} token{'s' * (n != 1)} in dimension {sizes['coordinate']}"
+    ]
     kinds = traj.models
     if len(kinds) == 1:
         beta = kinds[0]["attention"].get("score", {}).get("beta")
@@ -40,13 +53,15 @@ def moment(traj: Trajectory, time: float) -> str:
 
 def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, object]]:
     """The final numbers as rows of a table."""
+    if "state" in numbers:
+        others = [(name.replace("_", " "), value) for name, value in numbers.items() if name in MEASURED]
+        return [("state", numbers["state"]), *_run_rows(traj, numbers), *others]
     energy = {"normalized": "normalized energy", "centred": "centred energy (β = 0)"}.get(
         numbers["energy_kind"], "energy"
     )
     sample = f" (of a sample of {numbers['sampled']} tokens)" if numbers["sampled"] else ""
     rows: list[tuple[str, object]] = [
-        ("time reached", moment(traj, numbers["time"])),
-        ("events", "; ".join(f"{e['kind'].replace('_', ' ')} at {moment(traj, e['time'])}" for e in numbers["events"])),
+        *_run_rows(traj, numbers),
         (f"clusters, by {numbers['cluster_metric']}{sample}", clusters_text(numbers)),
         (energy + sample, numbers["energy"] if numbers["energy_kind"] else "none for this model"),
         ("order parameter", numbers["order_parameter"]),
@@ -56,7 +71,12 @@ def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, 
     ]
     if numbers["state_time"] != numbers["time"]:
         rows.insert(1, ("last finite state", moment(traj, numbers["state_time"])))
-    return [(name, value if value != "" else "none") for name, value in rows]
+    return rows
+
+
+def _run_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, object]]:
+    happened = [f"{e['kind'].replace('_', ' ')} at {moment(traj, e['time'])}" for e in numbers["events"]]
+    return [("time reached", moment(traj, numbers["time"])), ("events", "; ".join(happened) or "none")]
 
 
 def clusters_text(numbers: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from .._files import write_text
 from ..results import Trajectory
+from ..states import Tokens
 from .page import code, figure_png, heading, image, page, paragraph, table
 from .summary import summary
 from .words import config_rows, final_rows, full_config, headline, provenance_rows
@@ -29,7 +30,7 @@ def write_report(
     It is one file that needs no network: the browser is told to refuse one.
 
     Args:
-        traj: a run of tokens.
+        traj: a run.
         folder: where to write it; made if it is not there.
         title: heading of the page.
         command: the command or code that made the run, if it is known.
@@ -47,6 +48,10 @@ def write_report(
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
+    of_tokens = traj.dataset.attrs["state"] == Tokens.__name__
+    views = (
+        [heading("Interactive view"), _interactive(traj, tol), _animation(traj, animation, tol)] if of_tokens else []
+    )
     body = "\n".join(
         [
             heading(title, 1),
@@ -56,9 +61,7 @@ def write_report(
             table(final_rows(traj, summary(traj, tol))),
             heading("Over time"),
             _figure(traj, tol),
-            heading("Interactive view"),
-            _interactive(traj, tol),
-            _animation(traj, animation, tol),
+            *views,
             heading("How it was made"),
             '<div class="columns">',
             table(config_rows(full_config(traj))),
@@ -74,7 +77,10 @@ def write_report(
 def _figure(traj: Trajectory, tol: float) -> str:
     from ..plotting import overview
 
-    return image(figure_png(overview(traj, tol=tol)), "tokens, energy and cosines over time", CAPTION, wide=True)
+    drawn = figure_png(overview(traj, tol=tol))
+    if traj.dataset.attrs["state"] != Tokens.__name__:
+        return image(drawn, "the state over time", wide=True)
+    return image(drawn, "tokens, energy and cosines over time", CAPTION, wide=True)
 
 
 def _interactive(traj: Trajectory, tol: float) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from .. import normalization
+from .._kinds import found
+from ..normalization import AbstractNorm, AbstractSphereNorm
 from ..spaces import AbstractSpace, Euclidean, Sphere
 
 LARGEST_LISTED = 1024  # larger arrays are recorded by shape and hash
@@ -23,6 +24,8 @@ def describe(part: Any) -> Any:
     """
     if isinstance(part, eqx.Module):
         fields = {f.name: describe(getattr(part, f.name)) for f in dataclasses.fields(part)}
+        if isinstance(part, AbstractNorm):
+            fields["space"] = describe(part.space)
         return {"kind": type(part).__name__, **{k: v for k, v in fields.items() if v is not None and v != []}}
     if isinstance(part, (tuple, list)):
         return [describe(item) for item in part]
@@ -39,29 +42,20 @@ def describe(part: Any) -> Any:
 def rebuilt_space(described: Mapping[str, Any]) -> AbstractSpace:
     """Return the space that `describe` recorded; the module of a space of one's own must have been imported."""
     fields = dict(described)
-    kind = fields.pop("kind")
-    found = _class_named(kind, AbstractSpace)
-    if found is None:
-        raise ValueError(f"the tokens live in a space of kind {kind}, which is not known: import its module first")
-    return found(**fields)
+    name = fields.pop("kind")
+    kinds = {each.__name__: each for each in found(AbstractSpace).values()}
+    if name not in kinds:
+        raise ValueError(f"the tokens live in a space of kind {name}, which is not known: import its module first")
+    return kinds[name](**fields)
 
 
 def compared_in(model: Mapping[str, Any]) -> AbstractSpace:
-    """Return the space in which a described model compares tokens, if its norm fixes it: the sphere, whatever it does to lengths,
-    or R^d."""
-    norm = _class_named(model["norm"]["kind"], normalization.AbstractSphereNorm)
-    return Euclidean() if norm is None else Sphere()
-
-
-def _class_named(name: str, base: type) -> Any:
-    """Return the class of this name among those derived from another one; None if there is none."""
-    kind: type
-    for kind in base.__subclasses__():
-        if kind.__name__ == name:
-            return kind
-        if (found := _class_named(name, kind)) is not None:
-            return found
-    return None
+    """Return the space in which a described model compares tokens: the sphere under a norm that moves directions."""
+    norm = model["norm"]
+    if "space" in norm:
+        return rebuilt_space(norm["space"])
+    ours = {each.__name__ for each in found(AbstractSphereNorm).values()}  # for runs that were saved without the fact
+    return Sphere() if norm["kind"] in ours else Euclidean()
 
 
 def energy_beta(model: Mapping[str, Any], d: int) -> float | None:

@@ -9,13 +9,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import is_concrete
+from .._kinds import Named
 
 TOLERANCE = 1e-6
 
 Points = Float[Array, "*n d"]
 
 
-class AbstractSpace(eqx.Module):
+class AbstractSpace(Named, eqx.Module):
     """A surface in R^d with the inner product `<x, y> = sum_k s_k x_k y_k` of R^d, `s_k = ±1`.
 
     A new space is one file: a class with these methods. If it also has a Brownian motion, it derives from
@@ -24,10 +25,8 @@ class AbstractSpace(eqx.Module):
     Rows of arrays are points. `tangent` gives the velocities along the surface, `retract` and `exp` go from point to point.
     """
 
-    kind: eqx.AbstractClassVar[str]
-    """Its name on the command line and in files."""
-    title: eqx.AbstractClassVar[str]
-    """Its name in pictures and reports."""
+    usual_d: ClassVar[int] = 3
+    """The dimension of R^d for runs that say none."""
     symbol: ClassVar[str] = "x"
     """The symbol of a coordinate of the chart."""
     period: ClassVar[float | None] = None

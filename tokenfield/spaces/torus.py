@@ -27,6 +27,7 @@ class Torus(AbstractBrownianSpace):
 
     kind: ClassVar[str] = "torus"
     title: ClassVar[str] = "flat torus"
+    usual_d: ClassVar[int] = 4
     symbol: ClassVar[str] = "θ"
     period: ClassVar[float | None] = 2 * np.pi
 

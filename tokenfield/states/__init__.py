@@ -1,5 +1,6 @@
 """Representations of the measure, one a file."""
 
+from .base import AbstractState as AbstractState
 from .circle_density import CircleDensity as CircleDensity
 from .density import AbstractDensity as AbstractDensity
 from .equiangular import Equiangular as Equiangular

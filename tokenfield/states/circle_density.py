@@ -1,15 +1,16 @@
 """A density on the circle."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from .._check import count, generator
-from .._types import Vector
 from ..spectral import CircleHarmonics
-from .density import AbstractDensity, as_coefficients, checked, invert, projected, smoothed
+from .density import AbstractDensity, as_coefficients, checked, invert, perturbed_by, projected, smoothed
 from .samplers import circle_tokens
 from .tokens import Tokens
 
@@ -26,8 +27,10 @@ class CircleDensity(AbstractDensity):
     """
 
     coefficients: Float[Array, "2 k"]
+    kind: ClassVar[str] = "circle_density"
+    title: ClassVar[str] = "density on the circle"
 
-    def __init__(self, coefficients: Vector):
+    def __init__(self, coefficients: ArrayLike):
         self.coefficients = as_coefficients("CircleDensity", coefficients, (2, 3))
         self.coefficients = checked("CircleDensity", self.harmonics, self.coefficients)
 
@@ -37,6 +40,20 @@ class CircleDensity(AbstractDensity):
 
     def with_coefficients(self, c):
         return CircleDensity(c)
+
+    @staticmethod
+    def start(
+        modes: int = 64,
+        function: Callable | None = None,
+        size: float | None = None,
+        seed: int = 0,
+        coefficients: ArrayLike | None = None,
+    ) -> "CircleDensity":
+        """Return `CircleDensity(coefficients)`, or the density of a function or the uniform one, perturbed if a size is given."""
+        if coefficients is not None:
+            return perturbed_by(CircleDensity(coefficients), size, seed)
+        made = CircleDensity.uniform(modes) if function is None else CircleDensity.from_function(function, modes)
+        return perturbed_by(made, size, seed)
 
     @staticmethod
     def uniform(modes: int = 64) -> "CircleDensity":

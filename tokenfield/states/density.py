@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import equinox as eqx
 import jax
@@ -14,12 +14,14 @@ from .._check import count, generator, is_concrete, positive
 from .._shown import shown
 from ..spaces import Sphere
 from ..spectral import AbstractHarmonics
+from .base import AbstractState
 from .tokens import Tokens
 
+D = TypeVar("D", bound="AbstractDensity")
 NEGATIVE = 1e-9  # a density may fall so far below 0, relative to its largest value
 
 
-class AbstractDensity(eqx.Module):
+class AbstractDensity(AbstractState):
     """A probability density p on a sphere, with respect to the uniform probability: `p = sum_l c_l phi_l`, `c_0 = 1`."""
 
     coefficients: eqx.AbstractVar[Float[Array, "..."]]
@@ -28,6 +30,15 @@ class AbstractDensity(eqx.Module):
     @abc.abstractmethod
     def harmonics(self) -> AbstractHarmonics:
         """The basis."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def start(*arguments: Any, **options: Any) -> "AbstractDensity":
+        """Return a density from plain data: its coefficients, or the uniform one or that of a function, perhaps perturbed."""
+
+    @classmethod
+    def maker(cls):
+        return cls.start
 
     @abc.abstractmethod
     def with_coefficients(self, c: Float[Array, "..."]) -> Self:
@@ -104,6 +115,11 @@ class AbstractDensity(eqx.Module):
         tail, before = length(self.modes - width, self.modes), length(self.modes - 2 * width, self.modes - width)
         rounding = (tail > edge) & (tail <= 100 * edge) & (3 * tail > before)
         return reaches & ~rounding
+
+
+def perturbed_by(density: D, size: float | None, seed: int) -> D:
+    """Return the density, perturbed if a size is given."""
+    return density if size is None else density.perturbed(seed, size)
 
 
 def as_coefficients(name: str, coefficients: Any, axes: tuple[int, int]) -> Array:

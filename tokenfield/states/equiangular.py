@@ -1,5 +1,7 @@
 """Tokens of one length with one angle between any two of them."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -7,13 +9,14 @@ from jaxtyping import Array, Float
 from .._check import as_float, count, is_concrete
 from .._shown import shown
 from .._types import Number
+from .base import AbstractState
 from .samplers import equiangular_tokens
 from .tokens import Tokens
 
 TOLERANCE = 1e-12
 
 
-class Equiangular(eqx.Module):
+class Equiangular(AbstractState):
     """n tokens of length `radius` with all pairwise cosines equal to rho, in any dimension >= n (FORMULAS §7).
 
     Isotropic attention keeps such tokens equiangular, so two numbers stand for all of them. Tokens that are
@@ -35,6 +38,8 @@ class Equiangular(eqx.Module):
     radius: Float[Array, ""]
     gap: Float[Array, ""]
     n: int = eqx.field(static=True)
+    kind: ClassVar[str] = "equiangular"
+    title: ClassVar[str] = "tokens at equal angles"
 
     def __init__(self, rho: Number, n: int, radius: Number = 1.0, gap: Number | None = None):
         self.n = count("n", n, 2)

@@ -1,19 +1,21 @@
 """A Gaussian measure."""
 
-import equinox as eqx
+from typing import ClassVar
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import as_float, is_concrete
 from .._types import Matrix, Vector
+from .base import AbstractState
 from .samplers import gaussian_tokens
 from .tokens import Tokens
 
 TOLERANCE = 1e-10
 
 
-class Gaussian(eqx.Module):
+class Gaussian(AbstractState):
     """The measure `N(mean, cov)` on R^d. Free flows of several kernels keep it Gaussian (FORMULAS §5).
 
     Args:
@@ -28,6 +30,8 @@ class Gaussian(eqx.Module):
 
     mean: Float[Array, " d"]
     cov: Float[Array, "d d"]
+    kind: ClassVar[str] = "gaussian"
+    title: ClassVar[str] = "Gaussian"
 
     def __init__(self, mean: Vector | None, cov: Matrix):
         self.cov = as_float("cov", cov, 2).astype(jnp.float64)

@@ -3,10 +3,12 @@
 import numpy as np
 
 from .._check import count, generator, number
+from .._kinds import named
 from .._memory import refuse_large
 from .tokens import Tokens
 
 
+@named("start", "nearly_equiangular")
 def nearly_equiangular(rho: float, n: int, d: int, seed: int = 0) -> Tokens:
     """n unit tokens `sqrt(rho) u + sqrt(1-rho) xi_i`, u the first axis, xi_i uniform on the unit sphere across it.
 

@@ -4,8 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._check import as_float, count, generator, number, positive
+from .._kinds import named
 from .._memory import refuse_large
 from .._shown import shown
+from .._types import Matrix, Number, Vector
 from ..spaces import AbstractSpace
 from .tokens import Tokens, only_tokens
 
@@ -16,6 +18,7 @@ def _unit(x: np.ndarray) -> np.ndarray:
     return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
+@named("start", "sphere")
 def uniform_sphere(n: int, d: int, seed: int = 0) -> Tokens:
     """n tokens independent and uniform on the unit sphere of R^d.
 
@@ -34,6 +37,7 @@ def sphere_points(n: int, d: int, seed: int) -> np.ndarray:
     return x
 
 
+@named("start", "space")
 def tokens_in(space: AbstractSpace, n: int, d: int, seed: int = 0) -> Tokens:
     """n independent tokens in a space in R^d, uniform where its volume is finite (see the space for its law elsewhere).
 
@@ -49,7 +53,10 @@ def tokens_in(space: AbstractSpace, n: int, d: int, seed: int = 0) -> Tokens:
     return Tokens(space.sample(jnp.asarray(generator(seed).standard_normal((n, d)))), space=space)
 
 
-def gaussian_tokens(n: int, d: int | None = None, seed: int = 0, mean=None, cov=None) -> Tokens:
+@named("start", "gaussian")
+def gaussian_tokens(
+    n: int, d: int | None = None, seed: int = 0, mean: Vector | None = None, cov: Number | Matrix | None = None
+) -> Tokens:
     """n tokens independent and Gaussian in R^d; standard normal by default.
 
     Args:
@@ -64,10 +71,10 @@ def gaussian_tokens(n: int, d: int | None = None, seed: int = 0, mean=None, cov=
     n = count("n", n)
     mean = None if mean is None else np.asarray(as_float("mean", mean, 1))
     cov = None if cov is None else np.asarray(as_float("cov", cov, (0, 2)))
+    if d is None and mean is None and (cov is None or cov.ndim == 0):
+        raise ValueError("d must be given when neither mean nor a covariance matrix is")
     if d is None:
-        if mean is None and (cov is None or cov.ndim == 0):
-            raise ValueError("d must be given when neither mean nor a covariance matrix is")
-        d = len(mean) if mean is not None else len(cov)
+        d = len(cov if mean is None else mean)  # type: ignore[arg-type]
     d = count("d", d)
     refuse_large("n, d", n + d, d, copies=COPIES)
     mean = np.zeros(d) if mean is None else mean
@@ -81,6 +88,7 @@ def gaussian_tokens(n: int, d: int | None = None, seed: int = 0, mean=None, cov=
     return Tokens(mean + generator(seed).standard_normal((n, d)) @ root)
 
 
+@named("start", "hemisphere")
 def hemisphere(n: int, d: int, seed: int = 0, margin: float = 0.0) -> Tokens:
     """n tokens independent and uniform on the part `x_1 > margin` of the unit sphere of R^d.
 
@@ -102,6 +110,7 @@ def hemisphere(n: int, d: int, seed: int = 0, margin: float = 0.0) -> Tokens:
     raise ValueError(f"margin {shown(margin)} leaves too small a cap in dimension {d}")
 
 
+@named("start", "equiangular")
 def equiangular_tokens(rho: float, n: int, d: int | None = None, radius: float = 1.0) -> Tokens:
     """n tokens of one length with all pairwise cosines equal to rho, in R^d (d >= n; d = n by default).
 
@@ -129,6 +138,7 @@ def gram_root(rho: float, n: int) -> np.ndarray:
     return a * np.eye(n) + (on_mean - a) / n
 
 
+@named("start", "clusters")
 def separated_clusters(n: int, d: int, k: int, spread: float = 0.1, seed: int = 0) -> Tokens:
     """n tokens on the unit sphere in k tight groups of equal size (to within one) around spread-out centres.
 
@@ -152,7 +162,8 @@ def separated_clusters(n: int, d: int, k: int, spread: float = 0.1, seed: int = 
     return Tokens(_unit(centres[labels] + noise))
 
 
-def circle_tokens(angles) -> Tokens:
+@named("start", "circle")
+def circle_tokens(angles: Vector) -> Tokens:
     """Tokens on the unit circle at the given angles.
 
     Example:

@@ -1,14 +1,17 @@
 """A density on the 2-sphere."""
 
+from collections.abc import Callable
+from typing import ClassVar
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from .._check import count, generator
-from .._types import Vector
 from ..spectral import SphereHarmonics
 from ..spectral.sphere import legendre_table
-from .density import AbstractDensity, as_coefficients, checked, invert, projected, smoothed
+from .density import AbstractDensity, as_coefficients, checked, invert, perturbed_by, projected, smoothed
 from .tokens import Tokens
 from .zonal_density import heights
 
@@ -26,8 +29,10 @@ class SphereDensity(AbstractDensity):
     """
 
     coefficients: Float[Array, "2 m l"]
+    kind: ClassVar[str] = "sphere_density"
+    title: ClassVar[str] = "density on the sphere"
 
-    def __init__(self, coefficients: Vector):
+    def __init__(self, coefficients: ArrayLike):
         self.coefficients = as_coefficients("SphereDensity", coefficients, (3, 4))
         self.coefficients = checked("SphereDensity", self.harmonics, self.coefficients)
 
@@ -37,6 +42,20 @@ class SphereDensity(AbstractDensity):
 
     def with_coefficients(self, c):
         return SphereDensity(c)
+
+    @staticmethod
+    def start(
+        modes: int = 24,
+        function: Callable | None = None,
+        size: float | None = None,
+        seed: int = 0,
+        coefficients: ArrayLike | None = None,
+    ) -> "SphereDensity":
+        """Return `SphereDensity(coefficients)`, or the density of a function or the uniform one, perturbed if a size is given."""
+        if coefficients is not None:
+            return perturbed_by(SphereDensity(coefficients), size, seed)
+        made = SphereDensity.uniform(modes) if function is None else SphereDensity.from_function(function, modes)
+        return perturbed_by(made, size, seed)
 
     @staticmethod
     def uniform(modes: int = 24) -> "SphereDensity":

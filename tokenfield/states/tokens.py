@@ -1,8 +1,8 @@
 """Weighted tokens: the measure `mu = sum_i w_i delta_{x_i}`."""
 
 from functools import lru_cache
+from typing import ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,9 +13,10 @@ from .._memory import refuse_large
 from .._shown import shown
 from .._types import Matrix, Vector
 from ..spaces import AbstractSpace, Euclidean, Sphere
+from .base import AbstractState
 
 
-class Tokens(eqx.Module):
+class Tokens(AbstractState):
     """Tokens `x_1 … x_n` in R^d with weights: `mu = sum_i w_i delta_{x_i}` (FORMULAS §0).
 
     Args:
@@ -33,6 +34,8 @@ class Tokens(eqx.Module):
     x: Float[Array, "n d"]
     weights: Float[Array, " n"]
     positions: Float[Array, " n"]
+    kind: ClassVar[str] = "tokens"
+    title: ClassVar[str] = "tokens"
     given_space: AbstractSpace | None
     """The space, if it was given."""
 

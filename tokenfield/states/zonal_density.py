@@ -1,15 +1,18 @@
 """An axisymmetric density on the sphere of any dimension."""
 
+from collections.abc import Callable
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from numpy.typing import ArrayLike
 
 from .._check import count, generator
-from .._types import Vector
 from ..spectral import ZonalHarmonics
 from ..spectral.gegenbauer import polynomials
-from .density import AbstractDensity, as_coefficients, checked, invert, projected, smoothed
+from .density import AbstractDensity, as_coefficients, checked, invert, perturbed_by, projected, smoothed
 from .tokens import Tokens
 
 
@@ -29,8 +32,10 @@ class ZonalDensity(AbstractDensity):
 
     coefficients: Float[Array, " l"]
     dimension: int = eqx.field(static=True)
+    kind: ClassVar[str] = "zonal_density"
+    title: ClassVar[str] = "zonal density"
 
-    def __init__(self, coefficients: Vector, d: int):
+    def __init__(self, coefficients: ArrayLike, d: int):
         self.dimension = count("d", d, 2)
         self.coefficients = as_coefficients("ZonalDensity", coefficients, (1, 2))
         self.coefficients = checked("ZonalDensity", self.harmonics, self.coefficients)
@@ -45,6 +50,21 @@ class ZonalDensity(AbstractDensity):
 
     def with_coefficients(self, c):
         return ZonalDensity(c, self.dimension)
+
+    @staticmethod
+    def start(
+        modes: int = 64,
+        d: int = 3,
+        function: Callable | None = None,
+        size: float | None = None,
+        seed: int = 0,
+        coefficients: ArrayLike | None = None,
+    ) -> "ZonalDensity":
+        """Return `ZonalDensity(coefficients, d)`, or the density of a function or the uniform one, perturbed if a size is given."""
+        if coefficients is not None:
+            return perturbed_by(ZonalDensity(coefficients, d), size, seed)
+        made = ZonalDensity.uniform(modes, d) if function is None else ZonalDensity.from_function(function, modes, d)
+        return perturbed_by(made, size, seed)
 
     @staticmethod
     def uniform(modes: int = 64, d: int = 3) -> "ZonalDensity":

@@ -14,7 +14,7 @@ from ..states import Gaussian
 from ..theory.gaussian import gaussian_rank_bound, gaussian_stationarity
 from ..transformer import Transformer
 
-KERNELS = ("softmax", "l2", "sinkhorn")
+KERNELS = tuple(kernel.kind for kernel in (Softmax, L2, Sinkhorn))
 VALUES = ("identity", "random")
 LARGE = 1e3  # starts have trace 1: a covariance with a larger trace has diverged
 

@@ -2,9 +2,9 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -14,7 +14,8 @@ from jaxtyping import Array, Float
 
 from .._check import as_float, count
 from .._jax import in_double
-from .._shown import shown
+from .._kinds import call, find, found, is_ours, parameters
+from .._shown import nearest, shown
 from ..attention import Measure, Softmax
 from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
 from ..normalization.base import unit
@@ -27,7 +28,10 @@ from ..theory.random_weights import LEAST_NOISY_DIMENSION, random_weight_layers
 if TYPE_CHECKING:
     import xarray
 
-RULES = ("post", "pre", "mix", "peri", "ngpt", "sqrt")
+RULES = tuple(rule.kind for rule in (PostLN, PreLN, MixLN, PeriLN, NGPT, SqrtScaling))
+"""The rules of the survey's Figure 4."""
+MOST_SEEDS = 10**6
+CURVES = ("recursion", "deviation", "identity")
 
 
 @in_double
@@ -37,12 +41,13 @@ def normalization_study(
     depth: int = 64,
     seeds: int | Sequence[int] = 24,
     beta: float | None = None,
-    rules: Sequence[str] = RULES,
+    rules: Sequence[str | AbstractSphereNorm] = RULES,
     rho0: float = 0.0,
     tau: float | None = None,
     alpha: float = 1.0,
     precision: str = "float32",
     progress: bool | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> "xarray.Dataset":
     """The mean cosine through layers with fresh Gaussian Q, K, V, for each normalization rule and seed (FORMULAS §7).
 
@@ -55,16 +60,17 @@ def normalization_study(
         depth: number of layers.
         seeds: how many, or which.
         beta: inverse temperature, sqrt(d) by default.
-        rules: some of post, pre, mix, peri, ngpt, sqrt.
+        rules: names such as "post", "module:Class" for a class of your own, or rules themselves.
         rho0: cosine of the start: uniform tokens for 0, else `nearly_equiangular`.
         tau: layers of Post-LN before Mix-LN turns to Pre-LN; a quarter of the depth by default.
         alpha: rate of nGPT.
+        options: values for parameters of other rules, by name; each goes to the rules that have it.
         precision: float32 or float64, of the layers; weights are drawn in float32 either way.
         progress: show a bar; by default on a terminal.
 
     Returns:
         A dataset with `cosine` (rule, seed, layer), and `recursion`, its `deviation` over seeds (0 for d < 32) and
-        `identity` (rule, layer).
+        `identity` (rule, layer), which are NaN for a rule of your own that the recursion does not describe.
 
     Example:
         >>> from tokenfield.studies import normalization_study
@@ -80,42 +86,66 @@ def normalization_study(
     if precision not in ("float32", "float64"):
         raise ValueError(f"precision must be float32 or float64, got {shown(precision)}")
     tau = depth / 4 if tau is None else tau
-    norms = named_rules(rules, tau, alpha)
+    norms = named_rules(rules, {"tau": tau, "alpha": alpha, **(options or {})})
     cosines = np.empty((len(norms), len(chosen), depth + 1))
     with _bar(progress, len(chosen)) as advance:
         for place, seed in enumerate(chosen):
             x = start(n, d, rho0, seed).x.astype(precision)
             cosines[:, place] = _run(tuple(norms.values()), jax.random.key(seed), x, jnp.asarray(beta, x.dtype), depth)
             advance()
-    noise = d >= LEAST_NOISY_DIMENSION
-    recursion = [random_weight_layers(norm, n, beta, d, depth, rho0, noise=noise) for norm in norms.values()]
-    identity = [equiangular_layers(norm, n, beta, depth, rho0).cosine for norm in norms.values()]
+    curves = np.stack([_predicted(norm, n, beta, d, depth, rho0) for norm in norms.values()], axis=1)
     config = {"d": d, "n": n, "depth": depth, "beta": beta, "rho0": rho0, "tau": tau, "alpha": alpha}
     return xarray.Dataset(
         {
             "cosine": (("rule", "seed", "layer"), cosines),
-            "recursion": (("rule", "layer"), np.array([curve.cosine for curve in recursion])),
-            "deviation": (("rule", "layer"), np.array([curve.deviation for curve in recursion])),
-            "identity": (("rule", "layer"), np.array(identity)),
+            **{name: (("rule", "layer"), curve) for name, curve in zip(CURVES, curves, strict=True)},
         },
-        coords={"rule": np.array(list(norms), dtype=object), "seed": chosen, "layer": np.arange(depth + 1)},
+        coords={
+            "rule": np.array(list(norms), dtype=object),
+            "title": ("rule", np.array([norm.title or name for name, norm in norms.items()], dtype=object)),
+            "seed": chosen,
+            "layer": np.arange(depth + 1),
+        },
         attrs={**provenance(), "study": "normalization", "precision": precision, "config": json.dumps(config)},
     )
 
 
-def named_rules(rules: Sequence[str], tau: float, alpha: float) -> dict[str, AbstractSphereNorm]:
-    """The rules by name, each once."""
-    make: dict[str, Callable[[], AbstractSphereNorm]] = {
-        "post": PostLN,
-        "pre": PreLN,
-        "mix": lambda: MixLN(tau),
-        "peri": PeriLN,
-        "ngpt": lambda: NGPT(alpha),
-        "sqrt": SqrtScaling,
+def _predicted(
+    norm: AbstractSphereNorm, n: int, beta: float, d: int, depth: int, rho0: float
+) -> Float[np.ndarray, "curves layers"]:
+    """The curves of theory; NaN for a user's rule that theory does not describe."""
+    try:
+        random = random_weight_layers(norm, n, beta, d, depth, rho0, noise=d >= LEAST_NOISY_DIMENSION)
+        return np.stack([random.cosine, random.deviation, equiangular_layers(norm, n, beta, depth, rho0).cosine])
+    except ValueError:
+        if is_ours(type(norm)):
+            raise
+        return np.full((len(CURVES), depth + 1), np.nan)
+
+
+def named_rules(rules: Sequence[str | AbstractSphereNorm], options: Mapping[str, Any]) -> dict[str, AbstractSphereNorm]:
+    """The rules by name, each once, with those of the options that they take."""
+    if isinstance(rules, str) or not rules:
+        raise ValueError(f"rules must be some of {', '.join(found(AbstractSphereNorm))}, got {shown(rules)}")
+    makers = dict(_named_maker(rule) for rule in rules)
+    taken = {"tau", "alpha"}.union(*(parameters(maker) for maker in makers.values()))
+    for name in options:
+        if name not in taken:
+            raise ValueError(f"options: no rule of {', '.join(makers)} takes {shown(name)}{nearest(name, taken)}")
+    return {
+        name: call(name, maker, {key: options[key] for key in parameters(maker) if key in options})
+        for name, maker in makers.items()
     }
-    if isinstance(rules, str) or not rules or not set(rules) <= set(RULES):
-        raise ValueError(f"rules must be some of {', '.join(RULES)}, got {shown(rules)}")
-    return {name: make[name]() for name in dict.fromkeys(rules)}
+
+
+def _named_maker(rule: str | AbstractSphereNorm) -> tuple[str, Callable[..., AbstractSphereNorm]]:
+    """The name of a rule, and what makes it."""
+    if isinstance(rule, AbstractSphereNorm):
+        return rule.kind or type(rule).__name__, lambda: rule
+    try:
+        return rule, find(AbstractSphereNorm, rule)
+    except ValueError as error:
+        raise ValueError(f"rules: {error}") from None
 
 
 def start(n: int, d: int, rho0: float, seed: int) -> Tokens:
@@ -171,7 +201,7 @@ def mean_cosines(x: Float[Array, "rules n d"]) -> Float[Array, " rules"]:
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
     if isinstance(seeds, (int, np.integer)):
-        return list(range(count("seeds", seeds)))
+        return list(range(count("seeds", seeds, most=MOST_SEEDS)))
     chosen = [count("seeds", seed, 0) for seed in seeds]
     if not chosen or len(set(chosen)) < len(chosen):
         raise ValueError(f"seeds must be a number or different whole numbers, got {shown(seeds)}")

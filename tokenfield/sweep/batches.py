@@ -8,7 +8,9 @@ import json
 import math
 from typing import Any, NamedTuple
 
+from ..attention import Softmax, Unnormalized
 from ..config.run import RunConfig
+from ..normalization import PostLN
 from .cells import Cells
 
 AT_ONCE = 1 << 17  # pairs of tokens held at once
@@ -48,7 +50,8 @@ def _kind(config: RunConfig) -> str:
     """What members of a batch have in common."""
     data: dict[str, Any] = config.model_dump(mode="json")
     for section, free in _free(config).items():
-        for key in free:
+        own = section != "tokens" and ":" in ((data[section] or {}).get("kind") or "")
+        for key in () if own else free:  # of a user's class nothing is known
             if isinstance((data[section] or {}).get(key), float):
                 data[section][key] = "a number"
     data["tokens"] |= {key: None for key in FREE["tokens"]}
@@ -68,8 +71,10 @@ def _free(config: RunConfig) -> dict[str, set[str]]:
 def _alone(config: RunConfig) -> bool:
     """True for runs that are followed one by one: layers, coarsening, a fixed step without noise, or one that follows from
     the start."""
+    if config.state is not None:
+        return True
     if config.noise is not None:
-        return config.dt is None and config.norm.kind != "post"
+        return config.dt is None and config.norm.made_by is not PostLN
     plain = config.depth is None and config.dt is None and config.merge_tolerance is None and config.t1 != math.inf
     return not plain or config.method == "coarsen"
 
@@ -77,7 +82,7 @@ def _alone(config: RunConfig) -> bool:
 def _coarsens(cells: Cells, config: RunConfig) -> bool:
     """True for runs that `simulate` would coarsen by itself: a cell gives the same numbers alone and in any batch."""
     asked = config.stop_when is not None or config.method is not None or _alone(config)
-    could = config.norm.kind == "post" and config.attention.kind in ("softmax", "unnormalized")
+    could = config.norm.made_by is PostLN and config.attention.made_by in (Softmax, Unnormalized)
     if asked or config.noise is not None or not could or cells.plan.state == "equiangular":
         return False
     from ..config import build

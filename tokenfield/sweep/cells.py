@@ -2,17 +2,18 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._kinds import source_of
+from ..config.array_file import is_array_file, path_of
 from ..config.run import RunConfig
 from .plan import Plan, Value
 
-FORMAT = 1  # of what the cells of a plan compute; a change makes new ids
-RANDOM_STARTS = {"sphere", "gaussian", "hemisphere", "clusters"}
+FORMAT = 2  # of what the cells of a plan compute; a change makes new ids
 
 
 class Cell(NamedTuple):
@@ -50,9 +51,10 @@ class Cells:
 
     def ids(self) -> list[str]:
         """For each cell a hash of all that fixes its numbers."""
-        kept = {name: quantity.model_dump(mode="json") for name, quantity in self.plan.record.items()}
+        contents = _Contents()
+        kept = contents.beside({name: each.model_dump(mode="json") for name, each in self.plan.record.items()})
+        configs = [contents.beside(config.model_dump(mode="json")) for config in self.configs]
         every = zip(np.repeat(np.arange(len(self.points)), self.plan.repeats), self.seeds(), strict=True)
-        configs = [config.model_dump(mode="json") | _files(config) for config in self.configs]
         return [_digest(FORMAT, self.plan.state, configs[point], seed, kept).hex()[:16] for point, seed in every]
 
     def seeds(self) -> list[int]:
@@ -60,18 +62,32 @@ class Cells:
         return [self[k].seed for k in range(len(self))]
 
 
-def _files(config: RunConfig) -> dict[str, str]:
-    """What the file that tokens come from holds, as far as it is there."""
-    path = Path(config.tokens.file or "")
-    if config.tokens.kind != "file" or not path.is_file():
-        return {}
-    return {"contents": hashlib.sha256(path.read_bytes()).hexdigest()}
+class _Contents(dict[str, str | None]):
+    """Hashes of the files that texts stand for: arrays, and modules with classes and functions of a user's own."""
+
+    def __missing__(self, text: str) -> str | None:
+        path = path_of(text) if is_array_file(text) else source_of(text)
+        self[text] = hashlib.sha256(path.read_bytes()).hexdigest() if path is not None and path.is_file() else None
+        return self[text]
+
+    def beside(self, data: dict[str, Any]) -> list[Any]:
+        """Plain data, and what the files that it names hold."""
+        return [data, {each: content for each in _texts(data) if (content := self[each])}]
+
+
+def _texts(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, (dict, list)):
+        for each in data.values() if isinstance(data, dict) else data:
+            yield from _texts(each)
 
 
 def is_random(plan: Plan, config: RunConfig) -> bool:
     """True when a seed makes a difference."""
-    start = plan.state == "tokens" and config.tokens.kind in RANDOM_STARTS
-    return start or config.noise is not None
+    if config.state is not None:
+        return config.state.random or config.noise is not None
+    return (plan.state == "tokens" and config.tokens.random) or config.noise is not None
 
 
 def _digest(*parts: Any) -> bytes:

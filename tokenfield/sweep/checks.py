@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._shown import shown
-from .parameters import GAMMA, resolve
+from .parameters import GAMMA, check_name, known, resolve
 
 if TYPE_CHECKING:
     from ..config.run import RunConfig
@@ -75,6 +75,9 @@ def _axes(plan: "Plan") -> None:
         raise ValueError("axes: must name at least one parameter")
     if plan.count > MOST_CELLS:
         raise ValueError(f"axes: {plan.count} cells are more than a sweep may have ({MOST_CELLS})")
+    names = known(plan.run, plan.values())
+    for name in plan.axes:
+        check_name(name, names)
     keys = {name: "attention.beta" if name == GAMMA else resolve(name) for name in plan.axes}
     if len(set(keys.values())) != len(keys):
         raise ValueError(f"axes: two of {', '.join(plan.axes)} set the same parameter")
@@ -82,15 +85,17 @@ def _axes(plan: "Plan") -> None:
         if isinstance(value, (str, bool)) or not abs(value) < 1e300:
             raise ValueError(f"axes.{GAMMA}: must be finite numbers, got {shown(value)}")
     for name, key in keys.items():
-        if key in ("tokens.seed", "noise.seed"):
+        if key in ("tokens.seed", "noise.seed", "state.seed"):
             raise ValueError(f"axes.{name}: seeds are made from the plan's seed: use repeats")
 
 
 def _run(run: dict[str, Any]) -> None:
     """Keys of a run that a sweep has another place for."""
-    for section in ("tokens", "noise"):
+    for section in ("tokens", "noise", "state"):
         if isinstance(run.get(section), dict) and "seed" in run[section]:
             raise ValueError(f"run.{section}.seed: seeds are made from the plan's seed: set seed instead")
+    if "observe" in run:
+        raise ValueError("run.observe: a sweep keeps what record names: give record")
     if "save_at" in run:
         raise ValueError("run.save_at: a sweep keeps what record names: give record.NAME.times")
 

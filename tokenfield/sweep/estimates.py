@@ -9,7 +9,7 @@ from .._cpus import available_cpus
 from ..config import build
 from ..config.run import RunConfig
 from .batches import Batch, batches
-from .cells import RANDOM_STARTS, Cell, Cells
+from .cells import Cell, Cells
 from .outcome import Outcome
 from .plan import Plan, Recorded, Spaced
 from .run_batch import check_seeds, run_cells, start
@@ -86,7 +86,7 @@ def _time(plan: Plan, cells: Cells, groups: list[list[Batch]]) -> tuple[float | 
 def _work(plan: Plan, cells: Cells, batch: Batch) -> float:
     """About how many products of numbers one step of a batch takes; an exponential counts as some."""
     config = cells[batch.cells[0]].config
-    n, d = (1, 1) if plan.state == "equiangular" else config.tokens.size
+    n, d = (1, 1) if plan.state == "equiangular" or config.state is not None else config.tokens.size
     return batch.size * (1e4 + attention_work(n, min(n, d) if config.in_span else d))
 
 
@@ -130,8 +130,10 @@ def _name(cells: Cells, k: int) -> str:
 
 def _thinned(plan: Plan, members: list[Cell], work: float) -> tuple[list[Cell], float]:
     """Cells with fewer tokens where a step would take long, and by how much it is longer with all: work grows as n²."""
-    tokens = members[0].config.tokens
-    if work <= WORK or plan.state == "equiangular" or tokens.kind not in RANDOM_STARTS or tokens.n <= FEWEST:
+    config = members[0].config
+    tokens = config.tokens
+    reduced = plan.state == "equiangular" or config.state is not None
+    if work <= WORK or reduced or not tokens.random or "n" not in tokens.options or tokens.n <= FEWEST:
         return members, 1.0
     n = max(FEWEST, int(tokens.n * math.sqrt(WORK / work)))
     change = lambda config: {"tokens": config.tokens.model_copy(update={"n": n})}  # noqa: E731

@@ -30,18 +30,6 @@ NAMES = {
 MOST_PANELS = 12
 MOST_LETTERS = 100  # that fit in a row of the legend
 INFINITY = float("inf")
-RANGES = {
-    "fraction_above": (0.0, 1.0),
-    "order_parameter": (0.0, 1.0),
-    "largest_cluster": (0.0, 1.0),
-    "mean_cosine": (-1.0, 1.0),
-    "smallest_cosine": (-1.0, 1.0),
-    "mean_length": (0.0, INFINITY),
-    "clusters": (1.0, INFINITY),
-    "effective_rank": (1.0, INFINITY),
-}
-"""The values that an observable can take: bands end there."""
-PARTS_OF_ONE = [name for name, ends in RANGES.items() if ends == (0.0, 1.0)]
 
 
 @styled
@@ -188,7 +176,7 @@ def _notes(
 
 def _limits(found: SweepResult, name: str, points: list[dict[str, Any]]) -> tuple[float, float]:
     """The ends of the colour scale that all panels share."""
-    if found.plan.record[name].observable in PARTS_OF_ONE:
+    if _range(found, name) == (0.0, 1.0):
         return 0.0, 1.0
     mean = found.mean(name)
     values = np.concatenate([mean.sel(here).values.ravel() for here in points])
@@ -199,7 +187,7 @@ def _limits(found: SweepResult, name: str, points: list[dict[str, Any]]) -> tupl
 def _range(found: SweepResult, name: str) -> tuple[float, float]:
     """The values that a quantity can take."""
     quantity = found.plan.record[name]
-    return (0.0, INFINITY) if quantity.event else RANGES.get(quantity.observable or "", (-INFINITY, INFINITY))
+    return (0.0, INFINITY) if quantity.event else quantity.labels.range
 
 
 def _kinds(found: SweepResult, axis: str) -> bool:
@@ -264,7 +252,7 @@ def _over_map(
     if across.startswith("time_"):
         if quantity.observable != "fraction_above":
             return None
-        times = predicted.aligned_times(plan, here, up, quantity.threshold or 0.999)
+        times = predicted.aligned_times(plan, here, up, quantity.options.get("threshold", 0.999))
         return None if times is None else (*_sorted(plan, up, times)[::-1], "theory: equiangular tokens")
     for axis, other in ((across, up), (up, across)):
         places = predicted.thresholds(plan, here, axis, other)

@@ -8,7 +8,6 @@ from ..config import build
 from .cells import Cell
 from .outcome import Outcome, keep, times_of
 from .plan import Plan, Recorded
-from .quantities import QUANTITIES
 
 
 def follow(plan: Plan, cell: Cell, model: Any, state: Any) -> Outcome:
@@ -57,15 +56,8 @@ def _of_trajectory(plan: Plan, model: Any, run: Any) -> Outcome:
     end, states, reached = float(run.times[-1]), run.states, np.asarray(run.times)
 
     def value(name: str, quantity: Recorded) -> Any:
-        assert quantity.observable is not None
-        table = QUANTITIES[quantity.observable]
-        made = None if table.make is None else table.make(**quantity.options())
-
         def measure(state: Any) -> float:
-            if made is not None:
-                return float(made(state))
-            assert table.measure is not None
-            return table.measure(state, model, **quantity.options())
+            return quantity.measure(state, model)
 
         if quantity.times is None:
             return float("nan") if blown else measure(states[-1])

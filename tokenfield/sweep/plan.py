@@ -15,10 +15,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, mo
 
 from .._shown import LONGEST_MESSAGE, cut, shown
 from ..config.keys import put_key
+from ..config.observed import Observed
 from ..config.run import RunConfig, explain
 from .checks import MOST_CELLS, check, numbers
-from .parameters import GAMMA, put, resolve
-from .quantities import QUANTITIES
+from .parameters import GAMMA, for_its_kind, put, resolve
 
 Value = float | int | str | bool
 Theory = Annotated[
@@ -26,8 +26,6 @@ Theory = Annotated[
     BeforeValidator(lambda name: name.replace("_", "-") if isinstance(name, str) else name),
 ]
 KINDS = "give a list, linspace = [first, last, count] or logspace = [first, last, count]"
-OPTIONS = {"mix": {"tau"}, "ngpt": {"alpha"}}
-ALL_OPTIONS = {"tau", "alpha"}
 
 
 class Section(BaseModel):
@@ -85,41 +83,21 @@ def _whole(value: float) -> float:
     return float(round(value)) if abs(value - round(value)) <= 1e-12 * abs(value) else value
 
 
-class Recorded(Section):
+class Recorded(Observed):
     """A number to keep of each run: an observable at the end or on a grid of times, or the time of an event."""
 
-    observable: str | None = None
-    threshold: float | None = None
-    tol: float | None = None
     times: Spaced | None = None
     event: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _plain_name(cls, data: Any) -> Any:
-        if not isinstance(data, (str, dict, Recorded)):
-            raise ValueError(f"give the name of an observable or a table, got {shown(data)}")
-        return {"observable": data} if isinstance(data, str) else data
 
     @model_validator(mode="after")
     def _known(self) -> Self:
         if (self.observable is None) == (self.event is None):
             raise ValueError("give either an observable or an event")
-        if self.event is not None:
-            if self.times is not None or self.threshold is not None or self.tol is not None:
-                raise ValueError("an event has no times, threshold or tol")
-            return self
-        if self.observable not in QUANTITIES:
-            near = difflib.get_close_matches(str(self.observable), QUANTITIES, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(QUANTITIES)}"
-            raise ValueError(f"unknown observable {shown(self.observable)}: {hint}")
-        for option in ("threshold", "tol"):
-            if getattr(self, option) is not None and option not in QUANTITIES[self.observable].options:
-                raise ValueError(f"{self.observable} takes no {option}")
+        if self.event is None:
+            self.check()
+        elif self.times is not None or self.model_extra:
+            raise ValueError("an event has no times, threshold or tol")
         return self
-
-    def options(self) -> dict[str, float]:
-        return {name: value for name in ("threshold", "tol") if (value := getattr(self, name)) is not None}
 
 
 class Plan(Section):
@@ -163,6 +141,10 @@ class Plan(Section):
     def count(self) -> int:
         return int(np.prod(self.shape, dtype=object))
 
+    def values(self) -> dict[str, list[Value]]:
+        """The values along each axis."""
+        return {name: axis.expanded() for name, axis in self.axes.items()}
+
     def points(self) -> list[tuple[Value, ...]]:
         """The values at all points of the grid, without repeats, the last axis fastest."""
         return list(itertools.product(*(axis.expanded() for axis in self.axes.values())))
@@ -170,9 +152,7 @@ class Plan(Section):
     def config(self, values: Mapping[str, Value]) -> RunConfig:
         """The config of a run at one point of the grid."""
         data = put(self.run, dict(values))
-        if "norm" in self.axes or "norm.kind" in self.axes:  # a number that only one rule has is for that rule alone
-            kept = OPTIONS.get(data["norm"]["kind"], set())
-            data["norm"] = {key: value for key, value in data["norm"].items() if key not in ALL_OPTIONS - kept}
+        for_its_kind(data, self.values())
         try:
             config = RunConfig.model_validate(data)
         except ValidationError as error:
@@ -225,6 +205,8 @@ def _explain(error: ValidationError) -> str:
     """The first problem in one line, with the nearest key when one is unknown."""
     first = error.errors()[0]
     key = cut(".".join(str(part) for part in first["loc"] if part not in ("float", "int", "str", "bool")))
+    if first["type"] == "unknown_key":
+        return f"unknown key {key}: {first['msg']}"
     if first["type"] == "extra_forbidden":
         sections: dict[str, type[BaseModel]] = {"axes": Spaced, "record": Recorded}
         names = list(

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ..attention import Softmax
 from ..config import build
 from ..config.run import RunConfig
+from ..normalization import PostLN
+from ..states import equiangular_tokens
+from ..theory.names import KERNELS
 from .plan import Plan, Value
-
-KERNELS = ("softmax", "unnormalized")
 
 
 def aligned_times(plan: Plan, point: Mapping[str, Value], axis: str, threshold: float) -> np.ndarray | None:
@@ -21,8 +23,8 @@ def aligned_times(plan: Plan, point: Mapping[str, Value], axis: str, threshold: 
         config = plan.config({**point, axis: value})
         if config.attention.kind not in KERNELS:
             return float("nan")
-        rho = config.tokens.rho if config.tokens.kind == "equiangular" or plan.state == "equiangular" else 0.0
-        beta, norm = config.attention.beta or 0.0, build.norm(config.norm)
+        equal = config.tokens.made_by is equiangular_tokens or plan.state == "equiangular"
+        beta, norm, rho = _beta(config), config.norm.make(), config.tokens.rho if equal else 0.0
         return float(time_to_cosine(threshold, config.tokens.n, beta, norm, rho, attention=config.attention.kind))
 
     return np.array([time(value) for value in plan.axes[axis].expanded()])
@@ -47,10 +49,10 @@ def threshold(plan: Plan, point: Mapping[str, Value], axis: str) -> float | None
     if plan.theory == "critical-kappa" and axis == "kappa":
         from ..theory.noise import critical_kappa
 
-        kind, beta = config.attention.kind, config.attention.beta or 0.0
+        kind, beta = config.attention.kind, _beta(config)
         if kind not in KERNELS or config.tokens.d < 2:
             return None
-        unit = float(build.attention(config.attention).log_unit) if kind == "unnormalized" else 0.0
+        unit = float(config.attention.make().log_unit) if kind == "unnormalized" else 0.0
         return float(critical_kappa(beta, config.tokens.d, kind, unit))
     if plan.theory == "critical-gamma" and axis == "gamma":
         from ..theory.long_context import critical_gamma
@@ -73,14 +75,18 @@ def curve(plan: Plan, point: Mapping[str, Value], axis: str, observable: str | N
     if plan.theory == "first-clusters" and observable == "clusters":
         from ..theory.modes import first_clusters
 
-        return np.array([first_clusters(config.attention.beta or 0.0, config.tokens.d) for config in configs], float)
+        return np.array([first_clusters(_beta(config), config.tokens.d) for config in configs], float)
     if plan.theory == "critical-gamma" and observable == "mean_cosine" and all(map(_one_layer, configs)):
         from ..theory.long_context import residual_layer_contraction
 
-        values = [(c.tokens.rho, c.tokens.n, c.attention.beta or 0.0, c.step) for c in configs]
+        values = [(c.tokens.rho, c.tokens.n, _beta(c), c.step) for c in configs]
         return np.array([float(residual_layer_contraction(*value)) for value in values])
     return None
 
 
 def _one_layer(config: RunConfig) -> bool:
-    return config.depth == 1 and config.norm.kind == "post" and config.attention.kind == "softmax"
+    return config.depth == 1 and config.norm.made_by is PostLN and config.attention.made_by is Softmax
+
+
+def _beta(config: RunConfig) -> float:
+    return config.attention.get("beta", 1.0)

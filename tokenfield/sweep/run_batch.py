@@ -10,7 +10,6 @@ from .cells import Cell, Cells, is_random
 from .one_by_one import follow, noisy
 from .outcome import Outcome
 from .plan import Plan
-from .quantities import QUANTITIES
 from .side_by_side import side_by_side
 
 LONGEST_ERROR = 400
@@ -92,16 +91,12 @@ def start(plan: Plan, cell: Cell, like: Any = None) -> Any:
         from ..states import Equiangular
 
         return Equiangular(cell.config.tokens.rho, cell.config.tokens.n) if like is None else like
-    return build.tokens(cell.config.tokens, cell.seed, like)
+    return build.start(cell.config, cell.seed, like)
 
 
 def _run(plan: Plan, cells: list[Cell], models: list[Any], states: list[Any], width: int) -> list[Outcome]:
     config = cells[0].config
-    if plan.state == "equiangular":
-        for quantity in plan.record.values():
-            if quantity.observable and QUANTITIES[quantity.observable].only_tokens:
-                raise ValueError(f"{quantity.observable} needs tokens, not state = equiangular")
-    if config.depth is not None:
+    if config.depth is not None or config.state is not None:
         return [follow(plan, cell, *pair) for cell, pair in zip(cells, zip(models, states, strict=True), strict=True)]
     if config.noise is not None:
         return noisy(plan, cells, models, states)

@@ -10,7 +10,7 @@ from ..config import build
 from ..config.run import RunConfig
 from .outcome import Outcome, keep, times_of
 from .plan import Plan, Recorded
-from .quantities import QUANTITIES
+from .quantities import measured
 
 if TYPE_CHECKING:
     from ..driver.observed import Observed
@@ -28,14 +28,10 @@ class Watch(eqx.Module):
 
 def watch_of(plan: Plan) -> tuple[Watch, dict[str, int]]:
     """The watch of a plan, and the place of each quantity in it."""
-    inside = {
-        name: QUANTITIES[quantity.observable].make
-        for name, quantity in plan.record.items()
-        if quantity.observable and QUANTITIES[quantity.observable].make
-    }
-    made = tuple(make(**plan.record[name].options()) for name, make in inside.items() if make is not None)
-    later = any(q.times is not None and q.observable and QUANTITIES[q.observable].measure for q in plan.record.values())
-    return Watch(made, later), {name: k for k, name in enumerate(inside)}
+    kept = {name: quantity for name, quantity in plan.record.items() if quantity.observable}
+    inside = [name for name, quantity in kept.items() if quantity.in_loop]
+    later = any(quantity.times is not None and not quantity.in_loop for quantity in kept.values())
+    return Watch(tuple(measured(kept[name]) for name in inside), later), {name: k for k, name in enumerate(inside)}
 
 
 class Members(NamedTuple):
@@ -74,9 +70,7 @@ class Members(NamedTuple):
         return found
 
     def _measure(self, quantity: Recorded, k: int, state: Any) -> float:
-        measure = QUANTITIES[quantity.observable or ""].measure
-        assert measure is not None
-        return measure(state, self.models[k], **quantity.options())
+        return quantity.measure(state, self.models[k])
 
 
 def _member(tree: Any, k: int | tuple[int, int]) -> Any:
@@ -102,11 +96,12 @@ def side_by_side(
         atol=config.atol,
         method=config.method or "tsit5",
         width=width,
+        rotation_invariant=all(q.labels.rotation_invariant for q in plan.record.values() if q.observable),
     )
     members = Members(models, places, times, seen)
-    measured = {name: members.values(name, quantity) for name, quantity in plan.record.items() if quantity.observable}
+    found = {name: members.values(name, quantity) for name, quantity in plan.record.items() if quantity.observable}
     outcomes = []
     for k, (kind, end) in enumerate(zip(seen.events, seen.end_time.tolist(), strict=True)):
-        value = lambda name, _, k=k: measured[name][k]  # noqa: E731
+        value = lambda name, _, k=k: found[name][k]  # noqa: E731
         outcomes.append(Outcome(keep(plan, value, [] if kind is None else [(kind, end)]), end, ""))
     return outcomes

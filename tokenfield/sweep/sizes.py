@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from .._cost import PAIRS, SAVED, STAGES, STARTS, UNCUT, WHOLE
+from .._cost import PAIRS, SAVED, STAGES, STARTS, WHOLE
 from .._memory import bytes_text, free_memory
 from ..config.run import RunConfig
 from .batches import size_and_width
@@ -13,7 +13,6 @@ from .cells import Cells
 from .outcome import times_of
 from .parameters import GAMMA, resolve
 from .plan import Plan, Spaced
-from .quantities import QUANTITIES
 from .store import chunks
 
 TEXT = 80  # bytes for id and error of a cell
@@ -65,9 +64,9 @@ def held_by(plan: Plan, config: RunConfig, size: int, width: int) -> Held:
     tokens, and the states from which something is measured afterwards."""
     n, d = config.tokens.size
     inside = n * (min(n, d) if config.in_span else d)  # the flow lives in the span of its tokens
-    whole = n if config.attention.kind in UNCUT else min(n, WHOLE)
+    whole = n if config.whole_matrix else min(n, WHOLE)
     state, pairs = n * d, PAIRS * whole**2
-    if plan.state == "equiangular":
+    if plan.state == "equiangular" or config.state is not None:
         state, inside, pairs = 4, 4, 0
     numbers = (
         size * STARTS * state + width * (STAGES * inside + pairs) + size * SAVED * _kept(plan, config, size) * inside
@@ -82,7 +81,7 @@ def _kept(plan: Plan, config: RunConfig, size: int) -> int:
         return config.depth + 1
     if config.noise is not None or size == 1:
         return times + 1
-    later = any(q.times is not None and q.observable and QUANTITIES[q.observable].measure for q in plan.record.values())
+    later = any(q.times is not None and q.observable and not q.in_loop for q in plan.record.values())
     return times if later else 0
 
 

@@ -17,7 +17,6 @@ from .batches import batches, in_one_thread
 from .cells import Cells
 from .outcome import Outcome
 from .plan import Plan, differences
-from .quantities import QUANTITIES
 from .stored import DATASET, FORMAT, Damage, coordinates, lost_cells, plan_in, read, results
 
 if TYPE_CHECKING:
@@ -115,8 +114,7 @@ def label(plan: Plan, name: str) -> str:
     quantity = plan.record[name]
     if quantity.observable is None:
         return f"time of {str(quantity.event).replace('_', ' ').replace('-', ' ')}"
-    table = QUANTITIES[quantity.observable]
-    return table.label.format(threshold=0.999 if quantity.threshold is None else quantity.threshold)
+    return quantity.text
 
 
 def create(plan: Plan, cells: Cells, folder: Path | None) -> Store:
@@ -168,8 +166,8 @@ def open_store(plan: Plan, cells: Cells, folder: Path, retry: bool = True) -> tu
         )
     if (dataset["id"].values.ravel() != np.array(cells.ids(), dtype="T")).any():
         raise ValueError(
-            f"--out: {folder} was made from other tokens: a file that the plan names has changed. Give another folder, or "
-            "--overwrite"
+            f"--out: {folder} was made from other data: a file that the plan names has changed, or an older tokenfield made it. "
+            "Give another folder, or --overwrite"
         )
     if retry:
         failed = dataset["status"].values == FAILED

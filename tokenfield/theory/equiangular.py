@@ -1,7 +1,7 @@
 """Equiangular tokens: how fast one cosine goes to 1 under each normalization rule (FORMULAS §7)."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,19 +9,11 @@ from scipy.integrate import solve_ivp
 
 from .._check import as_float, count, number, one_of, positive
 from .._shown import shown
-from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
+from ..normalization import AbstractSphereNorm
+from ..normalization.base import TerminalLaw
 from .names import kernel_name, norm_rule
 
 RTOL = 1e-12
-
-
-class TerminalLaw(NamedTuple):
-    """How `1 - rho` goes to 0: `text` says it, `kind` is "exponential" (`e^{-rate t}`), "power" (`t^{-rate}`) or
-    "stretched" (`e^{-rate sqrt(t)}`)."""
-
-    text: str
-    kind: str
-    rate: float
 
 
 def initial_velocity(
@@ -35,7 +27,7 @@ def initial_velocity(
     """`rho'` at time 0 of n equiangular tokens at cosine rho0: `(2/s) c (1-rho)(1+(n-1) rho)` (FORMULAS §7).
 
     From rho0 = 0 under Post-LN with softmax attention that is `2/(e^beta + n - 1)`. The norm is a rule or its name
-    ("post", "pre", "peri", "ngpt", "sqrt").
+    ("post", "pre", …).
 
     Example:
         >>> import tokenfield as tkf
@@ -103,20 +95,8 @@ def terminal_law(n: int, beta: float, norm: str | AbstractSphereNorm, attention:
         >>> tkf.theory.terminal_law(32, 1.0, tkf.PreLN())  # t^-2
     """
     count("n", n, 2)
-    norm = norm_rule(norm)
-    speed = 1.0 if kernel_name(attention) == "softmax" else _exp(number("beta", beta))
-    match norm:
-        case PostLN():
-            return TerminalLaw(f"exp(-{2 * speed:.6g} t)", "exponential", 2 * speed)
-        case SqrtScaling():
-            return TerminalLaw(f"exp(-{4 * speed:.6g} sqrt(t))", "stretched", 4 * speed)
-        case NGPT():
-            if callable(norm.alpha):
-                return TerminalLaw("exp(-2 ∫ alpha dt)", "exponential", math.nan)
-            return TerminalLaw(f"exp(-{2 * float(norm.alpha):.6g} t)", "exponential", 2 * float(norm.alpha))
-        case PreLN() | PeriLN() | MixLN():
-            return TerminalLaw("t^-2", "power", 2.0)
-    raise ValueError(f"norm must be one of the rules of FORMULAS §7, got {shown(norm)}")
+    scale = 1.0 if kernel_name(attention) == "softmax" else _exp(number("beta", beta))
+    return norm_rule(norm).terminal_law(scale)
 
 
 def fit_terminal_law(times: ArrayLike, gap: ArrayLike, kind: str) -> float:

@@ -3,12 +3,16 @@
 import math
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from .._check import count, number, positive
+from .._kinds import is_ours
 from .._shown import shown
-from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
+from ..normalization import AbstractSphereNorm
 from .long_context import MOST_LAYERS, mixed_cosine, mixed_length, softmax_weights
+
+NOT_A_RULE = "must be one of the six rules of FORMULAS §7, such as PostLN(), or an AbstractSphereNorm of your own"
 
 
 class LayerCurve(NamedTuple):
@@ -40,7 +44,7 @@ def equiangular_layers(
     Pre-LN and Peri-LN.
 
     Args:
-        norm: the rule: `PostLN()`, `PreLN()`, `PeriLN()`, `MixLN(tau)`, `NGPT(alpha)` or `SqrtScaling()`.
+        norm: the rule, e.g. `PostLN()`.
         n: number of tokens.
         beta: inverse temperature.
         depth: number of layers.
@@ -60,7 +64,7 @@ def equiangular_layers(
     for layer in range(depth):
         rho, r, t = cosines[-1], radii[-1], layer * step
         rule = current(norm, t)
-        c = relative_step(rule, t, r, step)
+        c = float(relative_step(rule, t, r, step))
         weights = softmax_weights(*(np.asarray(float(value)) for value in (rho, n, beta)))
         if rule.scale_free:
             length = math.sqrt(float(mixed_length(weights.excess, weights.other, rho, n)))
@@ -73,32 +77,48 @@ def equiangular_layers(
 
 def current(norm: AbstractSphereNorm, t: float) -> AbstractSphereNorm:
     """The rule that a layer at time t follows."""
-    return norm if not isinstance(norm, MixLN) else PostLN() if t < norm.tau else PreLN()
+    return next(rule for until, rule in norm.segments() if t < until)
 
 
 def relative_step(rule: AbstractSphereNorm, t: float, radius: Any, step: float) -> Any:
-    """c in `theta + c A` (`theta + c A/|A|` if the rule is scale free): h, h/r, h alpha or h/sqrt(t+1)."""
-    match rule:
-        case PreLN() | PeriLN():
-            return step / radius
-        case NGPT():
-            return step * float(rule.rate(t))
-        case SqrtScaling():
-            return step / math.sqrt(t + 1)
-    return step
+    """c in `theta + c A` (`theta + c A/|A|` if the rule is scale free): h times the speed, e.g. h, h/r, h alpha."""
+    at: list[Any] = [t, radius, 1.0, 1.0]
+    return step * np.asarray(rule.speed(*at), float)
 
 
 def checked_start(norm: Any, n: int, rho0: float, radius: float) -> tuple[float, float]:
     """The start, in its range for the rule."""
-    if not isinstance(norm, (PostLN, PreLN, PeriLN, MixLN, NGPT, SqrtScaling)):
-        raise ValueError(f"norm must be one of the six rules of FORMULAS §7, such as PostLN(), got {shown(norm)}")
+    if not isinstance(norm, AbstractSphereNorm):
+        raise ValueError(f"norm {NOT_A_RULE}, got {shown(norm)}")
     if not norm.isotropic:
         raise ValueError("norm must have no gain: it changes the angles that attention reads")
+    if not is_ours(type(norm)):
+        _check_layer(norm)
     least = -1 / (n - 1)
     rho0 = number("rho0", rho0)
     if not least <= rho0 <= 1:
         raise ValueError(f"rho0 must lie in [-1/(n-1), 1] = [{least:.6g}, 1], got {shown(rho0)}")
-    radius = positive("radius", radius)
-    if radius != 1 and not isinstance(norm, (PreLN, PeriLN)):
-        raise ValueError(f"radius must be 1 under {type(norm).__name__}, got {shown(radius)}")
+    radius, fixed = positive("radius", radius), norm.radius(2)
+    if fixed is not None and radius != float(fixed):
+        raise ValueError(f"radius must be {float(fixed):g} under {type(norm).__name__}, got {shown(radius)}")
     return float(rho0), radius
+
+
+def _check_layer(norm: AbstractSphereNorm) -> None:
+    """Raise a ValueError unless the layer of a user's rule is the one that is followed here: `theta + h speed A`."""
+    theta, A, t, h = np.array([[0.6, 0.8]]), np.array([[0.5, -0.3]]), 0.3, 0.7
+    rule, fixed = current(norm, t), norm.radius(2)
+    r = 1.5 if fixed is None else float(fixed)
+    inner, length = float((theta * A).sum()), float(np.linalg.norm(A))
+    speeds = [
+        float(rule.speed(*map(jnp.asarray, (t, r, inner * k, length * k)))) * (k if rule.scale_free else 1)
+        for k in (1.0, 2.0)
+    ]
+    expected = theta + h * speeds[0] * A
+    expected *= r if rule.radial else r / np.linalg.norm(expected)
+    found = rule.layer(jnp.asarray(t), jnp.asarray(r * theta), lambda x: jnp.asarray(A), h)
+    if not (math.isclose(*speeds) and np.allclose(found, expected)):
+        raise ValueError(
+            f"norm: the layer of {type(norm).__name__} does not add `h speed A` to directions, or its speed depends on |A| in "
+            "another way than 1 or 1/|A|: the recursion does not describe it"
+        )

@@ -3,21 +3,14 @@
 from typing import Any
 
 from .._check import positive
+from .._kinds import call, found
 from .._shown import nearest, shown
 from ..attention import AbstractAttention, Softmax, Unnormalized
-from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
+from ..normalization import AbstractSphereNorm
 
 MOST_DIMENSION = 10**9  # beyond it the differences between modes are lost in rounding
-KERNELS: dict[str, type] = {"softmax": Softmax, "unnormalized": Unnormalized}
+KERNELS = {kernel.kind: kernel for kernel in (Softmax, Unnormalized)}
 """The two kernels whose mean field has closed rates: softmax (the SA flow) and unnormalized (the USA flow)."""
-NORMS: dict[str, Any] = {
-    "post": PostLN,
-    "pre": PreLN,
-    "peri": PeriLN,
-    "mix": MixLN,
-    "ngpt": NGPT,
-    "sqrt": SqrtScaling,
-}
 
 
 def kernel_name(attention: str | AbstractAttention | type) -> str:
@@ -46,15 +39,10 @@ def norm_rule(
                 f"{next(iter(given))} belongs to the norm itself when norm is an object, got {shown(norm)}"
             )
         return norm
+    known = found(AbstractSphereNorm)
     name = norm.lower() if isinstance(norm, str) else norm
-    if not isinstance(name, str) or name not in NORMS:
+    if not isinstance(name, str) or name not in known:
         raise ValueError(
-            f"norm must be one of {', '.join(NORMS)} or such a rule, got {shown(norm)}{nearest(name, NORMS)}"
+            f"norm must be one of {', '.join(known)} or such a rule, got {shown(norm)}{nearest(name, known)}"
         )
-    takes = {"mix": "tau", "ngpt": "alpha"}.get(name)
-    for other in given:
-        if other != takes:
-            raise ValueError(f"norm {name} takes no {other}")
-    if name == "mix" and tau is None:
-        raise ValueError("norm mix needs tau, the time at which it turns from Post to Pre")
-    return NORMS[name](**{key: positive(key, value) for key, value in given.items()})
+    return call(f"norm {name}", known[name], {key: positive(key, value) for key, value in given.items()})

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
+from ..normalization import AbstractSphereNorm, PostLN
 from .favored import which_law
 from .modes import first_clusters
 from .noise import beta_star, critical_kappa, transition
@@ -17,14 +17,6 @@ from .pairs import pair_merge_time
 COLLAPSED = 0.999
 WEAK = 10.0
 """A pair is metastable when the pull between the clusters is at most 1/10 of that within: `e^{beta(1-rho)} >= 10`."""
-SLOWNESS = {
-    PostLN: "s = 1",
-    PreLN: "s = r",
-    PeriLN: "s = r|A|",
-    MixLN: "s = 1 until tau, then r",
-    NGPT: "s = |A|/alpha",
-    SqrtScaling: "s = sqrt(t+1)",
-}
 
 
 class Prediction(NamedTuple):
@@ -138,13 +130,16 @@ def equiangular(case: Case) -> Iterator[Prediction]:
     def velocity() -> float | None:
         return None if alone else initial_velocity(n, case.b, norm, attention, rho0, r0)
 
-    name, slow = f"contraction speed rho'(0) at rho = {rho0:g}", SLOWNESS.get(type(norm), "")
+    name = f"contraction speed rho'(0) at rho = {rho0:g}"
     Z = "Z = e^beta + (n-1) e^(beta rho)" if case.softmax else "Z = n"
-    formula = f"(2/s) e^(beta rho) (1-rho) (1+(n-1) rho)/Z, {slow}, {Z}"
+    formula = f"(2/s) e^(beta rho) (1-rho) (1+(n-1) rho)/Z, {norm.slowness}, {Z}"
     yield row("initial_velocity", name, formula, "§7", velocity, problems, exact)
 
-    law = None if alone or case.beta is None else terminal_law(n, case.beta, norm, attention)
-    fact = ""
+    law, fact = None, ""
+    try:
+        law = None if alone or case.beta is None else terminal_law(n, case.beta, norm, attention)
+    except ValueError as unsaid:
+        last = [*last, str(unsaid)]
     if law is not None and math.isinf(law.rate):
         law, fact = None, "the rate holds e^beta, beyond double range"
     elif law is not None and math.isnan(law.rate):

@@ -11,7 +11,6 @@ with `B = rho + (1-rho) E sum_j p_ij^2` and C likewise for two rows: see `softma
 effects of order 1/d, and the spread over seeds, are in `random_weight_noise`.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,8 +18,8 @@ import numpy as np
 
 from .._check import count, flag, number, positive
 from .._shown import shown
-from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
-from .layer_curves import checked_start, current, relative_step
+from ..normalization import AbstractSphereNorm
+from .layer_curves import NOT_A_RULE, checked_start, current, relative_step
 from .long_context import MOST_LAYERS
 from .random_weight_noise import Spread
 from .row_moments import softmax_moments
@@ -134,7 +133,7 @@ def random_weight_layers(
     seeds are right to order 1/d, which is worth 2 % after ten layers of Post-LN at d = 256, and have a deviation.
 
     Args:
-        norm: the rule: `PostLN()`, `PreLN()`, `PeriLN()`, `MixLN(tau)`, `NGPT(alpha)` or `SqrtScaling()`.
+        norm: the rule, e.g. `PostLN()`.
         n, beta, d: tokens, inverse temperature, dimension; `beta = sqrt(d)` in the survey's Figure 4.
         depth: number of layers.
         rho0: mean cosine at the start.
@@ -192,17 +191,6 @@ def random_weight_tail(norm: AbstractSphereNorm, step: float = 1.0) -> RandomWei
         RandomWeightTail(text='l^-1', kind='power', rate=1.0)
     """
     step = positive("step", step)
-    match norm:
-        case PostLN():
-            rate = math.log1p(step**2)
-        case NGPT():
-            if callable(norm.alpha):
-                raise ValueError("norm must have a constant alpha: with alpha(t) the law is prod 1/(1 + (h alpha)^2)")
-            rate = math.log1p((step * float(norm.alpha)) ** 2)
-        case PreLN() | PeriLN() | MixLN():
-            return RandomWeightTail("l^-1", "power", 1.0)
-        case SqrtScaling():
-            return RandomWeightTail(f"l^-{step:g}", "power", step)
-        case _:
-            raise ValueError(f"norm must be one of the six rules of FORMULAS §7, such as PostLN(), got {shown(norm)}")
-    return RandomWeightTail(f"exp(-{rate:.6g} l)", "exponential", rate)
+    if not isinstance(norm, AbstractSphereNorm):
+        raise ValueError(f"norm {NOT_A_RULE}, got {shown(norm)}")
+    return RandomWeightTail(*norm.random_weight_law(step))
