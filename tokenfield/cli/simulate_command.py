@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .._cost import refuse_layers, refuse_run
 from .choices import one_of, one_start
 
 
@@ -73,6 +74,12 @@ def simulate(
 
     A run that was interrupted or killed goes on from its checkpoint when the same command is given again.
     """
+    if config is None and state is None and n is not None:  # before JAX is imported: at least so much is needed
+        width = 3 if d is None else d
+        if depth is None:
+            refuse_run(n, min(n, width), 101 if save_at is None else save_at)
+        else:
+            refuse_layers(n, width, depth)
     from ..config.keys import assignment
     from ..config.run import read
 
@@ -118,7 +125,7 @@ def simulate(
         raise ValueError("give t1 (the flow) or depth (discrete layers), not both")
     if resolved.t1 is None and resolved.depth is None:
         resolved.t1 = 10.0
-    resolved.refuse_large()  # before JAX is imported and tokens are made
+    resolved.refuse_large()  # before tokens are made
     from .run_folder import execute
 
     execute(resolved, out, overwrite=overwrite, animation=animation, as_json=as_json)
