@@ -150,10 +150,10 @@ class Transformer(eqx.Module):
         found: list[Callable] = [attention]
         if nu is not None and cross is not None:
             relative = jnp.exp(cross.log_unit - self.attention.log_unit)
-            found.append(lambda x: relative * cross(t, lower(x), nu, positions))
+            found.append(lambda x: relative.astype(x.dtype) * cross(t, lower(x), nu, positions))
         if self.mlp is not None:
             scale = jnp.exp(-self.attention.log_unit)
-            found.append(lambda x: scale * self.mlp(x))  # type: ignore[misc]
+            found.append(lambda x: scale.astype(x.dtype) * self.mlp(x))  # type: ignore[misc]
         return tuple(found)
 
     @property
@@ -166,10 +166,8 @@ class Transformer(eqx.Module):
         """The model of one layer, from 0: itself, if all layers are the same. After the last layer the first follows again."""
         if self.depth is None:
             return self
-        index = jnp.asarray(index, int) % self.depth
-        pick = lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf  # noqa: E731
         shared = {name: getattr(self, name) for name in SHARED}
-        one = jax.tree.map(pick, _replaced(self, **dict.fromkeys(SHARED)))
+        one = _picked(_replaced(self, **dict.fromkeys(SHARED)), jnp.asarray(index, int) % self.depth)
         return _replaced(one, **shared, depth=None)
 
     @property
@@ -261,6 +259,12 @@ class Transformer(eqx.Module):
                 )
         if self.context is not None and self.context.x.shape[1] != d:
             raise ValueError(f"context must hold tokens in R^{d}, like the state, got R^{self.context.x.shape[1]}")
+
+
+@eqx.filter_jit  # one program instead of one for each array
+def _picked(tree: T, index: Array) -> T:
+    """Return entry `index` of each array of a tree."""
+    return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, tree)
 
 
 def _staying_in(space: AbstractSpace | None) -> AbstractNorm:

@@ -1,5 +1,6 @@
 """Saving and loading."""
 
+import hashlib
 import shutil
 
 import numpy as np
@@ -83,3 +84,20 @@ def test_runs_without_events_are_refused(traj, tmp_path, events, message):
     path = tkf.Trajectory(changed).save(tmp_path / "run.zarr")
     with pytest.raises(ValueError, match=message):
         tkf.load(path)
+
+
+def test_large_arrays_are_hashed_once_and_forgotten_with_them():
+    import jax.numpy as jnp
+
+    from tokenfield.results import digest
+
+    numbers = np.arange(6.0).reshape(2, 3)
+    expected = hashlib.sha256(numbers.tobytes()).hexdigest()
+    array = jnp.asarray(numbers.T.copy()).T
+    known = len(digest._remembered)
+    assert digest.sha256(array) == digest.sha256(array) == digest.sha256(numbers.T.copy().T) == expected
+    assert len(digest._remembered) == known + 1
+    numbers[0, 0] = 7.0  # arrays of NumPy may change
+    assert digest.sha256(numbers) == hashlib.sha256(numbers.tobytes()).hexdigest() != expected
+    del array
+    assert len(digest._remembered) == known

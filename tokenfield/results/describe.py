@@ -1,7 +1,6 @@
 """A model as plain data: how a result records its model, and what can be read from that record."""
 
 import dataclasses
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from .._kinds import found
 from ..normalization import AbstractNorm, AbstractSphereNorm
 from ..spaces import AbstractSpace, Euclidean, Sphere
+from .digest import sha256
 
 LARGEST_LISTED = 1024  # larger arrays are recorded by shape and hash
 
@@ -35,7 +35,7 @@ def describe(part: Any) -> Any:
         return {"function": getattr(part, "__qualname__", type(part).__name__)}
     array = np.asarray(part)
     if array.size > LARGEST_LISTED:
-        return {"shape": list(array.shape), "sha256": hashlib.sha256(array.tobytes()).hexdigest()}
+        return {"shape": list(array.shape), "sha256": sha256(part)}
     return array.tolist()
 
 
