@@ -166,13 +166,22 @@ def missing(kind: Any) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=1024)
 def parameters(maker: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a class or a function by name, with annotations evaluated where they can be."""
+    """Return the parameters of a class or a function by name, with annotations evaluated where they can be.
+
+    If a constructor takes any others, `**options`, those of its parent's constructor are among them.
+    """
     try:
         signature = inspect.signature(maker, eval_str=True)
     except (NameError, TypeError):
         signature = inspect.signature(maker)
-    taken = signature.parameters.values()
-    return {each.name: each for each in taken if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+    every = signature.parameters.values()
+    taken = {each.name: each for each in every if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+    if isinstance(maker, type) and any(each.kind is each.VAR_KEYWORD for each in every):  # **options, for a parent
+        own = next(parent for parent in maker.__mro__ if "__init__" in vars(parent))
+        rest = maker.__mro__[maker.__mro__.index(own) + 1 :]
+        parent = next((each for each in rest if each is not object and "__init__" in vars(each)), None)
+        return {**({} if parent is None else parameters(parent)), **taken}
+    return taken
 
 
 def call(name: str, maker: Callable[..., Any], options: Mapping[str, Any]) -> Any:
