@@ -57,6 +57,7 @@ def theory_callables():
         "StationaryState",
         "Branch",
         "LimitRanks",
+        "InfluenceFit",
     }
     packages = {"theory": tkf.theory, "lipschitz": tkf.lipschitz, "studies": tkf.studies, "clustering": tkf.clustering}
     return [

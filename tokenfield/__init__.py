@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .flows import NoClosedEquation as NoClosedEquation
     from .mlp import MLP as MLP
     from .noise import AnisotropicNoise as AnisotropicNoise
+    from .noise import BrownianNoise as BrownianNoise
     from .noise import CommonNoise as CommonNoise
     from .noise import EuclideanNoise as EuclideanNoise
     from .noise import MultiplicativeNoise as MultiplicativeNoise
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from .normalization import PostNorm as PostNorm
     from .normalization import PreLN as PreLN
     from .normalization import PreNorm as PreNorm
+    from .normalization import Projected as Projected
     from .normalization import Rescaled as Rescaled
     from .normalization import RMSNorm as RMSNorm
     from .normalization import SqrtScaling as SqrtScaling
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from .observables import kde_modes as kde_modes
     from .observables import leaders as leaders
     from .observables import mean_cosine as mean_cosine
+    from .observables import mean_distance as mean_distance
     from .observables import mean_length as mean_length
     from .observables import metastable_states as metastable_states
     from .observables import normalized_energy as normalized_energy
@@ -78,6 +81,10 @@ if TYPE_CHECKING:
     from .solver import Layers as Layers
     from .solver import Solution as Solution
     from .solver import solve as solve
+    from .spaces import Euclidean as Euclidean
+    from .spaces import Hyperbolic as Hyperbolic
+    from .spaces import Sphere as Sphere
+    from .spaces import Torus as Torus
     from .states import CircleDensity as CircleDensity
     from .states import Equiangular as Equiangular
     from .states import Gaussian as Gaussian
@@ -91,25 +98,27 @@ if TYPE_CHECKING:
     from .states import nearly_equiangular as nearly_equiangular
     from .states import perturbed as perturbed
     from .states import separated_clusters as separated_clusters
+    from .states import tokens_in as tokens_in
     from .states import uniform_sphere as uniform_sphere
     from .transformer import Transformer as Transformer
     from .transformer import by_layer as by_layer
 
 _HOMES = {
     "attention": "Softmax L2 Sinkhorn Unnormalized Linear ReLU Sigmoid Hardmax MultiHead RoPE ALiBi Bias Window Sinks",
-    "normalization": "NoNorm Rescaled PostLN PreLN PeriLN MixLN NGPT SqrtScaling PreNorm PostNorm LayerNorm RMSNorm",
+    "normalization": "NoNorm Rescaled PostLN PreLN PeriLN MixLN NGPT SqrtScaling PreNorm PostNorm LayerNorm RMSNorm Projected",
+    "spaces": "Sphere Euclidean Torus Hyperbolic",
     "mlp": "MLP",
     "transformer": "Transformer by_layer",
     "probe.pretrained": "from_pretrained Pretrained",
-    "noise": "SphereNoise EuclideanNoise CommonNoise AnisotropicNoise MultiplicativeNoise",
+    "noise": "SphereNoise EuclideanNoise BrownianNoise CommonNoise AnisotropicNoise MultiplicativeNoise",
     "states": "Tokens Gaussian Equiangular CircleDensity SphereDensity ZonalDensity "
     "uniform_sphere gaussian_tokens hemisphere equiangular_tokens "
-    "nearly_equiangular separated_clusters circle_tokens perturbed",
+    "nearly_equiangular separated_clusters circle_tokens perturbed tokens_in",
     "flows": "NoClosedEquation",
     "solver": "solve Solution Layers",
     "driver": "simulate simulate_many layers SolverError",
     "results": "Trajectory Ensemble Event load",
-    "observables": "energy normalized_energy order_parameter mean_cosine mean_length pairwise_cosines "
+    "observables": "energy normalized_energy order_parameter mean_cosine mean_length mean_distance pairwise_cosines "
     "smallest_cosine fraction_above clusters soft_cluster_count effective_rank "
     "wasserstein attention_matrix renyi_centres metastable_states leaders kde_modes one_cluster at_most_clusters "
     "order_above cosine_above energy_settled",

@@ -14,10 +14,12 @@ from ._shown import shown
 from ._types import Number
 from .attention import AbstractAttention, AbstractHead, Measure, MultiHead
 from .attention.measure import AtomicMeasure
+from .attention.parameters import Bilinear
 from .attention.positions import Positions, as_rules
 from .mlp import MLP
 from .noise import AbstractNoise
-from .normalization import AbstractNorm, AbstractTokenMap, NoNorm
+from .normalization import AbstractNorm, AbstractTokenMap, NoNorm, PostLN, Projected
+from .spaces import AbstractSpace, Euclidean, Sphere
 
 T = TypeVar("T", bound=eqx.Module)
 SHARED = ("final", "context", "encoder")  # what the layers of a model have in common
@@ -43,6 +45,7 @@ class Transformer(eqx.Module):
         mlp_norm, cross_norm: the norms of these sublayers, if they differ from that of the attention.
         encoder: the Transformer that moves the context while the tokens move; they read it as the encoder's own sublayers do.
             None leaves the context as it is.
+        space: the space in which tokens stay, in place of a norm: `x' = P_x A(x)` (see `Projected`), e.g. `Torus()`.
 
     Example:
         >>> import tokenfield as tkf
@@ -82,10 +85,15 @@ class Transformer(eqx.Module):
         encoder: "Transformer | None" = None,
         mlp_norm: AbstractNorm | None = None,
         cross_norm: AbstractNorm | None = None,
+        space: AbstractSpace | None = None,
     ):
         if not isinstance(attention, AbstractAttention):
             raise ValueError(f"attention must be an attention such as Softmax(beta=1.0), got {shown(attention)}")
-        norm = NoNorm() if norm is None else norm
+        if not (space is None or isinstance(space, AbstractSpace)):
+            raise ValueError(f"space must be a space such as Torus() or None, got {shown(space)}")
+        if not (space is None or norm is None):
+            raise ValueError(f"space: give a space or a norm, not both: {type(norm).__name__} has a space of its own")
+        norm = _staying_in(space) if norm is None else norm
         if not isinstance(norm, AbstractNorm):
             raise ValueError(f"norm must be a normalization rule such as PostLN(), got {shown(norm)}")
         if not (mlp is None or isinstance(mlp, MLP)):
@@ -119,6 +127,11 @@ class Transformer(eqx.Module):
         self.final = self.depth = self.repeats = None
 
     @property
+    def space(self) -> AbstractSpace:
+        """The space in which tokens are compared: that of the norm."""
+        return self.norm.space
+
+    @property
     def isotropic(self) -> bool:
         """True when the flow commutes with rotations (and so stays in the span of the tokens)."""
         plain = self.mlp is None and self.noise is None and self.context is None
@@ -129,16 +142,18 @@ class Transformer(eqx.Module):
     ) -> tuple[Callable[[Float[Array, "n d"]], Float[Array, "n d"]], ...]:
         """The functions of the tokens read that drive them at time t: attention, cross-attention, the MLP."""
         attention = lambda x: self.attention.of_itself(t, Measure(x, w, positions), unit)  # noqa: E731
-        nu, cross = self.context, self.cross
+        nu, cross, lower = self.context, self.cross, self.space.lower
         if nu is not None and cross is None:
-            attention = lambda x: self.attention(t, x, nu, positions)  # noqa: E731
+            attention = lambda x: self.attention(t, lower(x), nu, positions)  # noqa: E731
+        elif self.space.turned:  # scores are inner products of the space
+            attention = lambda x: self.attention(t, lower(x), Measure(x, w, positions), positions)  # noqa: E731
         found: list[Callable] = [attention]
         if nu is not None and cross is not None:
             relative = jnp.exp(cross.log_unit - self.attention.log_unit)
-            found.append(lambda x: relative * cross(t, x, nu, positions))
+            found.append(lambda x: relative.astype(x.dtype) * cross(t, lower(x), nu, positions))
         if self.mlp is not None:
             scale = jnp.exp(-self.attention.log_unit)
-            found.append(lambda x: scale * self.mlp(x))  # type: ignore[misc]
+            found.append(lambda x: scale.astype(x.dtype) * self.mlp(x))  # type: ignore[misc]
         return tuple(found)
 
     @property
@@ -151,10 +166,8 @@ class Transformer(eqx.Module):
         """The model of one layer, from 0: itself, if all layers are the same. After the last layer the first follows again."""
         if self.depth is None:
             return self
-        index = jnp.asarray(index, int) % self.depth
-        pick = lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf  # noqa: E731
         shared = {name: getattr(self, name) for name in SHARED}
-        one = jax.tree.map(pick, _replaced(self, **dict.fromkeys(SHARED)))
+        one = _picked(_replaced(self, **dict.fromkeys(SHARED)), jnp.asarray(index, int) % self.depth)
         return _replaced(one, **shared, depth=None)
 
     @property
@@ -238,8 +251,27 @@ class Transformer(eqx.Module):
                 part.check(d)
         if self.encoder is not None:
             self.encoder.check(d)
+        for head in (*self.attention.heads, *(() if self.cross is None else self.cross.heads)):
+            if self.space.turned and not isinstance(head.score, Bilinear):
+                raise ValueError(
+                    f"attention: {type(head).__name__} compares tokens by distances of R^d, not by the inner product of "
+                    f"{type(self.space).__name__}: use Softmax, Unnormalized, Linear, …"
+                )
         if self.context is not None and self.context.x.shape[1] != d:
             raise ValueError(f"context must hold tokens in R^{d}, like the state, got R^{self.context.x.shape[1]}")
+
+
+@eqx.filter_jit  # one program instead of one for each array
+def _picked(tree: T, index: Array) -> T:
+    """Return entry `index` of each array of a tree."""
+    return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, tree)
+
+
+def _staying_in(space: AbstractSpace | None) -> AbstractNorm:
+    """Return the norm that keeps tokens in a space."""
+    if space is None or isinstance(space, Euclidean):
+        return NoNorm()
+    return PostLN() if isinstance(space, Sphere) else Projected(space)
 
 
 def _replaced(part: T, **fields: Any) -> T:

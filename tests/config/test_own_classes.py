@@ -84,7 +84,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array
 from tokenfield.noise import AbstractNoise
-from tokenfield.noise.sphere import brownian_step
+from tokenfield.spaces import Sphere
 
 class Weaker(AbstractNoise):
     """Brownian motion on the sphere with `factor kappa` in place of kappa."""
@@ -92,7 +92,7 @@ class Weaker(AbstractNoise):
     kappa: Array
     factor: float
     kind: ClassVar[str] = "weaker"
-    on_sphere: ClassVar[bool] = True
+    space: ClassVar = Sphere
 
     def __init__(self, kappa: float, factor: float = 1.0):
         self.kappa, self.factor = jnp.asarray(kappa), factor
@@ -100,14 +100,69 @@ class Weaker(AbstractNoise):
     def draws(self, n, d):
         return n, d
 
-    def displacement(self, xi, x, h):
-        return brownian_step(xi, x, 2 * h / (self.factor * self.kappa))
+    def displacement(self, xi, x, h, space):
+        return space.brownian(xi, x, 2 * h / (self.factor * self.kappa))
 
-    def rate(self, x):
+    def rate(self, x, space):
         return (x.shape[-1] - 1) / (self.factor * self.kappa)
 
     def check(self, d):
         pass
+'''
+SPACE = '''
+from typing import ClassVar
+import jax.numpy as jnp
+import numpy as np
+from tokenfield.spaces import AbstractBrownianSpace, Euclidean, Sphere
+
+def split(method, *points):
+    """The method of the circle in the first two coordinates, that of R^(d-2) in the others."""
+    around = getattr(Sphere(), method)(*(x[..., :2] for x in points))
+    return jnp.concatenate([around, getattr(Euclidean(), method)(*(x[..., 2:] for x in points))], -1)
+
+class Cylinder(AbstractBrownianSpace):
+    """A circle times R^(d-2)."""
+
+    kind: ClassVar[str] = "cylinder"
+    title: ClassVar[str] = "cylinder"
+
+    def signs(self, d):
+        return np.ones(d)
+
+    def project(self, x):
+        return split("project", x)
+
+    def tangent(self, x, v):
+        return split("tangent", x, v)
+
+    def retract(self, x, v):
+        return split("retract", x, v)
+
+    def exp(self, x, v):
+        return split("exp", x, v)
+
+    def log(self, x, y):
+        return split("log", x, y)
+
+    def distance(self, x, y):
+        return jnp.hypot(Sphere().distance(x[..., :2], y[..., :2]), Euclidean().distance(x[..., 2:], y[..., 2:]))
+
+    def sample(self, xi):
+        return self.project(xi)
+
+    def chart(self, x):
+        return x
+
+    def check(self, d):
+        if d < 2:
+            raise ValueError(f"Cylinder needs d >= 2, got {d}")
+
+    def brownian(self, xi, x, variance):
+        step = Sphere().brownian(xi[..., :2], x[..., :2], variance)
+        return jnp.concatenate([step, Euclidean().brownian(xi[..., 2:], x[..., 2:], variance)], -1)
+
+    def spectral_gap(self, d):
+        return 0.0
 '''
 OBSERVABLE = '''
 import numpy as np
@@ -121,7 +176,13 @@ def widest(state, model, scale: float = 1.0):
     """In plain Python, with the model."""
     return scale * np.ptp(np.asarray(state.x)) * float(model.attention.power)
 '''
-FILES = {"own_kernel": KERNEL, "own_norm": NORM, "own_noise": NOISE, "own_observable": OBSERVABLE}
+FILES = {
+    "own_kernel": KERNEL,
+    "own_norm": NORM,
+    "own_noise": NOISE,
+    "own_space": SPACE,
+    "own_observable": OBSERVABLE,
+}
 START = tkf.uniform_sphere(4, 6, seed=0)
 TOML = """
 t1 = 1.0
@@ -175,8 +236,8 @@ def test_in_python():
     found = velocity(tkf.Transformer(Power(beta=2.0, power=3.0), Slower(0.8)), START, t)
     np.testing.assert_allclose(found, across * (t + 1) ** -0.8, rtol=0, atol=1e-13)
     noise, key = imported("own_noise:Weaker")(4.0, factor=0.5), jax.random.key(0)
-    kick = tkf.SphereNoise(2.0).kick(key, START.x, jnp.asarray(0.1))
-    np.testing.assert_array_equal(noise.kick(key, START.x, jnp.asarray(0.1)), kick)
+    kick = tkf.SphereNoise(2.0).kick(key, START.x, jnp.asarray(0.1), tkf.Sphere())
+    np.testing.assert_array_equal(noise.kick(key, START.x, jnp.asarray(0.1), tkf.Sphere()), kick)
     assert imported("own_observable:moment")(START, 3.0) == pytest.approx(np.mean(x[:, 0] ** 3), rel=1e-14)
 
 
@@ -203,7 +264,7 @@ def test_a_run_folder_and_its_report(expected, capsys):
     assert done.returncode == 0, done.stderr
     traj = tkf.load("made/trajectory.zarr")
     np.testing.assert_allclose(traj.final.x, expected, rtol=0, atol=1e-9)
-    assert traj.on_sphere
+    assert isinstance(traj.space, tkf.Sphere)
     assert "Power" in Path("made/report.html").read_text(encoding="utf-8")
     assert to_toml(read(Path("made/config.toml"), {})) == Path("made/config.toml").read_text(encoding="utf-8")
 
@@ -216,6 +277,39 @@ def test_noise_by_flags(capsys):
     )
     assert mine.returncode == 0, mine.stderr
     assert json.loads(mine.stdout)["order_parameter"] == json.loads(ours.stdout)["order_parameter"]
+
+
+def test_a_space_is_the_circle_where_it_has_no_other_coordinates(capsys):
+    """In Python, from TOML, by flags and in a sweep; with noise, and saved."""
+    Cylinder = imported("own_space:Cylinder")
+    start = tkf.tokens_in(Cylinder(), 5, 2, seed=0)
+    mine, circle = (
+        tkf.simulate(tkf.Transformer(tkf.Softmax(2.0), space=space), tkf.Tokens(start.x), 1.0, save_at=3)
+        for space in (Cylinder(), tkf.Sphere())
+    )
+    np.testing.assert_allclose(mine.final.x, circle.final.x, rtol=0, atol=1e-9)
+    assert isinstance(tkf.load(mine.save("cylinder.zarr", overwrite=True)).final.space, Cylinder)
+    Path("space.toml").write_text(
+        't1 = 1.0\nsave_at = 3\nattention.beta = 2.0\ntokens = {n = 5, d = 2}\nspace.kind = "own_space:Cylinder"'
+    )
+    flags = "--n 5 --d 2 --t1 1 --save-at 3 --beta 2"
+    runs = ("space.toml", f"{flags} --space own_space:Cylinder", f"{flags} --norm post")
+    found = [json.loads(tokenfield_here(capsys, "simulate", *run.split(), "--json").stdout) for run in runs]
+    order = [each["order_parameter"] for each in found]
+    assert order == pytest.approx(3 * [np.linalg.norm(np.asarray(circle.final.x).mean(0))], rel=1e-8)
+    run = {"t1": 0.3, "dt": 0.1, "noise": {"kappa": 4.0}, "tokens": {"n": 4, "d": 2}, "attention": {"beta": 2.0}}
+    plan = {
+        "axes": {"space": ["own_space:Cylinder", "sphere"]},
+        "run": run,
+        "record": {"R": "order_parameter"},
+        "seeds": "shared",
+    }
+    swept = tkf.sweep(plan)
+    assert swept.counts["failed"] == 0, swept.failed
+    assert swept.dataset["R"].values[0] == pytest.approx(swept.dataset["R"].values[1], rel=1e-9)
+    config = read(Path("space.toml"), {})
+    Path("again.toml").write_text(to_toml(config))
+    assert to_toml(read(Path("again.toml"), {})) == to_toml(config)
 
 
 @pytest.mark.parametrize("engine", [{}, {"workers": 1}], ids=["here", "in a process"])
@@ -379,10 +473,21 @@ BAD = {
     },
     "observe.m: pairwise_cosines is not one number": {"observe.m": "pairwise_cosines"},
     "tokens.kind: must be one of circle, clusters,": {"tokens.kind": "spher"},
+    "space.kind: must be one of euclidean, hyperbolic, sphere, torus or your own module:Class, got 'tours': did": {
+        "space.kind": "tours"
+    },
+    "space: give space or norm, not both": {"space.kind": "torus", "norm.kind": "post"},
+    "space.kind: bad:HalfSpace does not define chart, check, distance, exp, log, project, retract, sample, signs": {
+        "space.kind": "bad:HalfSpace"
+    },
 }
 BAD_FILE = """
 from tokenfield.attention import AbstractPairwise
 from tokenfield.normalization import AbstractDirectionNorm
+from tokenfield.spaces import AbstractSpace
+class HalfSpace(AbstractSpace):
+    def tangent(self, x, v):
+        return v
 class Nothing(AbstractPairwise):
     pass
 class NoPhi(AbstractPairwise):

@@ -19,6 +19,7 @@ from tokenfield.config import build
 from tokenfield.config.run import read, to_toml
 from tokenfield.noise import AbstractNoise
 from tokenfield.normalization import AbstractNorm, AbstractTokenMap
+from tokenfield.spaces import AbstractSpace
 from tokenfield.states import AbstractState, nearly_equiangular
 
 ROOT = Path(__file__).parent.parent.parent
@@ -75,6 +76,7 @@ CASES = {
         "mix": ("tau = 1.5", lambda: tkf.MixLN(1.5)),
         "ngpt": ("alpha = 0.5", lambda: tkf.NGPT(0.5)),
         "sqrt": ("", tkf.SqrtScaling),
+        "projected": ('space = {kind = "torus"}', lambda: tkf.Projected(tkf.Torus())),
         "pre_norm": ('map = {kind = "rms_norm", eps = 1e-3}', lambda: tkf.PreNorm(tkf.RMSNorm(eps=1e-3))),
         "post_norm": ('map = {kind = "layer_norm", bias = 0.5}', lambda: tkf.PostNorm(tkf.LayerNorm(bias=0.5))),
     },
@@ -82,11 +84,18 @@ CASES = {
         "sphere": ("kappa = 4", lambda: tkf.SphereNoise(4.0)),
         "common": ("kappa = 4", lambda: tkf.CommonNoise(4.0)),
         "euclidean": ("kappa = 4", lambda: tkf.EuclideanNoise(4.0)),
+        "brownian": ("kappa = 4", lambda: tkf.BrownianNoise(4.0)),
         "anisotropic": ("kappa = 4\nS = [[1, 0], [0, 0.2]]", lambda: tkf.AnisotropicNoise(4.0, S)),
         "multiplicative": (
             'kappa = 4\ng = "tables_code:strength"\nsense = "stratonovich"',
             lambda: tkf.MultiplicativeNoise(4.0, lambda x: 1 + 0.5 * x[0], "stratonovich"),
         ),
+    },
+    "space": {
+        "sphere": ("", tkf.Sphere),
+        "euclidean": ("", tkf.Euclidean),
+        "torus": ("", tkf.Torus),
+        "hyperbolic": ("", tkf.Hyperbolic),
     },
     "state": {
         "tokens": ("x = [[1, 0], [0, 1]]\nweights = [0.25, 0.75]", lambda: tkf.Tokens(np.eye(2), [0.25, 0.75])),
@@ -102,6 +111,7 @@ CASES = {
     "tokens": {
         "sphere": ("n = 3\nd = 2\nseed = 4", lambda: tkf.uniform_sphere(3, 2, 4)),
         "gaussian": ("n = 3\nmean = [1, 0]\nd = 2", lambda: tkf.gaussian_tokens(3, 2, mean=[1.0, 0.0])),
+        "space": ('n = 3\nd = 4\nspace = {kind = "torus"}', lambda: tkf.tokens_in(tkf.Torus(), 3, 4)),
         "hemisphere": ("n = 3\nd = 2\nmargin = 0.5", lambda: tkf.hemisphere(3, 2, margin=0.5)),
         "equiangular": ("n = 3\nrho = 0.5\nradius = 2", lambda: tkf.equiangular_tokens(0.5, 3, radius=2.0)),
         "nearly_equiangular": ("n = 3\nrho = 0.5", lambda: nearly_equiangular(0.5, 3, 3)),
@@ -110,8 +120,14 @@ CASES = {
         "file": ('file = "tokens.npz"', lambda: tkf.Tokens(np.eye(2), [0.25, 0.75], [0.0, 5.0])),
     },
 }
-BASES = {"attention": AbstractAttention, "norm": AbstractNorm, "noise": AbstractNoise, "state": AbstractState}
-PACKAGES = {"norm": "normalization", "state": "states"}
+BASES = {
+    "attention": AbstractAttention,
+    "norm": AbstractNorm,
+    "noise": AbstractNoise,
+    "space": AbstractSpace,
+    "state": AbstractState,
+}
+PACKAGES = {"norm": "normalization", "state": "states", "space": "spaces"}
 RULES = {
     "rope": ("theta = 100.0, halves = true", lambda: tkf.RoPE(100.0, halves=True)),
     "alibi": ("slope = 2.0", lambda: tkf.ALiBi(2.0)),
@@ -174,7 +190,7 @@ def test_a_table_is_the_object(section, kind, folder):
     made = getattr(build.model(config), section)
     if kind == "multiplicative":
         x, key, h = tkf.uniform_sphere(4, 2).x, jax.random.key(0), jnp.asarray(0.1)
-        np.testing.assert_array_equal(made.kick(key, x, h), expected().kick(key, x, h))
+        np.testing.assert_array_equal(*(each.kick(key, x, h, tkf.Sphere()) for each in (made, expected())))
     else:
         assert eqx.tree_equal(made, expected())
 

@@ -28,7 +28,11 @@ def generator(noise, x, f, h=1e-5):
     xi = np.stack(np.meshgrid(*[z] * k, indexing="ij"), -1).reshape(-1, k)
     weight = np.prod(np.meshgrid(*[w / w.sum()] * k, indexing="ij"), axis=0).ravel()
     many = jnp.broadcast_to(x, (len(xi), len(x)))
-    return weight @ (f(np.asarray(many + noise.displacement(jnp.asarray(xi), many, jnp.asarray(h)))) - f(x)) / h
+    return (
+        weight
+        @ (f(np.asarray(many + noise.displacement(jnp.asarray(xi), many, jnp.asarray(h), tkf.Sphere()))) - f(x))
+        / h
+    )
 
 
 def test_anisotropic_noise_has_its_generator():
@@ -68,6 +72,6 @@ def weaker_on_the_left(x):
 
 @pytest.mark.parametrize("noise", [tkf.SphereNoise(2.0), tkf.CommonNoise(2.0), tkf.EuclideanNoise(2.0)])
 def test_a_kick_is_the_displacement_by_the_normal_numbers_of_its_key(noise):
-    x, key, h = tkf.uniform_sphere(5, 3, seed=0).x, jax.random.key(7), jnp.asarray(0.3)
+    x, key, h, space = tkf.uniform_sphere(5, 3, seed=0).x, jax.random.key(7), jnp.asarray(0.3), noise.space()
     xi = jax.random.normal(key, noise.draws(5, 3), x.dtype)
-    np.testing.assert_allclose(noise.kick(key, x, h), noise.displacement(xi, x, h), rtol=0, atol=1e-15)
+    np.testing.assert_allclose(noise.kick(key, x, h, space), noise.displacement(xi, x, h, space), rtol=0, atol=1e-15)

@@ -21,7 +21,7 @@ class Given(AbstractNoise):
 
     noise: AbstractNoise
     kappa: jnp.ndarray
-    on_sphere = True
+    space = tkf.Sphere
 
     def __init__(self, noise):
         self.noise, self.kappa = noise, noise.kappa
@@ -29,14 +29,14 @@ class Given(AbstractNoise):
     def draws(self, n, d):
         return self.noise.draws(n, d)
 
-    def displacement(self, xi, x, h):
-        return self.noise.displacement(xi, x, h)
+    def displacement(self, xi, x, h, space):
+        return self.noise.displacement(xi, x, h, space)
 
-    def kick(self, key, x, h):
-        return self.noise.displacement(key, x, h)
+    def kick(self, key, x, h, space):
+        return self.noise.displacement(key, x, h, space)
 
-    def rate(self, x):
-        return self.noise.rate(x)
+    def rate(self, x, space):
+        return self.noise.rate(x, space)
 
     def check(self, d):
         self.noise.check(d)
@@ -45,8 +45,8 @@ class Given(AbstractNoise):
 class AlongTangent(Given):
     """Keys are one number for each token on the circle: the push along the tangent there."""
 
-    def kick(self, key, x, h):
-        return self.noise.displacement(key[:, None] * jnp.stack([-x[:, 1], x[:, 0]], 1), x, h)
+    def kick(self, key, x, h, space):
+        return self.noise.displacement(key[:, None] * jnp.stack([-x[:, 1], x[:, 0]], 1), x, h, space)
 
 
 def step(method, model, state, h, xi):
@@ -74,7 +74,7 @@ def test_on_a_larger_sphere_the_same_noise_turns_more_slowly():
     model = tkf.Transformer(STILL, norm=tkf.PostLN(gain=2.0), noise=Given(noise))
     xi, R = jnp.asarray(np.random.default_rng(0).standard_normal((1, 5, 3))), 2 * np.sqrt(3)
     moved = step("euler", model, tkf.Tokens(R * theta), 0.3, xi)
-    turned = theta + noise.displacement(xi[0], theta, jnp.asarray(0.3 / R**2))
+    turned = theta + noise.displacement(xi[0], theta, jnp.asarray(0.3 / R**2), tkf.Sphere())
     assert np.abs(moved - R * turned).max() < 1e-14
 
 
@@ -83,7 +83,7 @@ def decay(noise, d, degree, h):
     nodes, weights = roots_genlaguerre(60, (d - 3) / 2)
     x, xi = np.zeros((60, d)), np.zeros((60, d))
     x[:, 0], xi[:, 1], xi[:, 0] = 1, np.sqrt(2 * nodes), 7.0  # the part along x must not matter either
-    c = 1 + np.asarray(noise.displacement(jnp.asarray(xi), jnp.asarray(x), jnp.asarray(h)))[:, 0]
+    c = 1 + np.asarray(noise.displacement(jnp.asarray(xi), jnp.asarray(x), jnp.asarray(h), tkf.Sphere()))[:, 0]
     value = c if degree == 1 else (d * c**2 - 1) / (d - 1)
     return weights @ value / weights.sum()
 

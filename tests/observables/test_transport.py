@@ -35,7 +35,7 @@ def test_gaussians_that_do_not_commute():
 def test_tokens_on_the_circle_against_a_linear_program(p):
     rng = np.random.default_rng(2)
     mu, nu = (tkf.Tokens(tkf.circle_tokens(rng.uniform(0, 7, n)).x, rng.dirichlet(np.ones(n))) for n in (9, 13))
-    cost = _distances(np.asarray(mu.x), np.asarray(nu.x), "geodesic") ** p
+    cost = _distances(np.asarray(mu.x), np.asarray(nu.x), "geodesic", tkf.Sphere()) ** p
     exact = _linear_program(cost, np.asarray(mu.weights), np.asarray(nu.weights)) ** (1 / p)
     assert tkf.wasserstein(mu, nu, p, "geodesic") == pytest.approx(exact, rel=1e-8)
     assert tkf.wasserstein(nu, mu, p, "geodesic") == pytest.approx(exact, rel=1e-8)

@@ -1,5 +1,6 @@
 """Saving and loading."""
 
+import hashlib
 import shutil
 
 import numpy as np
@@ -35,15 +36,15 @@ def test_dataset_is_labelled(traj):
 
 def test_a_run_says_its_geometry_and_the_beta_of_its_energy(traj, tmp_path):
     loaded = tkf.load(traj.save(tmp_path / "run.zarr"))
-    assert (loaded.on_sphere, loaded.energy_beta) == (True, 2.0)
+    assert (loaded.space, loaded.energy_beta) == (tkf.Sphere(), 2.0)
     assert [model["attention"]["kind"] for model in loaded.models] == ["Softmax"]
     free = tkf.Transformer(tkf.Softmax(2.0))
     start = tkf.uniform_sphere(4, 3, seed=0)
-    assert (tkf.simulate(free, start, 0.1).on_sphere, tkf.simulate(free, start, 0.1).energy_beta) == (False, None)
+    assert (tkf.simulate(free, start, 0.1).space, tkf.simulate(free, start, 0.1).energy_beta) == (tkf.Euclidean(), None)
     mixed = tkf.layers([MODEL, free], start, 2)
-    assert (len(mixed.models), mixed.on_sphere, mixed.energy_beta) == (2, False, None)
+    assert (len(mixed.models), mixed.space, mixed.energy_beta) == (2, tkf.Euclidean(), None)
     alike = tkf.layers([MODEL, tkf.Transformer(tkf.Softmax(3.0), tkf.PreLN())], start, 2)
-    assert (alike.on_sphere, alike.energy_beta) == (True, None)
+    assert (alike.space, alike.energy_beta) == (tkf.Sphere(), None)
     assert tkf.simulate(MODEL, tkf.Equiangular(0.1, n=4), 0.1).energy_beta is None
 
 
@@ -83,3 +84,20 @@ def test_runs_without_events_are_refused(traj, tmp_path, events, message):
     path = tkf.Trajectory(changed).save(tmp_path / "run.zarr")
     with pytest.raises(ValueError, match=message):
         tkf.load(path)
+
+
+def test_large_arrays_are_hashed_once_and_forgotten_with_them():
+    import jax.numpy as jnp
+
+    from tokenfield.results import digest
+
+    numbers = np.arange(6.0).reshape(2, 3)
+    expected = hashlib.sha256(numbers.tobytes()).hexdigest()
+    array = jnp.asarray(numbers.T.copy()).T
+    known = len(digest._remembered)
+    assert digest.sha256(array) == digest.sha256(array) == digest.sha256(numbers.T.copy().T) == expected
+    assert len(digest._remembered) == known + 1
+    numbers[0, 0] = 7.0  # arrays of NumPy may change
+    assert digest.sha256(numbers) == hashlib.sha256(numbers.tobytes()).hexdigest() != expected
+    del array
+    assert len(digest._remembered) == known

@@ -5,7 +5,16 @@ import pytest
 from scipy.integrate import quad
 from scipy.linalg import expm
 
-from tokenfield.theory import layer_influence, position_response, recency_ends
+from tokenfield.atlas.linearized import near_uniform, richardson, weights
+from tokenfield.theory import (
+    fit_influence,
+    growth_rates,
+    layer_influence,
+    lost_time,
+    position_response,
+    recency_ends,
+    token_influence,
+)
 
 
 def test_values_of_the_formulas():
@@ -53,17 +62,71 @@ def test_recency_ends_where_the_slope_at_the_last_token_changes_sign():
     assert recency_ends(0.0, rate) == 0
 
 
-def test_powers_of_the_causal_layer():
-    n, L, alpha = 3000, 5, 0.4
-    row = np.zeros(n)
-    row[-1] = 1.0
-    weight = 1 / np.arange(1, n + 1)
-    for _ in range(L):  # a row times ((1-alpha) I + alpha C), C_ij = 1/i for j <= i
-        row = (1 - alpha) * row + alpha * np.cumsum((row * weight)[::-1])[::-1]
-    tau = (np.arange(n) + 0.5) / n
-    inside = slice(n // 20, 19 * n // 20)
-    np.testing.assert_allclose(n * row[inside], layer_influence(tau[inside], L, alpha), rtol=5e-3)
+@pytest.mark.parametrize("slope", [0.4, 1.3, 3.0])
+@pytest.mark.parametrize("tau", [0.02, 0.3, 0.39])
+def test_lost_is_the_least_response(tau, slope):
+    """At `lost_time` all positions on a grid respond more, near and far."""
+    rate = 0.7
+    c = rate * lost_time(tau, slope, rate)
+    grid = np.append(np.linspace(1e-3, 1 - 1e-9, 4001), [0.999 * tau, 1.001 * tau])
+    assert (
+        position_response(grid[np.abs(grid - tau) > 1e-6], c, slope=slope) > position_response(tau, c, slope=slope)
+    ).all()
+
+
+def test_the_minimum_jumps_to_the_end_beyond_log_4():
+    below, above = np.log(4) - 0.02, np.log(4) + 0.02
+    assert lost_time(0.995, below, 1.0) < recency_ends(below, 1.0)
+    with pytest.raises(ValueError, match=r"tau = 0.995 is never lost at slope = 1.40629: the end is lost before it"):
+        lost_time(0.995, above, 1.0)
+
+
+@pytest.mark.parametrize(("slope", "alpha"), [(0.0, 0.4), (2.0, 0.3), (1.0, 1.0)])
+def test_powers_of_the_causal_layer(slope, alpha):
+    n, L = 12, 5
+    w = np.exp(slope * np.arange(n) / n)
+    P = np.array([[w[j] / w[: i + 1].sum() if j <= i else 0.0 for j in range(n)] for i in range(n)])
+    exact = np.linalg.matrix_power((1 - alpha) * np.eye(n) + alpha * P, L)[-1]
+    np.testing.assert_allclose(token_influence(n, L, alpha, slope=slope), exact, rtol=1e-13)
+
+
+def test_many_tokens_in_layers():
+    """n times the influence of token `n tau`, in the limit of many tokens, is the closed form."""
+    tau = np.array([0.25, 0.5, 0.75])
+    rows = [n * token_influence(n, 12, 0.3)[(n * tau).astype(int) - 1] for n in (64, 128, 256, 512, 1024)]
+    np.testing.assert_allclose(richardson(rows), layer_influence(tau, 12, 0.3), rtol=1e-9)
     assert layer_influence(0.3, 4, 1.0) == pytest.approx(np.log(1 / 0.3) ** 3 / 6)
+
+
+def test_linearized_runs():
+    """Derivatives of runs of n positions are the exponential of their matrix; the limit of many positions is the response."""
+    n, c, slope, beta, mode = 8, 0.9, 1.0, 1.5, 2
+    found = near_uniform(n, beta, mode, 16)(slope, c / growth_rates(beta, 2, modes=[mode])[0])
+    np.testing.assert_allclose(found, expm(c * weights(n, slope))[-1], atol=1e-8)
+    tau = np.array([0.25, 0.5, 0.75])
+    rows = [n * expm(c * weights(n, slope))[-1, (n * tau).astype(int) - 1] for n in (16, 32, 64, 128)]
+    np.testing.assert_allclose(richardson(rows), position_response(tau, c, slope=slope), rtol=1e-6)
+
+
+def test_fit():
+    measured = 3.0 * token_influence(40, 6, 0.2, slope=1.5)
+    found = fit_influence(measured, 6)
+    assert (found.alpha, found.slope) == pytest.approx((0.2, 1.5), rel=1e-6)
+    assert found.error < 1e-7
+    np.testing.assert_allclose(found.influence, measured / 3, rtol=1e-6)
+    assert found.flat == pytest.approx(
+        np.sqrt(np.sum((np.log(measured[:-1]) - np.log(measured[:-1]).mean()) ** 2) / 40)
+    )
+    noise = np.exp(0.3 * np.random.default_rng(0).standard_normal(40))
+    one, two = fit_influence(measured * noise, 6, slope=0.0), fit_influence(measured * noise, 6)
+    assert one.slope == 0
+    assert two.error < one.error
+    ratio = np.log(measured * noise / (measured * noise).sum() / token_influence(40, 6, two.alpha, slope=two.slope))
+    assert two.error == pytest.approx(np.sqrt((ratio**2).mean()))
+    for near in (0.98, 1.02):
+        for alpha, slope in ((two.alpha * near, two.slope), (two.alpha, two.slope * near)):
+            other = np.log(measured * noise / (measured * noise).sum() / token_influence(40, 6, alpha, slope=slope))
+            assert (other**2).mean() > (ratio**2).mean()
 
 
 @pytest.mark.parametrize(
@@ -74,6 +137,10 @@ def test_powers_of_the_causal_layer():
         (lambda: layer_influence(0.0, 3, 0.5), "tau must lie between 0 and 1"),
         (lambda: layer_influence(0.5, 3, 1.5), "alpha must be at most 1"),
         (lambda: recency_ends(-1.0, 1.0), "slope must be"),
+        (lambda: lost_time(1.0, 1.0, 1.0), "tau must be one number between 0 and 1, got 1"),
+        (lambda: lost_time(0.5, 0.0, 1.0), "slope must be"),
+        (lambda: token_influence(8, 2, 0.0), "alpha must be"),
+        (lambda: fit_influence([0.1, 0.2], 3), r"influence must be at least 4 positive numbers in one row, got shape \(2,\)"),
     ],
 )  # fmt: skip
 def test_bad_input(make, words):

@@ -37,7 +37,7 @@ def tables() -> dict[str, list[dict[str, Any]]]:
     from .._kinds import found, functions, parameters
     from ..attention.positions import AbstractPositions
     from ..config.observed import numbers_by_name, options_of
-    from ..config.parts import AttentionPart, NoisePart, NormPart, StatePart
+    from ..config.parts import AttentionPart, NoisePart, NormPart, SpacePart, StatePart
     from ..normalization import AbstractTokenMap
     from ..observables.series import labels_of
 
@@ -45,6 +45,7 @@ def tables() -> dict[str, list[dict[str, Any]]]:
         "[attention], [cross]": AttentionPart.family,
         "[attention] positions": AbstractPositions,
         "[norm], [mlp_norm], [cross_norm]": NormPart.family,
+        "[space]": SpacePart.family,
         "[norm] map": AbstractTokenMap,
         "[noise]": NoisePart.family,
         "[state]": StatePart.family,

@@ -20,6 +20,7 @@ def simulate(
     attention: Annotated[
         str | None, _flag(f"Attention kernel [softmax]: {one_of('attention', 'AbstractAttention')}.")
     ] = None,
+    space: Annotated[str | None, _flag(f"Space in place of a norm: {one_of('spaces', 'AbstractSpace')}.")] = None,
     norm: Annotated[str | None, _flag(f"Normalization rule [post]: {one_of('normalization', 'AbstractNorm')}.")] = None,
     beta: Annotated[float | None, _flag("Inverse temperature [1].")] = None,
     causal: Annotated[bool, typer.Option("--causal", help="Token i attends to j <= i only.")] = False,
@@ -88,6 +89,7 @@ def simulate(
         "attention.beta": beta,
         "attention.causal": causal or None,
         "norm.kind": norm,
+        "space.kind": space,
         "norm.tau": tau,
         "norm.alpha": alpha,
         "state.kind": state,

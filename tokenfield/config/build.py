@@ -21,7 +21,7 @@ NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
 def model(config: ModelConfig) -> Transformer:
     """Return the Transformer of a config."""
     made: dict[str, Any] = {name: None if part is None else part.make() for name, part in config.parts.items()}
-    noise = None if config.noise is None else config.noise.make_for(config.norm.made_by)
+    noise = None if config.noise is None else config.noise.make_for(made["norm"])
     encoder = None if config.encoder is None else model(config.encoder)
     return Transformer(
         **made, noise=noise, encoder=encoder, breakpoints=config.breakpoints, fisher_rao=config.fisher_rao

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from .. import attention, mlp, noise, normalization, states
+from .. import attention, mlp, noise, normalization, spaces, states
 from .._kinds import Named, find, found, parameters
 from .plain import Table, check_table, make
 
@@ -67,6 +67,11 @@ class NormPart(Part):
     kind: str = "post"
 
 
+class SpacePart(Part):
+    family = spaces.AbstractSpace
+    kind: str = "sphere"
+
+
 class MLPPart(Part):
     family = mlp.MLP
     kind: str = "mlp"
@@ -94,8 +99,9 @@ class NoisePart(Part):
     kind: str | None = None  # type: ignore[assignment]
     seed: int = 0
 
-    def make_for(self, norm: type[normalization.AbstractNorm]) -> Any:
-        """Return the noise of the kind asked for; by default Brownian motion where this norm keeps tokens."""
-        on_sphere = issubclass(norm, normalization.AbstractSphereNorm)
-        kind = self.kind or (noise.SphereNoise if on_sphere else noise.EuclideanNoise).kind
+    def make_for(self, norm: normalization.AbstractNorm | None) -> Any:
+        """Return the noise of the kind asked for; by default Brownian motion where this norm keeps tokens, or in a space."""
+        usual: dict[type, type] = {spaces.Sphere: noise.SphereNoise, spaces.Euclidean: noise.EuclideanNoise}
+        own = noise.BrownianNoise if norm is None else usual.get(type(norm.space), noise.BrownianNoise)
+        kind = self.kind or own.kind  # type: ignore[attr-defined]
         return make(self.family, {"kind": kind, **self.options})

@@ -15,7 +15,7 @@ from .._shown import cut, did_you_mean, shown
 from ..attention import AbstractAttention
 from .keys import put_key
 from .observed import Observed
-from .parts import AttentionPart, MLPPart, NoisePart, NormPart, Part, StatePart
+from .parts import AttentionPart, MLPPart, NoisePart, NormPart, Part, SpacePart, StatePart
 from .start import StartPart
 
 UNION = re.compile(
@@ -36,6 +36,7 @@ class ModelConfig(Section):
 
     attention: AttentionPart = AttentionPart()
     norm: NormPart = NormPart()
+    space: SpacePart | None = None
     mlp: MLPPart | None = None
     noise: NoisePart | None = None
     fisher_rao: float | None = None
@@ -51,13 +52,20 @@ class ModelConfig(Section):
         """The parts that need nothing but their own table."""
         return {
             "attention": self.attention,
-            "norm": self.norm,
+            "norm": self.norm if self.space is None else None,
+            "space": self.space,
             "mlp": self.mlp,
             "context": self.context,
             "cross": self.cross,
             "mlp_norm": self.mlp_norm,
             "cross_norm": self.cross_norm,
         }
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.space is not None and "norm" in self.model_fields_set:
+            raise ValueError("space: give space or norm, not both: a norm has a space of its own")
+        return self
 
 
 class RunConfig(ModelConfig):
@@ -111,12 +119,18 @@ class RunConfig(ModelConfig):
             raise ValueError("step: is the step of discrete layers: give depth too, or dt for a fixed step of the flow")
         if self.state is not None and "tokens" in self.model_fields_set:
             raise ValueError("tokens: give tokens or state, not both")
+        if self.space is not None and "kind" not in self.tokens.model_fields_set:
+            given = {"d": self.space.made_by.usual_d, **self.tokens.model_dump(exclude_unset=True)}
+            self.tokens = StartPart(
+                **{"kind": "space", "space": {"kind": self.space.kind, **self.space.options}} | given
+            )
         return self
 
 
 SECTIONS: dict[str, type[Part] | type[StartPart]] = {
     "attention": AttentionPart,
     "norm": NormPart,
+    "space": SpacePart,
     "mlp": MLPPart,
     "noise": NoisePart,
     "tokens": StartPart,
@@ -172,8 +186,9 @@ def to_toml(config: RunConfig) -> str:
     """The config as TOML: the keys that are in use, so that it can be read again."""
     data = config.model_dump(exclude_none=True, exclude={"step"} if config.depth is None else set(FLOW))
     data |= {"tokens": config.tokens.used()} if config.state is None else {}
-    for name in ("breakpoints", "observe", *(("tokens",) if config.state is not None else ())):
-        if not data[name] or name == "tokens":
+    unused = {"tokens": config.state is not None, "norm": config.space is not None}
+    for name in ("breakpoints", "observe", *unused):
+        if not data[name] or unused.get(name):
             del data[name]
     tables = {name: data.pop(name) for name in list(data) if isinstance(data[name], dict)}
     lines = [f"{key} = {_value(value)}" for key, value in data.items()]

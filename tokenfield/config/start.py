@@ -124,7 +124,7 @@ class StartPart(BaseModel):
         if not isinstance(made, Tokens):
             raise ValueError(f"weights and positions are those of tokens, got {type(made).__name__} from {self.kind}")
         given = {key: getattr(made, key) if value is None else value for key, value in own.items()}
-        return Tokens(made.x, **given)
+        return Tokens(made.x, space=made.given_space, **given)
 
 
 def _vector(name: str, value: list[float] | str | None) -> Any:
@@ -142,4 +142,4 @@ def tokens_of_file(file: str) -> Tokens:
     if unknown or "x" not in arrays:
         held = ", ".join(arrays) or "nothing"
         raise ValueError(f"tokens.file: {path} must hold x, and perhaps weights and positions, got {held}")
-    return Tokens(**arrays)
+    return Tokens(arrays["x"], arrays.get("weights"), arrays.get("positions"))

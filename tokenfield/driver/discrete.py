@@ -70,7 +70,7 @@ def layers(
     """
     step = positive("step", step)
     models = stack(model, depth)
-    flows = {id(each): layer_flow(state, each) for each in models}
+    flows = {key: layer_flow(state, each) for key, each in {id(each): each for each in models}.items()}
     if isinstance(models[0].norm, AbstractSphereNorm):
         check_directions(state, models[0].norm)
     check_layers(state, len(models), progress)

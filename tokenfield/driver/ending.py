@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..normalization import AbstractSphereNorm
 from ..solver.base import FAILED, STOPPED, UNDERFLOW, UNRESOLVED, VANISHED, AbstractMethod
 from ..solver.ending import cause
 from ..solver.runge_kutta import RungeKutta
@@ -68,7 +69,8 @@ def check_lengths(model: Transformer, states: Any) -> None:
     if not isinstance(states, Tokens):
         return
     x = np.asarray(states.x)
-    radius = None if getattr(model.norm, "radial", True) else model.norm.radius(x.shape[-1])  # type: ignore[attr-defined]
+    fixed = isinstance(model.norm, AbstractSphereNorm) and not model.norm.radial
+    radius = model.norm.radius(x.shape[-1]) if fixed else None  # type: ignore[attr-defined]
     if not np.isfinite(x).all():
         raise SolverError("a token ends with coordinates that are not finite: please report this bug")
     if radius is None:

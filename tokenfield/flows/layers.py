@@ -7,11 +7,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..attention import Measure
-from ..normalization import AbstractSphereNorm
+from ..normalization import AbstractSphereNorm, Projected
 from ..states import Tokens
 from ..transformer import Transformer
 from .base import AbstractFlow, is_random, require_closed
 from .paired import Pair, read, with_context
+from .projected import check_space
 from .tokens import check
 
 
@@ -29,7 +30,8 @@ class LayerFlow(AbstractFlow):
         return state.x if self.model.encoder is None else Pair(state.x, self.model.context.x)  # type: ignore[union-attr]
 
     def unpack(self, y):
-        return Tokens(y.tokens if isinstance(y, Pair) else y, self.weights, self.positions)
+        space = self.model.space if isinstance(self.model.norm, Projected) else None
+        return Tokens(y.tokens if isinstance(y, Pair) else y, self.weights, self.positions, space)
 
     def layer(self, t: Float[Array, ""], y: Any, h: Float[Array, ""]) -> tuple[Any, Bool[Array, ""]]:
         """Return the unknowns after a layer with step size h at time t, and whether the norm met a token of length 0."""
@@ -83,6 +85,7 @@ def layer_flow(state: Any, model: Transformer) -> LayerFlow:
         raise ValueError("layers keeps the weights of tokens fixed: run a Transformer with fisher_rao with simulate")
     require_closed(state, model)
     check(state, model)
+    check_space(state, model)
     return LayerFlow(model=model, weights=state.weights, positions=state.positions)
 
 

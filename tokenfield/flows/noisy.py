@@ -6,11 +6,13 @@ from jaxtyping import Array
 
 from .._check import is_concrete
 from ..noise import AbstractNoise
-from ..normalization import NoNorm, PostLN
+from ..normalization import NoNorm, PostLN, Projected
+from ..spaces import Euclidean, Sphere
 from ..states import Tokens
 from ..transformer import Transformer
 from .base import AbstractNoisyFlow
 from .free import FreeFlow
+from .projected import ProjectedFlow
 from .sphere import Polar, SphereFlow
 
 
@@ -20,7 +22,7 @@ class NoisyFlow(AbstractNoisyFlow):
     On a sphere of radius R (`PostLN` with a gain), the noise acts on directions for a time `h / R²`.
     """
 
-    flow: SphereFlow | FreeFlow
+    flow: SphereFlow | FreeFlow | ProjectedFlow
     noise: AbstractNoise
 
     def pack(self, state):
@@ -44,24 +46,33 @@ class NoisyFlow(AbstractNoisyFlow):
 
     def kick(self, key, t, y, h):
         if isinstance(self.flow, SphereFlow):
-            kick = self.noise.kick(key, y.theta, h / self.flow.lengths(y)[0] ** 2)
+            kick = self.noise.kick(key, y.theta, h / self.flow.lengths(y)[0] ** 2, self.flow.model.space)
             return Polar(kick, None if y.r is None else jnp.zeros_like(y.r))
-        return self.noise.kick(key, y, h)
+        return self.noise.kick(key, y, h, self.flow.model.space)
 
     def rate(self, state):
-        fastest = jnp.maximum(drift_rate(self.flow.model, state), jax.lax.stop_gradient(self.noise.rate(state.x)))
+        model = self.flow.model
+        noise = jax.lax.stop_gradient(self.noise.rate(state.x, model.space))
+        fastest = jnp.maximum(drift_rate(model, state), noise)
         return float(fastest) if is_concrete(fastest) else fastest
 
 
 def noise_obstacle(model: Transformer) -> str | None:
     """Return why the noise of a model does not fit its norm, or None if it does."""
     noise = model.noise
-    if noise is None or isinstance(model.norm, PostLN if noise.on_sphere else NoNorm):
+    if noise is None:
         return None
-    name, norm = type(noise).__name__, type(model.norm).__name__
-    if noise.on_sphere:
+    stays, fits = isinstance(model.norm, (PostLN, NoNorm, Projected)), isinstance(model.space, noise.space)
+    if stays and fits:
+        return None
+    name, norm, space = (type(part).__name__ for part in (noise, model.norm, model.space))
+    if noise.space is Sphere:
         return f"{name} moves tokens on the sphere and needs norm=PostLN(), got {norm}"
-    return f"{name} moves tokens in R^d and needs NoNorm, got {norm} (under PostLN use SphereNoise)"
+    if noise.space is Euclidean:
+        return f"{name} moves tokens in R^d and needs NoNorm, got {norm} (under PostLN use SphereNoise)"
+    if not fits:
+        return f"{name} needs a space with a Brownian motion, and {space} has none (no method `brownian`)"
+    return f"{name} needs tokens that stay in their space, as under PostLN, NoNorm or Projected, got {norm}"
 
 
 def drift_rate(model: Transformer, state: Tokens) -> Array:

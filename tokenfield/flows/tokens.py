@@ -9,7 +9,7 @@ import numpy as np
 from ..attention import AbstractHead, Unnormalized
 from ..attention.positions import check_rules
 from ..attention.series import by_series
-from ..normalization import AbstractNorm, AbstractSphereNorm, NoNorm, PreNorm, Rescaled
+from ..normalization import AbstractNorm, AbstractSphereNorm, NoNorm, PreNorm, Projected, Rescaled
 from ..normalization.base import unit
 from ..states import Tokens
 from ..transformer import Transformer
@@ -32,6 +32,7 @@ from .fisher_rao import FisherRaoFlow, fisher_rao_obstacle
 from .free import FreeFlow
 from .noisy import NoisyFlow, noise_obstacle
 from .paired import PairedFlow
+from .projected import ProjectedFlow, check_space
 from .rescaled import rescaled_segments
 from .span import coordinates, span_coordinates
 from .sphere import SphereFlow, check_lengths, wrong_lengths
@@ -107,7 +108,7 @@ def _flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> AbstractFlow
     flow = _smooth_flow(state, model, rule)
     if model.noise is None:
         return flow
-    assert isinstance(flow, (SphereFlow, FreeFlow))  # `noise_obstacle` allows no others
+    assert isinstance(flow, (SphereFlow, FreeFlow, ProjectedFlow))  # `noise_obstacle` allows no others
     return NoisyFlow(flow, model.noise)
 
 
@@ -118,6 +119,8 @@ def _smooth_flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> Abstr
         raise NoClosedEquation(
             "norm: only PreNorm and NoNorm may differ between sublayers in a flow; `layers` runs all of them"
         )
+    if isinstance(rule, Projected):
+        return ProjectedFlow(model=model, weights=state.weights, positions=state.positions)
     if isinstance(rule, AbstractSphereNorm):
         radial = isinstance(model.norm, AbstractSphereNorm) and model.norm.radial
         return SphereFlow(model, rule, radial, state.weights, state.positions)
@@ -172,6 +175,8 @@ def _(first: Tokens, states: Sequence[Tokens], model: Transformer, tolerance: fl
 @admit_all.register(Tokens)
 def _(first: Tokens, states: Sequence[Tokens], model: Transformer) -> None:
     """Check the lengths of all states at once; `admit` raises the error for the first one that fails."""
+    for state in states:
+        check_space(state, model)
     if not isinstance(model.norm, AbstractSphereNorm):
         return
     wrong = wrong_lengths([np.asarray(jax.tree.leaves(state)[0]) for state in states], model.norm)
@@ -202,6 +207,7 @@ def check(state: Tokens, model: Transformer) -> None:
 
 @admit.register(Tokens)
 def _(state: Tokens, model: Transformer) -> None:
-    """Raise ValueError unless the tokens have the length that the norm fixes."""
+    """Raise ValueError unless the tokens live in the space of the model, and have the length that the norm fixes."""
+    check_space(state, model)
     if isinstance(model.norm, AbstractSphereNorm):
         check_lengths(state, model.norm)

@@ -12,6 +12,7 @@ from .growth import Growth as Growth
 from .growth import PowerLaw as PowerLaw
 from .growth import fit_power_law as fit_power_law
 from .growth import growth as growth
+from .influence import influence as influence
 from .local import LocalConstant as LocalConstant
 from .local import local as local
 from .lyapunov import Exponents as Exponents
@@ -34,6 +35,7 @@ __all__ = [
     "data_model",
     "fit_power_law",
     "growth",
+    "influence",
     "local",
     "lyapunov",
     "network",

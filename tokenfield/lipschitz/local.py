@@ -145,10 +145,20 @@ def derivative(
     return model, Shifted(D, jnp.ones(()), h)
 
 
+def check_metric(model: Transformer) -> None:
+    """Raise ValueError unless lengths of tangent vectors are those of R^d."""
+    if model.space.turned:
+        raise ValueError(
+            f"model: tangent vectors of {type(model.space).__name__} are not measured by their length in R^d: use "
+            "another space"
+        )
+
+
 def check_layer(model: Transformer, state: Tokens) -> None:
     """Raise a ValueError unless the model is a layer for these tokens."""
     if model.noise is not None:
         raise ValueError("model must be without noise: the derivative of a random layer is not defined")
+    check_metric(model)
     require_closed(state, model)
     check(state, model)
 

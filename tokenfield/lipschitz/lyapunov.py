@@ -15,12 +15,12 @@ from ..driver import SolverError
 from ..driver.smooth import Plan, integrate
 from ..flows import Segment, segments
 from ..flows.rescaled import ConstantV
-from ..normalization import AbstractSphereNorm, Rescaled
+from ..normalization import AbstractSphereNorm, Projected, Rescaled
 from ..solver.base import FINISHED
 from ..solver.methods import runge_kutta
 from ..states import Tokens
 from ..transformer import Transformer
-from .local import tokens_of
+from .local import check_metric, tokens_of
 from .products import log_singular_values
 from .tangent import Carried, TangentFlow
 
@@ -78,6 +78,7 @@ def lyapunov(
     n, d = state.x.shape
     if n * d > MOST_DIRECTIONS:
         raise ValueError(f"x must have n d <= {MOST_DIRECTIONS}, as a full frame is carried, got {n} x {d}")
+    check_metric(model)
     parts = segments(state, model)
     constant = all(isinstance(part.flow, ConstantV) and part.flow.held is None for part in parts)
     if isinstance(model.norm, Rescaled) and not constant:
@@ -106,7 +107,7 @@ def lyapunov(
 
 
 def _first_frame(state: Tokens, model: Transformer) -> np.ndarray:
-    """Orthonormal displacements, in the norm of weighted tokens: all, or those along the sphere."""
+    """Orthonormal displacements, in the norm of weighted tokens: all, or those along the sphere or another space."""
     x, n, d = np.asarray(state.x), state.n, state.d
     root = np.sqrt(n * np.asarray(state.weights))
     fixed = isinstance(model.norm, AbstractSphereNorm) and model.norm.radius(d) is not None
@@ -115,6 +116,10 @@ def _first_frame(state: Tokens, model: Transformer) -> np.ndarray:
         own = np.eye(d)
         if fixed:
             own = np.linalg.qr(np.column_stack([x[i], np.eye(d)]))[0][:, 1:d].T
+        elif isinstance(model.norm, Projected):
+            here = jnp.broadcast_to(jnp.asarray(x[i]), (d, d))
+            axes, sizes, _ = np.linalg.svd(np.asarray(model.space.tangent(here, jnp.eye(d))))
+            own = axes[:, sizes > 0.5].T
         for direction in own:
             e = np.zeros((n, d))
             e[i] = direction / root[i]

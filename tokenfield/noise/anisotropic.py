@@ -7,7 +7,9 @@ from jaxtyping import Array, Float
 
 from .._check import as_float, positive_number
 from .._types import Matrix, Number
-from .base import AbstractNoise, along_great_circle, tangent
+from ..spaces import Sphere
+from ..spaces.sphere import along_great_circle
+from .base import AbstractNoise
 
 
 class AnisotropicNoise(AbstractNoise):
@@ -29,7 +31,7 @@ class AnisotropicNoise(AbstractNoise):
     S: Float[Array, "d k"]
     kind: ClassVar[str] = "anisotropic"
     title: ClassVar[str] = "anisotropic noise"
-    on_sphere: ClassVar[bool] = True
+    space: ClassVar = Sphere
 
     def __init__(self, kappa: Number, S: Matrix):
         self.kappa = positive_number("kappa", kappa)
@@ -38,10 +40,10 @@ class AnisotropicNoise(AbstractNoise):
     def draws(self, n, d):
         return n, self.S.shape[-1]
 
-    def displacement(self, xi, x, h):
-        return along_great_circle(x, tangent(x, jnp.sqrt(2 * h / self.kappa) * xi @ self.S.T))
+    def displacement(self, xi, x, h, space):
+        return along_great_circle(x, space.tangent(x, jnp.sqrt(2 * h / self.kappa) * xi @ self.S.T))
 
-    def rate(self, x):
+    def rate(self, x, space):
         return (self.S**2).sum() / self.kappa
 
     def check(self, d):

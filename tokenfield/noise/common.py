@@ -6,7 +6,8 @@ from jaxtyping import Array
 
 from .._check import positive_number
 from .._types import Number
-from .sphere import AbstractBrownian
+from ..spaces import Sphere
+from .brownian import AbstractBrownian
 
 
 class CommonNoise(AbstractBrownian):
@@ -26,12 +27,10 @@ class CommonNoise(AbstractBrownian):
     kappa: Array
     kind: ClassVar[str] = "common"
     title: ClassVar[str] = "common noise"
+    space: ClassVar = Sphere
 
     def __init__(self, kappa: Number):
         self.kappa = positive_number("kappa", kappa)
 
     def draws(self, n, d):
         return 1, d
-
-    def check(self, d):
-        pass

@@ -2,15 +2,15 @@
 
 from typing import ClassVar
 
-import jax.numpy as jnp
 from jaxtyping import Array
 
 from .._check import positive_number
 from .._types import Number
-from .base import AbstractNoise
+from ..spaces import Euclidean
+from .brownian import AbstractBrownian
 
 
-class EuclideanNoise(AbstractNoise):
+class EuclideanNoise(AbstractBrownian):
     """`dX = Gamma_mu(X) dt + sqrt(2/kappa) dB` in R^d (FORMULAS §5): a Gaussian's covariance gains `(2/kappa) I`.
 
     Tokens have independent Brownian motions, without a norm.
@@ -23,19 +23,10 @@ class EuclideanNoise(AbstractNoise):
     kappa: Array
     kind: ClassVar[str] = "euclidean"
     title: ClassVar[str] = "Brownian motion"
-    on_sphere: ClassVar[bool] = False
+    space: ClassVar = Euclidean
 
     def __init__(self, kappa: Number):
         self.kappa = positive_number("kappa", kappa)
 
     def draws(self, n, d):
         return n, d
-
-    def displacement(self, xi, x, h):
-        return jnp.sqrt(2 * h / self.kappa) * xi
-
-    def rate(self, x):
-        return jnp.zeros(())
-
-    def check(self, d):
-        pass

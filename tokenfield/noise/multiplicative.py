@@ -11,7 +11,9 @@ from jaxtyping import Array
 from .._check import one_of, positive_number
 from .._shown import shown
 from .._types import Number
-from .base import AbstractNoise, along_great_circle, tangent
+from ..spaces import Sphere
+from ..spaces.sphere import along_great_circle
+from .base import AbstractNoise
 
 SENSES = ("ito", "stratonovich")
 
@@ -40,7 +42,7 @@ class MultiplicativeNoise(AbstractNoise):
     sense: str = eqx.field(static=True)
     kind: ClassVar[str] = "multiplicative"
     title: ClassVar[str] = "multiplicative noise"
-    on_sphere: ClassVar[bool] = True
+    space: ClassVar = Sphere
 
     def __init__(self, kappa: Number, g: Callable[[Array], Array], sense: str = "ito"):
         self.kappa = positive_number("kappa", kappa)
@@ -51,15 +53,15 @@ class MultiplicativeNoise(AbstractNoise):
     def draws(self, n, d):
         return n, d
 
-    def displacement(self, xi, x, h):
-        step = jnp.sqrt(2 * h / self.kappa) * tangent(x, xi)
+    def displacement(self, xi, x, h, space):
+        step = jnp.sqrt(2 * h / self.kappa) * space.tangent(x, xi)
         strength = jax.vmap(self.g)
         g = strength(x)[:, None]
         if self.sense == "stratonovich":
             g = (g + strength(x + along_great_circle(x, g * step))[:, None]) / 2
         return along_great_circle(x, g * step)
 
-    def rate(self, x):
+    def rate(self, x, space):
         return (x.shape[-1] - 1) * (jax.vmap(self.g)(x) ** 2).max() / self.kappa
 
     def check(self, d):

@@ -13,6 +13,7 @@ from .no_norm import NoNorm as NoNorm
 from .peri_ln import PeriLN as PeriLN
 from .post_ln import PostLN as PostLN
 from .pre_ln import PreLN as PreLN
+from .projected import Projected as Projected
 from .real import AbstractTokenMap as AbstractTokenMap
 from .real import LayerNorm as LayerNorm
 from .real import PostNorm as PostNorm

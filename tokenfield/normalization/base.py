@@ -12,6 +12,10 @@ from jaxtyping import Array, Float
 
 from .._check import as_float, is_concrete
 from .._kinds import Named
+from ..spaces import AbstractSpace, Sphere
+from ..spaces.base import lengths as lengths
+from ..spaces.sphere import inverse as inverse
+from ..spaces.sphere import unit as unit
 
 Rule = TypeVar("Rule", bound="AbstractNorm")
 Sublayer = Callable[[Float[Array, "n d"]], Float[Array, "n d"]]
@@ -34,6 +38,11 @@ class AbstractNorm(Named, eqx.Module):
         self, t: Float[Array, ""], x: Float[Array, "n d"], sublayer: Sublayer, h: float | Array
     ) -> Float[Array, "n d"]:
         """The tokens after one sublayer (attention or MLP) with step h at time t."""
+
+    @property
+    @abc.abstractmethod
+    def space(self) -> AbstractSpace:
+        """The space in which tokens are compared: where they live, or where their directions live if their lengths evolve."""
 
     @property
     @abc.abstractmethod
@@ -65,6 +74,10 @@ class AbstractSphereNorm(AbstractNorm):
     """True when only the direction of A matters, so that a common factor of A does not change time."""
     slowness: ClassVar[str] = "s = 1/speed"
     """The formula of `s = 1/speed`, for tables of predictions."""
+
+    @property
+    def space(self):
+        return Sphere()
 
     @abc.abstractmethod
     def speed(self, t: Array, r: Array, inner: Array, length: Array) -> Array:
@@ -126,27 +139,11 @@ def forever(rule: Rule) -> tuple[tuple[float, Rule], ...]:
     return ((math.inf, rule),)
 
 
-def unit(x: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
-    """`N(x) = x / |x|`; 0 stays 0."""
-    return x * inverse(lengths(x)[..., None])
-
-
-def lengths(x: Float[Array, "*n d"]) -> Float[Array, "*n"]:
-    """`|x|` of each row, with the derivative 0 where it is 0."""
-    square = (x * x).sum(-1)
-    return jnp.where(square == 0, 0, jnp.sqrt(jnp.where(square == 0, 1, square)))  # NaNs propagate
-
-
 def plus(x: Float[Array, "*n d"], update: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
     """`x + update`, exactly 0 where the two cancel to rounding: what is left there has no direction."""
     total = x + update
     rounding = 16 * jnp.finfo(x.dtype).eps * jnp.linalg.norm(x, axis=-1, keepdims=True)
     return jnp.where(jnp.linalg.norm(total, axis=-1, keepdims=True) < rounding, 0, total)  # NaNs propagate
-
-
-def inverse(length: Array) -> Array:
-    """`1 / length`, and 0 where the length is 0."""
-    return jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
 
 
 class Gain(eqx.Module):

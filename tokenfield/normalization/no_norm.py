@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from ..spaces import Euclidean
 from .base import AbstractNorm, forever
 
 
@@ -15,6 +16,10 @@ class NoNorm(AbstractNorm):
 
     kind: ClassVar[str] = "none"
     title: ClassVar[str] = "no norm"
+
+    @property
+    def space(self):
+        return Euclidean()
 
     @property
     def isotropic(self):

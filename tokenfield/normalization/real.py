@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from .._check import as_float, positive_number
 from .._kinds import Named
 from .._types import Number, Vector
+from ..spaces import Euclidean
 from .base import AbstractNorm, forever
 
 
@@ -97,6 +98,10 @@ class PreNorm(AbstractNorm):
         return x + h * sublayer(self.map(x))
 
     @property
+    def space(self):
+        return Euclidean()
+
+    @property
     def isotropic(self):
         return False
 
@@ -123,6 +128,10 @@ class PostNorm(AbstractNorm):
 
     def layer(self, t, x, sublayer, h):
         return self.map(x + h * sublayer(x))
+
+    @property
+    def space(self):
+        return Euclidean()
 
     @property
     def isotropic(self):

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from ..spaces import Euclidean
 from .base import AbstractNorm, forever
 
 
@@ -23,6 +24,10 @@ class Rescaled(AbstractNorm):
 
     kind: ClassVar[str] = "rescaled"
     title: ClassVar[str] = "rescaled tokens"
+
+    @property
+    def space(self):
+        return Euclidean()
 
     @property
     def isotropic(self):

@@ -5,6 +5,7 @@ from .clustering import Clusters as Clusters
 from .clustering import cluster_count as cluster_count
 from .clustering import clusters as clusters
 from .clustering import largest_cluster as largest_cluster
+from .distances import mean_distance as mean_distance
 from .interaction import energy as energy
 from .interaction import normalized_energy as normalized_energy
 from .kernel_density import kde_modes as kde_modes

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._check import one_of, positive
+from ..spaces import Sphere
 from ..states import Tokens
 from ..states.tokens import only_tokens
 from .series import observable
@@ -45,8 +46,9 @@ def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters
 
     Args:
         tol: two tokens touch when `cosine >= 1 - tol` ("cosine") or `|x_i - x_j| <= tol` ("distance").
-        metric: "cosine" compares directions, "distance" compares points of R^d. "auto" is "cosine" if all tokens have
-            length 1, otherwise "distance" (use "cosine" under Pre-LN and Peri-LN, where lengths grow).
+        metric: "cosine" compares directions, "distance" compares points, with the inner product of their space. "auto" is
+            "cosine" on the sphere (if all tokens have length 1), otherwise "distance" (use "cosine" under Pre-LN and Peri-LN,
+            where lengths grow).
 
     Example:
         >>> import tokenfield as tkf
@@ -55,13 +57,15 @@ def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters
     state = only_tokens("clusters", state)
     tol = positive("tol", tol)
     if one_of("metric", metric, ("auto", "cosine", "distance")) == "auto":
-        metric = "cosine" if state.on_sphere() else "distance"
-    points, reach = np.asarray(state.x), tol
+        metric = "cosine" if isinstance(state.space, Sphere) else "distance"
+    points, reach, signs = np.asarray(state.x), tol, None
     if metric == "cosine":
         # 1 - cos = |a - b|^2 / 2 for unit vectors; the chord |a - b| has full relative accuracy.
         points, reach = points / np.linalg.norm(points, axis=1, keepdims=True), np.sqrt(2 * tol)
-    components = connected_components(points, reach)
-    wide = [len(c) > 1 and not within(points[c], reach) for c in components]
+    elif state.given_space is not None and state.given_space.turned:
+        signs = state.given_space.signs(state.d)
+    components = connected_components(points, reach, signs)
+    wide = [len(c) > 1 and not within(points[c], reach, signs) for c in components]
     groups = []
     for members, is_wide in zip(components, wide, strict=True):
         groups += [members[k : k + 1] for k in range(len(members))] if is_wide else [members]
@@ -104,12 +108,15 @@ def largest_cluster(state: Tokens, tol: float = 1e-3) -> float:
     return float(clusters(state, tol).sizes.max()) / state.n
 
 
-def connected_components(points: np.ndarray, reach: float) -> list[np.ndarray]:
-    """Return the components of the graph "at most `reach` apart", each as sorted token indices; memory O(n)."""
+def connected_components(points: np.ndarray, reach: float, signs: np.ndarray | None = None) -> list[np.ndarray]:
+    """Return the components of the graph "at most `reach` apart", each as sorted token indices; memory O(n).
+
+    Distances are roots of `sum_k s_k (x_k - y_k)^2`, with all signs s_k = 1 by default.
+    """
     d = points.shape[1]
     side = reach / np.sqrt(d)
-    if len(points) < FEW or d > LOW or np.abs(points).max() / side > 1e15:
-        return _flood(points, reach)
+    if len(points) < FEW or d > LOW or signs is not None or np.abs(points).max() / side > 1e15:
+        return _flood(points, reach, signs)
     return _by_cells(points, reach, side)
 
 
@@ -149,7 +156,7 @@ def _label(count: int, links: list[np.ndarray]) -> np.ndarray:
     return connected_components(coo_array((np.ones(ends.shape[1]), ends), shape=(count, count)), directed=False)[1]
 
 
-def _flood(points: np.ndarray, reach: float) -> list[np.ndarray]:
+def _flood(points: np.ndarray, reach: float, signs: np.ndarray | None = None) -> list[np.ndarray]:
     """Return the same in any dimension, by flood fill from token to token."""
     rest, components = np.arange(len(points)), []
     while len(rest):
@@ -158,7 +165,7 @@ def _flood(points: np.ndarray, reach: float) -> list[np.ndarray]:
             near = np.zeros(len(rest), bool)
             for i in frontier:
                 todo = ~near
-                near[todo] = _distances(points[rest[todo]], points[i]) <= reach
+                near[todo] = _distances(points[rest[todo]], points[i], signs) <= reach
                 if near.all():
                     break
             frontier, rest = rest[near], rest[~near]
@@ -167,21 +174,22 @@ def _flood(points: np.ndarray, reach: float) -> list[np.ndarray]:
     return components
 
 
-def within(points: np.ndarray, reach: float) -> bool:
+def within(points: np.ndarray, reach: float, signs: np.ndarray | None = None) -> bool:
     """Return True if the diameter of the points is at most `reach`."""
     if np.linalg.norm(np.ptp(points, axis=0)) <= reach:
         return True
-    radius = _distances(points, points[0]).max()
-    if radius <= reach / 2:
+    radius = _distances(points, points[0], signs).max()
+    if radius <= reach / 2 and signs is None:
         return True
     if radius > reach:
         return False
-    return all(_distances(points[i + 1 :], points[i]).max(initial=0) <= reach for i in range(len(points)))
+    return all(_distances(points[i + 1 :], points[i], signs).max(initial=0) <= reach for i in range(len(points)))
 
 
-def _distances(points: np.ndarray, point: np.ndarray) -> np.ndarray:
+def _distances(points: np.ndarray, point: np.ndarray, signs: np.ndarray | None) -> np.ndarray:
     difference = points - point
-    return np.sqrt(np.einsum("ij,ij->i", difference, difference))
+    lowered = difference if signs is None else signs * difference
+    return np.sqrt(np.maximum(np.einsum("ij,ij->i", lowered, difference), 0))
 
 
 def _centre(points: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -45,11 +46,20 @@ def energy(
         >>> import tokenfield as tkf
         >>> tkf.energy(tkf.uniform_sphere(64, 3, seed=0), 4.0)
     """
-    state = only_tokens("energy", state)
+    state = _flat("energy", state, model)
     M, c, v = quadratic_form(model, state.d)
     gain, directions = reads_of(state, model)
     x, c = units(state.x) if directions else state.x, jnp.asarray(c * gain)
     return finite_energy(v * energy_of(x, state.weights, c, M, centred), c)
+
+
+def _flat(name: str, state: Any, model: Any) -> Tokens:
+    """Return the tokens; raise ValueError if their inner product is not that of R^d."""
+    state = only_tokens(name, state)
+    for space in (state.given_space, model.space if isinstance(model, Transformer) else None):
+        if space is not None and space.turned:
+            raise ValueError(f"{name} is one of R^d and its sphere, not of {type(space).__name__}: see mean_distance")
+    return state
 
 
 def finite_energy(value: Array, beta: Array) -> Array:
@@ -73,7 +83,7 @@ def normalized_energy(
         >>> import tokenfield as tkf
         >>> tkf.normalized_energy(tkf.uniform_sphere(64, 3, seed=0), 4.0)
     """
-    state = only_tokens("normalized_energy", state)
+    state = _flat("normalized_energy", state, model)
     beta = isotropic_beta("normalized_energy", model, state.d)
     gain, directions = reads_of(state, model)
     value = normalized_energy_of(state.x, state.weights, beta, gain, directions)

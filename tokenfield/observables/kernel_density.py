@@ -8,6 +8,7 @@ import numpy as np
 from .._check import as_float, one_of, positive
 from .._memory import refuse_large
 from .._shown import shown
+from ..spaces import Sphere
 from ..states import Tokens
 
 ORDER = 12  # order of the expansion about the midpoint of a cell, whose width is 1/4 of the kernel's: exact to rounding
@@ -99,12 +100,12 @@ def _read(state, geometry: str) -> tuple[np.ndarray, np.ndarray, bool]:
         if not len(points):
             raise ValueError("state must hold at least one point, got none")
         return points, np.full(len(points), 1 / len(points)), geometry == "circle"
-    x, weights = np.asarray(state.x), np.asarray(state.weights)
+    x, weights, on_sphere = np.asarray(state.x), np.asarray(state.weights), isinstance(state.space, Sphere)
     if state.d == 1 and geometry != "circle":
         return x[:, 0], weights, False
-    if state.d == 2 and geometry != "line" and state.on_sphere():
+    if state.d == 2 and geometry != "line" and on_sphere:
         return np.arctan2(x[:, 1], x[:, 0]), weights, True
-    kind = "of length 1" if state.on_sphere() else "not of length 1"
+    kind = "of length 1" if on_sphere else "not of length 1"
     raise ValueError(
         f"state must be tokens on the line (d = 1) or on the unit circle (d = 2), got tokens {kind} in R^{state.d} "
         f"and geometry={shown(geometry)}"

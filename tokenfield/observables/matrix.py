@@ -13,6 +13,7 @@ from ..attention import AbstractAttention, AbstractHead, Measure
 from ..flows.rescaled import scaled_tokens
 from ..flows.rescaled_parts import sharpened
 from ..normalization import AbstractSphereNorm, Rescaled
+from ..spaces import AbstractSpace, Euclidean
 from ..states import Tokens
 from ..states.tokens import only_tokens
 from ..transformer import Transformer
@@ -58,7 +59,8 @@ def attention_matrix(state: Tokens, model: Transformer | AbstractAttention, t: f
         time = 0.0 if t is None else number("t", t)
         if isinstance(model, Transformer) and isinstance(model.norm, AbstractSphereNorm):
             x = model.norm.inputs(jnp.asarray(time), x)
-        matrices = _matrices(heads, time, x, state)
+        space = model.space if isinstance(model, Transformer) else state.given_space or Euclidean()
+        matrices = _matrices(heads, time, x, state, space)
     return matrices[0] if isinstance(attention, AbstractHead) else matrices
 
 
@@ -71,7 +73,7 @@ def _at_rescaled(state: Tokens, model: Transformer, t: float | None) -> np.ndarr
     found = []
     for z in (state.x, state.x * (1 + 4 * np.finfo(float).eps * signs)):
         x, c = scaled_tokens(model, Tokens(z, state.weights, state.positions), time)
-        found.append(_matrices([sharpened(head, c) for head in model.attention.heads], time, x, state))
+        found.append(_matrices([sharpened(head, c) for head in model.attention.heads], time, x, state, Euclidean()))
     if not np.abs(found[0] - found[1]).max() <= LARGEST_ERROR * np.abs(found[0]).max():
         raise ValueError(
             f"z at t = {time:g} is rounded too much for e^(tV) z: pass model.attention and the tokens "
@@ -80,8 +82,13 @@ def _at_rescaled(state: Tokens, model: Transformer, t: float | None) -> np.ndarr
     return found[0]
 
 
-def _matrices(heads: Sequence[AbstractHead], time: float, x: Array, state: Tokens) -> np.ndarray:
+def _matrices(heads: Sequence[AbstractHead], time: float, x: Array, state: Tokens, space: AbstractSpace) -> np.ndarray:
     values, now = jnp.eye(state.n), jnp.asarray(time)
     mu = Measure(x, state.weights, state.positions)
-    rows = lambda head: np.asarray(head.average_of_itself(now, mu, values))  # noqa: E731
+
+    def rows(head: AbstractHead) -> np.ndarray:
+        if space.turned:
+            return np.asarray(head.average(now, space.lower(x), mu, mu.positions, values))
+        return np.asarray(head.average_of_itself(now, mu, values))
+
     return np.stack([rows(head) * float(jnp.exp(head.log_unit)) for head in heads])

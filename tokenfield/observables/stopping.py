@@ -3,12 +3,14 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._check import as_float, count, is_concrete, number, one_of, positive
 from .._shown import shown
 from ..attention.sums import map_rows
 from ..normalization import AbstractSphereNorm
+from ..spaces import AbstractSpace, Sphere
 from ..states import Equiangular, Tokens
 from ..stop_rule import AbstractStopRule
 from .interaction import isotropic_beta, normalized_energy_of
@@ -28,6 +30,8 @@ class AtMostClusters(AbstractStopRule):
     k: int = eqx.field(static=True)
     tol: float = eqx.field(static=True)
     metric: str = eqx.field(static=True)
+    space: AbstractSpace | None = None
+    """The space in which distances are taken; R^d by default."""
 
     @property
     def kind(self):
@@ -49,28 +53,32 @@ class AtMostClusters(AbstractStopRule):
         needs(self, state, Tokens, Equiangular)
         if self.metric != "auto":
             return self
-        metric = "cosine" if isinstance(model.norm, AbstractSphereNorm) else "distance"
-        return AtMostClusters(self.k, self.tol, metric)
+        metric = "cosine" if isinstance(model.space, Sphere) else "distance"
+        return AtMostClusters(self.k, self.tol, metric, model.space)
 
     def margin(self, t, state, velocity):
         if isinstance(state, Equiangular):
             return jnp.asarray(self.tol) if self.k >= state.n else self.tol - state.gap
         # Slightly below the tolerance, so that rounding cannot make `clusters` disagree about the state at the stop.
-        points, reach = state.x, self.tol * (1 - 1e-9)
+        points, reach, signs = state.x, self.tol * (1 - 1e-9), np.ones(state.d)
         if self.metric == "cosine":
             points, reach = units(points), (2 * self.tol) ** 0.5 * (1 - 1e-9)
+        elif self.space is not None:
+            signs = self.space.signs(state.d)
         # If the tokens have collapsed to k clusters, k balls around any k tokens of different clusters contain all tokens.
-        labels, nearest = balls(jax.lax.stop_gradient(points), self.k, reach)
+        labels, nearest = balls(jax.lax.stop_gradient(points), self.k, reach, signs)
         room = jax.lax.cond(
             (labels >= 0).all(),
-            lambda points: collapse(points, labels, reach),
-            lambda points: reach**2 - jnp.max(jnp.sum((points - points[nearest]) ** 2, axis=1)),
+            lambda points: collapse(points, labels, reach, signs),
+            lambda points: reach**2 - jnp.max(jnp.sum(signs * (points - points[nearest]) ** 2, axis=1)),
             points,
         )
         return room / (2 * reach)
 
 
-def balls(points: Float[Array, "n d"], k: int, reach: float) -> tuple[Int[Array, " n"], Int[Array, " n"]]:
+def balls(
+    points: Float[Array, "n d"], k: int, reach: float, signs: np.ndarray
+) -> tuple[Int[Array, " n"], Int[Array, " n"]]:
     """Cover points by k balls, each centered at the first point that the previous balls do not cover.
 
     Returns:
@@ -80,7 +88,7 @@ def balls(points: Float[Array, "n d"], k: int, reach: float) -> tuple[Int[Array,
     def ball(color, found):
         labels, nearest, square = found
         center = jnp.argmax(labels < 0)
-        away = jnp.sum((points - points[center]) ** 2, axis=1)
+        away = jnp.sum(signs * (points - points[center]) ** 2, axis=1)
         labels = jnp.where((labels < 0) & (away <= reach**2), color, labels)
         return labels, jnp.where(away < square, center, nearest), jnp.minimum(away, square)
 
@@ -88,11 +96,13 @@ def balls(points: Float[Array, "n d"], k: int, reach: float) -> tuple[Int[Array,
     return jax.lax.fori_loop(0, k, ball, (jnp.full(n, -1), jnp.zeros(n, int), jnp.full(n, jnp.inf)))[:2]
 
 
-def collapse(points: Float[Array, "n d"], labels: Int[Array, " n"], reach: float) -> Float[Array, ""]:
+def collapse(
+    points: Float[Array, "n d"], labels: Int[Array, " n"], reach: float, signs: np.ndarray
+) -> Float[Array, ""]:
     """Return `reach^2 - D^2`, D the largest distance within a label; negative if points of two labels are within reach."""
 
     def rows(x, label):
-        room = reach**2 - sum((x[:, k, None] - points[None, :, k]) ** 2 for k in range(points.shape[1]))
+        room = reach**2 - sum(float(sign) * (x[:, k, None] - points[None, :, k]) ** 2 for k, sign in enumerate(signs))
         apart = jnp.where(room < 0, -room, -jnp.maximum(room, jnp.finfo(room.dtype).tiny))
         return jnp.where(label[:, None] == labels[None, :], room, apart).min(-1)
 

@@ -1,9 +1,12 @@
 """Distances between measures."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .._check import one_of, positive
 from .._shown import shown
+from ..spaces import AbstractSpace, Euclidean, Sphere
 from ..states import CircleDensity, Gaussian, Tokens, ZonalDensity
 from .quantiles import along_meridians, around_the_circle
 
@@ -21,8 +24,8 @@ def wasserstein(mu: Measure, nu: Measure, p: float = 2.0, metric: str | None = N
 
     Args:
         p: exponent, p >= 1.
-        metric: "euclidean", or "geodesic" for the angle between directions on the sphere. The default is "geodesic" if mu or
-            nu is a density, otherwise "euclidean".
+        metric: "euclidean", or "geodesic" for distances within the space of the tokens (in R^d, the angle between directions).
+            The default is "geodesic" if mu or nu is a density or has tokens of a given space, otherwise "euclidean".
 
     Example:
         >>> import tokenfield as tkf
@@ -36,31 +39,42 @@ def wasserstein(mu: Measure, nu: Measure, p: float = 2.0, metric: str | None = N
     if mu.d != nu.d:
         raise ValueError(f"mu and nu must live in the same space, got R^{mu.d} and R^{nu.d}")
     kinds = {type(mu), type(nu)}
+    space = _common_space(mu, nu)
     if metric is None:
-        metric = "geodesic" if kinds & {CircleDensity, ZonalDensity} else "euclidean"
+        metric = "geodesic" if kinds & {CircleDensity, ZonalDensity} or space is not None else "euclidean"
     one_of("metric", metric, ("euclidean", "geodesic"))
     match mu, nu, metric:
         case Gaussian(), Gaussian(), "euclidean" if p == 2:
             return _gaussians(mu, nu)
         case ZonalDensity(), ZonalDensity(), "geodesic":
             return along_meridians(mu, nu, p)
-        case ((Tokens() | CircleDensity()), (Tokens() | CircleDensity()), "geodesic") if mu.d == 2:
+        case ((Tokens() | CircleDensity()), (Tokens() | CircleDensity()), "geodesic") if mu.d == 2 and space is None:
             return around_the_circle(mu, nu, p)
         case Tokens(), Tokens(), _:
-            return _tokens(mu, nu, p, metric)
+            return _tokens(mu, nu, p, metric, space or Sphere())
     names = f"{type(mu).__name__} and {type(nu).__name__}"
     raise ValueError(
         f"wasserstein of {names} with p = {p:g} and metric {metric} is not supported: sample both to tokens"
     )
 
 
-def _tokens(mu: Tokens, nu: Tokens, p: float, metric: str) -> float:
+def _common_space(mu: Measure, nu: Measure) -> AbstractSpace | None:
+    """Return the space that was given to tokens of mu and nu, if any, other than R^d and the sphere."""
+    given = {type(m): m for each in (mu, nu) if isinstance(each, Tokens) and (m := each.given_space) is not None}
+    if len(given) > 1:
+        names = " and ".join(kind.__name__ for kind in given)
+        raise ValueError(f"mu and nu must live in the same space, got {names}")
+    space = next(iter(given.values()), None)
+    return None if isinstance(space, (Sphere, Euclidean)) else space
+
+
+def _tokens(mu: Tokens, nu: Tokens, p: float, metric: str, space: AbstractSpace) -> float:
     a, b = np.asarray(mu.weights), np.asarray(nu.weights)
     if mu.d == 1 and metric == "euclidean":
         return _on_the_line(np.asarray(mu.x)[:, 0], np.asarray(nu.x)[:, 0], a, b, p)
     if mu.n * nu.n > MOST_PAIRS:
         raise ValueError(f"wasserstein takes at most {MOST_PAIRS} pairs, got {mu.n} x {nu.n}: take a subset")
-    cost = _distances(np.asarray(mu.x), np.asarray(nu.x), metric) ** p
+    cost = _distances(np.asarray(mu.x), np.asarray(nu.x), metric, space) ** p
     if mu.n == nu.n and np.ptp(a) <= 1e-15 and np.ptp(b) <= 1e-15:
         from scipy.optimize import linear_sum_assignment
 
@@ -78,13 +92,15 @@ def _gaussians(mu: Gaussian, nu: Gaussian) -> float:
     return float(np.sqrt(shift @ shift + ((L - M @ left @ right) ** 2).sum()))
 
 
-def _distances(x: np.ndarray, y: np.ndarray, metric: str) -> np.ndarray:
+def _distances(x: np.ndarray, y: np.ndarray, metric: str, space: AbstractSpace) -> np.ndarray:
     from scipy.spatial.distance import cdist
 
     if metric == "euclidean":
         return cdist(x, y)
-    unit = lambda z: z / np.linalg.norm(z, axis=1, keepdims=True)  # noqa: E731
-    return 2 * np.arcsin(np.minimum(cdist(unit(x), unit(y)) / 2, 1))
+    if isinstance(space, Sphere):
+        unit = lambda z: z / np.linalg.norm(z, axis=1, keepdims=True)  # noqa: E731
+        return 2 * np.arcsin(np.minimum(cdist(unit(x), unit(y)) / 2, 1))
+    return np.asarray(jax.lax.map(lambda row: space.distance(row, jnp.asarray(y)), jnp.asarray(x)))
 
 
 def _linear_program(cost: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .cosines import cosine_panel as cosine_panel
     from .energies import energy_panel as energy_panel
     from .growth import growth_figure as growth_figure
+    from .influence import influence_figure as influence_figure
     from .long_context import phase_picture as phase_picture
     from .norms import norms_figure as norms_figure
     from .phase_diagram import phase_diagram_figure as phase_diagram_figure
@@ -41,6 +42,7 @@ __all__, __getattr__ = lazy(
         "cones": "cone_coordinates cone_plot cone_figure",
         "ranks": "rank_histogram",
         "growth": "growth_figure",
+        "influence": "influence_figure",
         "long_context": "phase_picture",
         "norms": "norms_figure",
         "phase_diagram": "phase_diagram_figure",

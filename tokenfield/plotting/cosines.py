@@ -2,12 +2,14 @@
 
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 
 from ..results import Trajectory
+from ..spaces import AbstractSpace
 from .frames import MOST_FRAMES, MOST_PAIRED, Frames, read_frames, relative
 from .style import DENSITY, INK, write_title
 from .time_axis import draw_events, draw_time_axis, is_logarithmic
@@ -42,6 +44,9 @@ def pair_histogram(frames: Frames, bins: int = BINS) -> PairHistogram:
     if frames.d > 1 and (frames.spherical or frames.growing):
         label, values = "pairwise cosine", np.stack([_cosines(x) for x in frames.x])
         edges = np.linspace(-1, 1, bins + 1)
+    elif frames.charted:
+        label, values = "pairwise distance", np.stack([_within(frames.space, x) for x in frames.tokens])
+        edges = np.linspace(0, values.max() if values.max() > 0 else 1.0, bins + 1)
     else:
         x = relative(frames) if frames.growing else frames.x
         label = "pairwise distance" + (" / r.m.s. length" if frames.growing else "")
@@ -61,6 +66,12 @@ def _cosines(x: np.ndarray) -> np.ndarray:
     lengths = np.linalg.norm(x, axis=1, keepdims=True)
     theta = x / np.where(lengths > 0, lengths, 1)
     return np.clip((theta @ theta.T)[np.triu_indices(len(x), 1)], -1, 1)
+
+
+def _within(space: AbstractSpace, x: np.ndarray) -> np.ndarray:
+    """Distances of all pairs within a space."""
+    first, second = np.triu_indices(len(x), 1)
+    return np.asarray(space.distance(jnp.asarray(x[first]), jnp.asarray(x[second])))
 
 
 def _distances(x: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from matplotlib.axes import Axes
 
-from ..observables import energy, order_parameter
+from ..observables import energy, mean_distance, order_parameter
 from ..observables.interaction import normalized_energy_of
 from ..results import Trajectory
 from .frames import MOST_PAIRED, Frames, read_frames
@@ -71,6 +71,10 @@ def energy_panel(traj: Trajectory, ax: Axes, frames: int = MOST_POINTS, letter: 
 def curves_of(shown: Frames, beta: float | None) -> Curves:
     """The numbers that say most about a run: energy and order, order and rank, or the spread on the line."""
     every = range(len(shown.times))
+    if shown.charted:
+        paired = shown.sample(MOST_PAIRED)
+        values = np.array([mean_distance(paired.state(k)) for k in every]) if shown.n > 1 else np.zeros(len(every))
+        return Curves("Distance of pairs", "mean distance", (Curve("mean distance", values, PALETTE[0]),))
     if shown.d == 1:
         values = np.array([_deviation(x[:, 0], w) for x, w in zip(shown.x, shown.weights, strict=True)])
         return Curves("Spread", "standard deviation", (Curve("standard deviation", values, PALETTE[0]),))
@@ -104,6 +108,6 @@ def _value_axis(ax: Axes, curves: Curves, shown: Frames) -> None:
         ax.set_yscale("log")
     else:
         top = 1.15 * values.max() if values.max() > 0 else 1.0
-        ax.set_ylim(0, top if shown.d == 1 else min(1.03, top))
+        ax.set_ylim(0, top if shown.d == 1 or shown.charted else min(1.03, top))
     ax.grid(axis="y", lw=0.4, color="#e3e3e3")
     ax.set_axisbelow(True)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..observables import Clusters, clusters, effective_rank
 from ..results import Trajectory
+from ..spaces import AbstractSpace, Euclidean, Sphere
 from ..states import Tokens
 
 MOST_FRAMES = 60
@@ -20,10 +21,10 @@ class Frames(NamedTuple):
 
     Attributes:
         times: (f,) times.
-        x: (f, n, d) directions x/|x| if `spherical`, the tokens themselves otherwise.
-        tokens: (f, n, d) the tokens themselves in any case.
+        x: (f, n, d) directions x/|x| if `spherical`, the tokens themselves in R^d, coordinates of the chart in other spaces.
+        tokens: (f, n, D) the tokens themselves in any case.
         weights: (f, n) weights.
-        spherical: True when the norm moves directions on the unit sphere, or all tokens have length 1.
+        space: the space in which tokens are compared.
         symbol: the name of a token: "x", "z" for rescaled coordinates, "θ" for directions of longer tokens.
         of: number of tokens in the run.
     """
@@ -32,7 +33,7 @@ class Frames(NamedTuple):
     x: np.ndarray
     tokens: np.ndarray
     weights: np.ndarray
-    spherical: bool
+    space: AbstractSpace
     symbol: str
     of: int
 
@@ -47,12 +48,27 @@ class Frames(NamedTuple):
         return self.x.shape[2]
 
     @property
+    def spherical(self) -> bool:
+        """True when the norm moves directions on the unit sphere, or all tokens have length 1."""
+        return isinstance(self.space, Sphere)
+
+    @property
+    def charted(self) -> bool:
+        """True when x are coordinates of a chart: in spaces other than the sphere and R^d."""
+        return not isinstance(self.space, (Sphere, Euclidean))
+
+    @property
     def growing(self) -> bool:
         """True when the tokens outgrow their start, so that only relative positions can be seen."""
-        return not self.spherical and bool(np.abs(self.x[-1]).max() > GROWTH * np.abs(self.x[0]).max())
+        return isinstance(self.space, Euclidean) and bool(np.abs(self.x[-1]).max() > GROWTH * np.abs(self.x[0]).max())
 
     def state(self, k: int) -> Tokens:
-        """Frame k of x; sizes near the end of the double range are divided out, as no observable here needs them."""
+        """Frame k of x, or of the tokens themselves where x is a chart.
+
+        Sizes near the end of the double range are divided out, as no observable here needs them.
+        """
+        if self.charted:
+            return Tokens(self.tokens[k], self.weights[k], space=self.space)
         return _tame(self.x[k], self.weights[k])
 
     def rank(self, k: int) -> float:
@@ -87,12 +103,14 @@ def read_frames(traj: Trajectory, most: int = MOST_FRAMES) -> Frames:
     tokens, symbol = x[chosen], "z" if {model["norm"]["kind"] for model in traj.models} == {"Rescaled"} else "x"
     x, lengths = tokens, np.linalg.norm(tokens / _scale(tokens), axis=-1, keepdims=True) * _scale(tokens)
     unit = bool((np.abs(lengths - 1) <= 1e-9).all())
-    if traj.on_sphere and not unit:
+    space = Sphere() if unit else traj.space
+    if isinstance(space, Sphere) and not unit:
         x, symbol = tokens / np.where(lengths > 0, lengths, 1), "θ"
-    is_sphere = unit or traj.on_sphere
+    elif not isinstance(space, (Sphere, Euclidean)):
+        x, symbol = np.asarray(space.chart(tokens)), space.symbol
     weights = traj.dataset["weights"]
     w = weights.values[chosen] if "time" in weights.dims else np.broadcast_to(weights.values, x.shape[:2])
-    return Frames(traj.times[chosen], x, tokens, w, is_sphere, symbol, x.shape[1])
+    return Frames(traj.times[chosen], x, tokens, w, space, symbol, x.shape[1])
 
 
 def areas(weights: np.ndarray) -> np.ndarray:

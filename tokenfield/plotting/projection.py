@@ -14,13 +14,14 @@ class View(NamedTuple):
     """Where tokens are drawn.
 
     Attributes:
-        kind: "line" (d = 1), "circle", "plane", "sphere", "space" (R^3) or "pca".
+        kind: "line" (d = 1), "circle", "disc" (of Poincaré), "plane", "sphere", "space" (R^3) or "pca".
         points: (f, n, 2) positions on the page; for "line" the token and its number.
         depth: (f, n) height above the page, towards the reader; 0 where there is none.
         axes: names of the axes, () where none are drawn.
         title: what is seen.
         basis: (3, 3) right, up and towards the reader, for "sphere" and "space".
         x: (f, n, d) what is drawn, before the projection.
+        period: of the coordinates, if they are angles.
     """
 
     kind: str
@@ -30,10 +31,15 @@ class View(NamedTuple):
     title: str
     basis: np.ndarray
     x: np.ndarray
+    period: float | None = None
 
 
 def view_of(frames: Frames) -> View:
     """The view that fits the dimension and the geometry of a run."""
+    return _view(frames)._replace(period=frames.space.period)
+
+
+def _view(frames: Frames) -> View:
     x = relative(frames) if frames.growing else frames.x
     flat = np.zeros(x.shape[:2])
     names = tuple(f"${symbol(frames)}_{k + 1}$" for k in range(min(frames.d, 3)))
@@ -42,7 +48,8 @@ def view_of(frames: Frames) -> View:
         ranks = np.broadcast_to(np.argsort(np.argsort(x[0, :, 0])) + 1.0, x.shape[:2])
         return View("line", np.stack([x[..., 0], ranks], -1), flat, (names[0], "token"), title_of(frames), basis, x)
     if frames.d == 2:
-        return View("circle" if frames.spherical else "plane", x, flat, names, title_of(frames), basis, x)
+        kind = "circle" if frames.spherical else "disc" if frames.space.ball else "plane"
+        return View(kind, x, flat, names, title_of(frames), basis, x)
     if frames.d == 3:
         basis = viewing_basis(x, frames.weights[-1]) if frames.spherical else oblique_basis(-60, 22)
         turned = x @ basis.T
@@ -65,6 +72,8 @@ def title_of(frames: Frames) -> str:
     if frames.spherical:
         what = "Directions" if frames.symbol == "θ" else "Tokens"
         return what + {2: " on the circle", 3: " on the sphere"}.get(frames.d, f" on the sphere of {space}")
+    if frames.charted:
+        return f"Tokens, {frames.space.title}"
     what = f"Rescaled tokens in {space}" if frames.symbol == "z" else f"Tokens in {space}"
     return what + (" / r.m.s. length" if frames.growing else "")
 

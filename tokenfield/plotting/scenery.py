@@ -25,13 +25,25 @@ def draw_scenery(ax: Axes, view: View) -> None:
 
 def _plane(ax: Axes, view: View) -> None:
     ax.set(xlabel=view.axes[0], ylabel=view.axes[1])
-    ax.set_aspect("equal", adjustable="datalim" if view.kind == "plane" else "box")
-    unit = view.kind == "circle" or (view.kind == "pca" and np.linalg.norm(view.x, axis=-1).max() < 1 + 1e-6)
+    periodic = view.period is not None and view.kind == "plane"
+    ax.set_aspect("equal", adjustable="datalim" if view.kind == "plane" and not periodic else "box")
+    if periodic and view.period is not None:
+        _turns(ax, view.period)
+        return
+    unit = view.kind in ("circle", "disc") or (view.kind == "pca" and np.linalg.norm(view.x, axis=-1).max() < 1 + 1e-6)
     if not unit:
         return
-    style = "-" if view.kind == "circle" else (0, (1, 2))
+    style = "-" if view.kind in ("circle", "disc") else (0, (1, 2))
     ax.add_patch(Circle((0, 0), 1, fill=False, lw=0.8, ls=style, color=GREY, zorder=0))
     ax.set(xlim=(-1.12, 1.12), ylim=(-1.12, 1.12), xticks=(-1, 0, 1), yticks=(-1, 0, 1))
+
+
+def _turns(ax: Axes, period: float) -> None:
+    """One period of two angles, whose opposite sides are the same."""
+    half, names = period / 2, ("−π", "0", "π")
+    ax.set(xlim=(-half, half), ylim=(-half, half))
+    ax.set_xticks((-half, 0, half), names)
+    ax.set_yticks((-half, 0, half), names)
 
 
 def _sphere(ax: Axes, view: View) -> None:

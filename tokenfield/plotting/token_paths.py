@@ -105,6 +105,8 @@ def _paths(ax: Axes, view: View, colours: np.ndarray) -> None:
     behind = ((depth[1:] + depth[:-1] < 0) & (view.kind == "sphere")).T
     pieces = np.stack([points[:-1], points[1:]], 2).swapaxes(0, 1)
     moving = np.abs(np.diff(pieces, axis=2)).max(axis=(2, 3)) > 1e-4 * np.ptp(points)
+    if view.period is not None:  # pieces that leave at one side and return at the other
+        moving &= np.abs(np.diff(pieces, axis=2)).max(axis=(2, 3)) < view.period / 2
     for hidden, strength, order in ((True, 0.3, 1.5), (False, 1.0, 2)):
         keep = moving & (behind == hidden)
         shades = np.repeat(colours[chosen], keep.sum(1), axis=0)

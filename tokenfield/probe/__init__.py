@@ -2,5 +2,5 @@
 
 from .._lazy import callable_package, lazy
 
-__all__, __getattr__ = lazy(__name__, {"result": "ProbeResult"})
+__all__, __getattr__ = lazy(__name__, {"result": "ProbeResult", "influence": "position_influence PositionInfluence"})
 callable_package(__name__)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._check import count
 from .._shown import shown
 from ..mlp import ACTIVATIONS, MLP
 from ..normalization import AbstractTokenMap, LayerNorm, PostNorm, PreNorm, RMSNorm
@@ -37,11 +38,11 @@ class Pretrained:
     notes: tuple[str, ...]
     loaded: Loaded
 
-    def tokens(self, text: str) -> Tokens:
-        """Return a text as the first layer reads it: embedded tokens at positions 0, 1, 2, …."""
+    def tokens(self, text: str, most: int | None = None) -> Tokens:
+        """Return a text as the first layer reads it: embedded tokens at positions 0, 1, 2, …; the first `most` of them."""
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"text must be a string that is not empty, got {shown(text)}")
-        ids = self.ids(text)
+        ids = self.ids(text)[: None if most is None else count("most", most)]
         limit = self.loaded.architecture.positions_limit
         if limit is not None and len(ids) > limit:
             raise ValueError(f"text has {len(ids)} tokens, but the model has positions for {limit}")
@@ -85,7 +86,11 @@ def from_pretrained(
         >>> pre = tkf.from_pretrained("path/to/model")  # doctest: +SKIP
         >>> tkf.layers(pre.model, pre.tokens("To be, or not to be"), depth=pre.depth).plot()  # doctest: +SKIP
     """
-    loaded = load(path, iterations=iterations, allow_pickle=allow_pickle)
+    return as_transformer(load(path, iterations=iterations, allow_pickle=allow_pickle))
+
+
+def as_transformer(loaded: Loaded) -> Pretrained:
+    """Return a model that is loaded already as a `Transformer`."""
     if loaded.family is None or not loaded.architecture.supported:
         raise ValueError(f"model: {loaded.architecture.reason}")
     family, torch_model = loaded.family, loaded.model

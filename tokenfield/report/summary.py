@@ -48,17 +48,18 @@ def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
     groups, metric = final_clusters(paired, tol)
     value, kind = final_energy(paired, traj.energy_beta)
     last = frames.state(-1)
+    several = float(last.weights @ last.weights) < 1
     return {
         "n": frames.n,
-        "d": frames.d,
+        "d": frames.tokens.shape[2],
         "clusters": groups.sizes.tolist(),
         "cluster_count": groups.count,
         "loose": int(groups.loose),
         "cluster_metric": metric,
         "energy": value,
         "energy_kind": kind,
-        "order_parameter": order_parameter(last),
-        "mean_cosine": mean_cosine(last) if float(last.weights @ last.weights) < 1 else None,
+        "order_parameter": None if frames.space.turned else order_parameter(last),
+        "mean_cosine": mean_cosine(last) if several and not frames.space.turned else None,
         "effective_rank": frames.rank(-1),
         "sampled": paired.n if paired.share else None,
         **_of_run(traj, float(frames.times[-1])),

@@ -14,7 +14,8 @@ LARGEST_SHOWN = 64  # entries of a matrix written out
 LEFT_OUT = {
     "factor",
     "unit_exponent",
-    "on_sphere",
+    "space",
+    "given_space",
     "max_steps",
     "rtol",
     "atol",

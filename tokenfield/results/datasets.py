@@ -1,5 +1,6 @@
 """Convert states to labeled tables and back."""
 
+import json
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from .._shown import shown
 from ..states import AbstractDensity, CircleDensity, Equiangular, Gaussian, SphereDensity, Tokens, ZonalDensity
+from .describe import describe, rebuilt_space
 from .table import Table, table
 
 if TYPE_CHECKING:
@@ -24,9 +26,10 @@ def to_table(states: Any, times: np.ndarray) -> Table:
 def _(states: Tokens, times: np.ndarray) -> Table:
     weights = np.asarray(states.weights)
     moving = bool((weights != weights[:1]).any())
+    space = states.given_space
     return table(
         times,
-        {"state": "Tokens"},
+        {"state": "Tokens"} | ({} if space is None else {"space": json.dumps(describe(space))}),
         x=(("time", "token", "coordinate"), states.x),
         weights=(("time", "token"), weights) if moving else ("token", weights[0]),
         positions=("token", np.asarray(states.positions)[0]),
@@ -60,8 +63,12 @@ def state_at(dataset: "xarray.Dataset | Table", index: int) -> Any:
     match dataset.attrs["state"]:
         case "Tokens":
             weights = dataset["weights"]
+            moving = "time" in weights.dims
             return Tokens(
-                part("x"), part("weights") if "time" in weights.dims else weights.values, dataset["positions"].values
+                part("x"),
+                part("weights") if moving else weights.values,
+                dataset["positions"].values,
+                rebuilt_space(json.loads(dataset.attrs["space"])) if "space" in dataset.attrs else None,
             )
         case "Gaussian":
             return Gaussian(part("mean"), part("cov"))

@@ -1,7 +1,6 @@
 """A model as plain data: how a result records its model, and what can be read from that record."""
 
 import dataclasses
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,8 @@ import numpy as np
 
 from .._kinds import found
 from ..normalization import AbstractNorm, AbstractSphereNorm
+from ..spaces import AbstractSpace, Euclidean, Sphere
+from .digest import sha256
 
 LARGEST_LISTED = 1024  # larger arrays are recorded by shape and hash
 
@@ -24,7 +25,7 @@ def describe(part: Any) -> Any:
     if isinstance(part, eqx.Module):
         fields = {f.name: describe(getattr(part, f.name)) for f in dataclasses.fields(part)}
         if isinstance(part, AbstractNorm):
-            fields["on_sphere"] = isinstance(part, AbstractSphereNorm)
+            fields["space"] = describe(part.space)
         return {"kind": type(part).__name__, **{k: v for k, v in fields.items() if v is not None and v != []}}
     if isinstance(part, (tuple, list)):
         return [describe(item) for item in part]
@@ -34,15 +35,27 @@ def describe(part: Any) -> Any:
         return {"function": getattr(part, "__qualname__", type(part).__name__)}
     array = np.asarray(part)
     if array.size > LARGEST_LISTED:
-        return {"shape": list(array.shape), "sha256": hashlib.sha256(array.tobytes()).hexdigest()}
+        return {"shape": list(array.shape), "sha256": sha256(part)}
     return array.tolist()
 
 
-def on_sphere(model: Mapping[str, Any]) -> bool:
-    """Return True if the norm of a described model moves directions on the unit sphere, whatever it does to lengths."""
+def rebuilt_space(described: Mapping[str, Any]) -> AbstractSpace:
+    """Return the space that `describe` recorded; the module of a space of one's own must have been imported."""
+    fields = dict(described)
+    name = fields.pop("kind")
+    kinds = {each.__name__: each for each in found(AbstractSpace).values()}
+    if name not in kinds:
+        raise ValueError(f"the tokens live in a space of kind {name}, which is not known: import its module first")
+    return kinds[name](**fields)
+
+
+def compared_in(model: Mapping[str, Any]) -> AbstractSpace:
+    """Return the space in which a described model compares tokens: the sphere under a norm that moves directions."""
     norm = model["norm"]
+    if "space" in norm:
+        return rebuilt_space(norm["space"])
     ours = {each.__name__ for each in found(AbstractSphereNorm).values()}  # for runs that were saved without the fact
-    return norm.get("on_sphere", norm["kind"] in ours)
+    return Sphere() if norm["kind"] in ours else Euclidean()
 
 
 def energy_beta(model: Mapping[str, Any], d: int) -> float | None:
@@ -56,7 +69,7 @@ def energy_beta(model: Mapping[str, Any], d: int) -> float | None:
         d: dimension of the tokens.
     """
     attention, gain = model["attention"], _gain(model["norm"], d)
-    if not on_sphere(model) or "mlp" in model or "context" in model or gain is None:
+    if not isinstance(compared_in(model), Sphere) or "mlp" in model or "context" in model or gain is None:
         return None
     if attention["kind"] not in ("Softmax", "Unnormalized") or attention["causal"] or "positions" in attention:
         return None

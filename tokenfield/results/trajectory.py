@@ -11,7 +11,8 @@ import numpy as np
 
 from .._check import as_path
 from .._lazy import drawing
-from .describe import energy_beta, on_sphere
+from ..spaces import AbstractSpace, Euclidean, Sphere
+from .describe import compared_in, energy_beta, rebuilt_space
 from .saved import read_saved, write_saved
 from .table import Table
 
@@ -141,9 +142,12 @@ class Trajectory:
         return [model] if isinstance(model, Mapping) else list(model)
 
     @property
-    def on_sphere(self) -> bool:
-        """True if the norm moves directions on the unit sphere, whatever it does to lengths."""
-        return bool(self.models) and all(map(on_sphere, self.models))
+    def space(self) -> AbstractSpace:
+        """The space in which tokens are compared: where they live, or where their directions live if their lengths evolve."""
+        if "space" in self._data.attrs:
+            return rebuilt_space(json.loads(self._data.attrs["space"]))
+        spaces = [compared_in(model) for model in self.models]
+        return Sphere() if spaces and all(isinstance(space, Sphere) for space in spaces) else Euclidean()
 
     @property
     def energy_beta(self) -> float | None:

@@ -12,6 +12,7 @@ from .samplers import gaussian_tokens as gaussian_tokens
 from .samplers import hemisphere as hemisphere
 from .samplers import perturbed as perturbed
 from .samplers import separated_clusters as separated_clusters
+from .samplers import tokens_in as tokens_in
 from .samplers import uniform_sphere as uniform_sphere
 from .sphere_density import SphereDensity as SphereDensity
 from .tokens import Tokens as Tokens

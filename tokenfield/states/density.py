@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._check import count, generator, is_concrete, positive
 from .._shown import shown
+from ..spaces import Sphere
 from ..spectral import AbstractHarmonics
 from .base import AbstractState
 from .tokens import Tokens
@@ -180,7 +181,7 @@ def _coefficients(basis: AbstractHarmonics, values: Array) -> Array:
 
 def smoothed(basis: AbstractHarmonics, tokens: Tokens, width: float) -> Array:
     """Coefficients of tokens spread by Brownian motion on the sphere: degree l times `e^{-l(l+d-2) width^2/2}`."""
-    if tokens.d != basis.d or not tokens.on_sphere():
+    if tokens.d != basis.d or not isinstance(tokens.space, Sphere):
         raise ValueError(f"tokens must be unit vectors in R^{basis.d}, got tokens in R^{tokens.d}")
     c = basis.moments(tokens.x, tokens.weights) * jnp.exp(-basis.laplacian * positive("width", width) ** 2 / 2)
     return c / c.reshape(-1)[0]

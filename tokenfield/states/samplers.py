@@ -1,5 +1,6 @@
 """Ready starts. Each takes a seed and gives the same tokens for the same seed, anywhere."""
 
+import jax.numpy as jnp
 import numpy as np
 
 from .._check import as_float, count, generator, number, positive
@@ -7,6 +8,7 @@ from .._kinds import named
 from .._memory import refuse_large
 from .._shown import shown
 from .._types import Matrix, Number, Vector
+from ..spaces import AbstractSpace
 from .tokens import Tokens, only_tokens
 
 COPIES = 3  # as drawn, as normalized, and as handed over
@@ -33,6 +35,22 @@ def sphere_points(n: int, d: int, seed: int) -> np.ndarray:
     x = generator(seed).standard_normal((n, d))
     x /= np.linalg.norm(x, axis=-1, keepdims=True)
     return x
+
+
+@named("start", "space")
+def tokens_in(space: AbstractSpace, n: int, d: int, seed: int = 0) -> Tokens:
+    """n independent tokens in a space in R^d, uniform where its volume is finite (see the space for its law elsewhere).
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.tokens_in(tkf.Torus(), n=64, d=4, seed=0)
+    """
+    if not isinstance(space, AbstractSpace):
+        raise ValueError(f"space must be a space such as Torus(), got {shown(space)}")
+    n, d = count("n", n), count("d", d)
+    space.check(d)
+    refuse_large("n, d", n, d, copies=COPIES)
+    return Tokens(space.sample(jnp.asarray(generator(seed).standard_normal((n, d)))), space=space)
 
 
 @named("start", "gaussian")

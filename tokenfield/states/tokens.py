@@ -12,6 +12,7 @@ from .._check import as_float, is_concrete
 from .._memory import refuse_large
 from .._shown import shown
 from .._types import Matrix, Vector
+from ..spaces import AbstractSpace, Euclidean, Sphere
 from .base import AbstractState
 
 
@@ -23,6 +24,7 @@ class Tokens(AbstractState):
         weights: (n,) non-negative weights that sum to 1; 1/n by default.
         positions: (n,) positions: causal attention lets a token at s see those at `tau <= s`, and `RoPE`, `ALiBi`, … depend
             on them. By default (i+1)/n, in (0, 1], so that token i sees j <= i; real models count 0, 1, 2, ….
+        space: the space in which they live, e.g. `Torus()`. By default the sphere if all lengths are 1, otherwise R^d.
 
     Example:
         >>> import tokenfield as tkf
@@ -34,8 +36,19 @@ class Tokens(AbstractState):
     positions: Float[Array, " n"]
     kind: ClassVar[str] = "tokens"
     title: ClassVar[str] = "tokens"
+    given_space: AbstractSpace | None
+    """The space, if it was given."""
 
-    def __init__(self, x: Matrix, weights: Vector | None = None, positions: Vector | None = None):
+    def __init__(
+        self,
+        x: Matrix,
+        weights: Vector | None = None,
+        positions: Vector | None = None,
+        space: AbstractSpace | None = None,
+    ):
+        if not (space is None or isinstance(space, AbstractSpace)):
+            raise ValueError(f"space must be a space such as Torus(), got {shown(space)}")
+        self.given_space = space
         if isinstance(x, np.ndarray):  # which may be larger than memory, in a file
             refuse_large("x", *x.shape)
         self.x = as_float("x", x, 2).astype(jnp.float64)
@@ -68,9 +81,17 @@ class Tokens(AbstractState):
         """Dimension of the space the tokens live in."""
         return self.x.shape[1]
 
-    def on_sphere(self, tolerance: float = 1e-6) -> bool:
-        """True when every token has length 1 to within `tolerance`."""
-        return bool(np.abs(np.linalg.norm(np.asarray(self.x), axis=1) - 1).max() <= tolerance)
+    @property
+    def space(self) -> AbstractSpace:
+        """The space in which the tokens live: the one that was given, the sphere if all of them have length 1, otherwise R^d."""
+        if self.given_space is not None:
+            return self.given_space
+        if not is_concrete(self.x):
+            raise ValueError(
+                "space: inside jit, vmap or grad lengths cannot be looked at: use Tokens(x, space=Sphere())"
+            )
+        unit = np.abs(np.linalg.norm(np.asarray(self.x), axis=1) - 1).max() <= 1e-6
+        return Sphere() if unit else Euclidean()
 
     def normalized(self) -> "Tokens":
         """The same tokens with every length set to 1."""

@@ -15,6 +15,7 @@ SHORT = {
     "attention": "attention.kind",
     "beta": "attention.beta",
     "norm": "norm.kind",
+    "space": "space.kind",
     "alpha": "norm.alpha",
     "tau": "norm.tau",
     "kappa": "noise.kappa",

@@ -24,7 +24,8 @@ __all__, __getattr__ = lazy(
         "layer_curves": "equiangular_layers LayerCurve",
         "row_moments": "softmax_moments SoftmaxMoments",
         "random_weights": "random_attention random_weight_layers random_weight_tail",
-        "response": "position_response recency_ends layer_influence",
+        "response": "position_response recency_ends lost_time layer_influence token_influence",
+        "response_fit": "fit_influence InfluenceFit",
         "prediction": "predict Prediction",
     },
 )

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
 from scipy.special import gammaln, ive
 
 from .._check import count, positive, reals
+from .._shown import shown
 
 
 def position_response(tau: ArrayLike, growth: float, *, s: float = 1.0, slope: float = 0.0) -> Any:
@@ -34,13 +36,15 @@ def position_response(tau: ArrayLike, growth: float, *, s: float = 1.0, slope: f
     s, slope = positive("s", s), positive("slope", slope, or_zero=True)
     if not ((tau > 0) & (tau < s)).all():
         raise ValueError(f"tau must lie between 0 and s = {s:g}")
-    if slope:
-        Y = np.log(np.expm1(slope * s)) - np.log(np.expm1(slope * tau))
-        p = slope * np.exp(slope * tau) / np.expm1(slope * s)
-    else:
-        Y, p = np.log(s / tau), np.full_like(tau, 1 / s)
+    Y = _depth(tau, s, slope)
+    p = slope * np.exp(slope * tau) / np.expm1(slope * s) if slope else np.full_like(tau, 1 / s)
     z = 2 * np.sqrt(c * Y)
     return p * np.sqrt(c / Y) * ive(1, z) * np.exp(z)
+
+
+def _depth(tau: Any, s: float, slope: float) -> Any:
+    """`Y = log((e^{lambda s} - 1)/(e^{lambda tau} - 1))`, and its limit `log(s/tau)` at lambda = 0."""
+    return np.log(np.expm1(slope * s)) - np.log(np.expm1(slope * tau)) if slope else np.log(s / tau)
 
 
 def recency_ends(slope: float, rate: float) -> float:
@@ -53,6 +57,39 @@ def recency_ends(slope: float, rate: float) -> float:
         >>> tkf.theory.recency_ends(slope=1.0, rate=0.5)
     """
     return -2 * float(np.expm1(-positive("slope", slope, or_zero=True))) / positive("rate", rate)
+
+
+def lost_time(tau: float, slope: float, rate: float) -> float:
+    """Return the time at which position tau is lost: the last token responds to no other position less (FORMULAS §13).
+
+    The minimum of the response starts at tau = 0 and moves toward the end. It is at tau when `G' = 0` there, that is
+    `sqrt(c/Y) I_2(2 sqrt(c Y)) / I_1(2 sqrt(c Y)) = 1 - e^{-lambda tau}` with c = a t. For lambda <= log 4 it reaches the end at
+    `recency_ends`. For larger ones it jumps to the end from some position: those beyond are never lost.
+
+    Args:
+        tau: a position in (0, 1).
+        slope: ALiBi's slope lambda > 0.
+        rate: the growth rate a of the mode.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.theory.lost_time(0.5, slope=1.0, rate=0.5)
+    """
+    (at,), slope, rate = reals(tau=tau), positive("slope", slope), positive("rate", rate)
+    if at.ndim or not 0 < at < 1:
+        raise ValueError(f"tau must be one number between 0 and 1, got {shown(tau)}")
+    wanted, Y = -float(np.expm1(-slope * at)), float(_depth(at, 1.0, slope))
+
+    def excess(c: float) -> float:
+        z = 2 * np.sqrt(c * Y)
+        return float(np.sqrt(c / Y) * ive(2, z) / ive(1, z)) - wanted
+
+    low, high = 2 * wanted, wanted * (2 + wanted * Y)  # by bounds on I_2/I_1 (Amos 1974)
+    c = float(brentq(excess, low * (1 - 1e-9), high * (1 + 1e-9), xtol=1e-15, rtol=1e-14))
+    at_end = -c * slope / np.expm1(-slope)
+    if position_response(at, c, slope=slope) > at_end:
+        raise ValueError(f"tau = {at:g} is never lost at slope = {slope:g}: the end is lost before it")
+    return c / rate
 
 
 def layer_influence(tau: ArrayLike, depth: int, alpha: float) -> Any:
@@ -70,9 +107,7 @@ def layer_influence(tau: ArrayLike, depth: int, alpha: float) -> Any:
         >>> import tokenfield as tkf
         >>> tkf.theory.layer_influence([0.1, 0.4, 0.9], depth=12, alpha=0.3)
     """
-    (tau,), L, alpha = reals(tau=tau), count("depth", depth), positive("alpha", alpha)
-    if alpha > 1:
-        raise ValueError(f"alpha must be at most 1, got {alpha:g}")
+    (tau,), L, alpha = reals(tau=tau), count("depth", depth), _share(alpha)
     if not ((tau > 0) & (tau < 1)).all():
         raise ValueError("tau must lie between 0 and 1")
     k = np.arange(1, L + 1) if alpha < 1 else np.array([L])
@@ -81,3 +116,37 @@ def layer_influence(tau: ArrayLike, depth: int, alpha: float) -> Any:
         log = log + (L - k) * np.log1p(-alpha)
     with np.errstate(divide="ignore"):
         return np.exp(log + (k - 1) * np.log(-np.log(tau))[..., None]).sum(-1)
+
+
+def token_influence(n: int, depth: int, alpha: float, *, slope: float = 0.0) -> np.ndarray:
+    """Return the influence of each of n tokens on the last after L layers of `(1-alpha) I + alpha P` (FORMULAS §13).
+
+    P is causal attention by positions alone, `P_ij = w_j / (w_1 + … + w_i)` for j <= i with `w_j = e^{lambda j/n}`: causal
+    averaging C for lambda = 0. It is exact for layers with beta = 0, and for all beta in the layers linearized at one cluster.
+    The numbers sum to 1. As n grows, n times them tends to `layer_influence`.
+
+    Args:
+        n: the number of tokens.
+        depth: the number of layers L.
+        alpha: the weight of attention in a layer, in (0, 1]: `h/(1+h)` for residual layers with step h.
+        slope: ALiBi's slope lambda >= 0 for positions in [0, 1].
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.theory.token_influence(128, depth=12, alpha=0.3, slope=2.0).argmin()
+    """
+    n, L, alpha, slope = count("n", n), count("depth", depth), _share(alpha), positive("slope", slope, or_zero=True)
+    w = np.exp(slope * (np.arange(1, n + 1) / n - 1))
+    total, row = np.cumsum(w), np.zeros(n)
+    row[-1] = 1.0
+    for _ in range(L):
+        row = (1 - alpha) * row + alpha * w * np.cumsum((row / total)[::-1])[::-1]
+    return row
+
+
+def _share(alpha: float) -> float:
+    """alpha, if it is in (0, 1]."""
+    alpha = positive("alpha", alpha)
+    if alpha > 1:
+        raise ValueError(f"alpha must be at most 1, got {alpha:g}")
+    return alpha

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._check import number
+from ..spaces import Sphere
 from ..states import Tokens
 from ..states.tokens import only_tokens
 from .names import kernel_name
@@ -44,7 +45,7 @@ def saddle_to_saddle(tokens: Tokens, attention: str = "softmax") -> list[SaddleM
     softmax = kernel_name(attention) == "softmax"
     only_tokens("saddle_to_saddle", tokens)
     x, mass, first = np.array(tokens.x), np.array(tokens.weights), np.arange(tokens.n)
-    if not tokens.on_sphere():
+    if not isinstance(tokens.space, Sphere):
         raise ValueError("tokens must have length 1: normalise them first, e.g. with tokens.normalized()")
     steps = []
     while len(x) > 1:

@@ -1,0 +1,29 @@
+"""Hashes of arrays, by which results record the large ones."""
+
+import hashlib
+import weakref
+
+import jax
+import numpy as np
+
+_remembered: dict[int, str] = {}  # by the id of an array that lives
+
+
+def sha256(array: jax.Array | np.ndarray) -> str:
+    """Return the SHA-256 of the numbers of an array, in row-major order.
+
+    Arrays of JAX never change: their hash is remembered for as long as they live, so that runs of one large model hash its
+    weights once.
+    """
+    if not isinstance(array, jax.Array):
+        return _of_numbers(array)
+    key = id(array)
+    if key not in _remembered:
+        found = _of_numbers(array)
+        weakref.finalize(array, _remembered.pop, key, None)
+        _remembered[key] = found
+    return _remembered[key]
+
+
+def _of_numbers(array: jax.Array | np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()

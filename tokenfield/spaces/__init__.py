@@ -1,0 +1,8 @@
+"""Where tokens live: spaces, one a file."""
+
+from .base import AbstractBrownianSpace as AbstractBrownianSpace
+from .base import AbstractSpace as AbstractSpace
+from .euclidean import Euclidean as Euclidean
+from .hyperbolic import Hyperbolic as Hyperbolic
+from .sphere import Sphere as Sphere
+from .torus import Torus as Torus
