@@ -3,7 +3,7 @@
 from typing import Any
 
 from .._check import positive
-from .._kinds import call, found
+from .._kinds import call, found, our_kinds
 from .._shown import nearest, shown
 from ..attention import AbstractAttention, Softmax, Unnormalized
 from ..normalization import AbstractSphereNorm
@@ -43,6 +43,6 @@ def norm_rule(
     name = norm.lower() if isinstance(norm, str) else norm
     if not isinstance(name, str) or name not in known:
         raise ValueError(
-            f"norm must be one of {', '.join(known)} or such a rule, got {shown(norm)}{nearest(name, known)}"
+            f"norm must be one of {our_kinds(AbstractSphereNorm)} or such a rule, got {shown(norm)}{nearest(name, known)}"
         )
     return call(f"norm {name}", known[name], {key: positive(key, value) for key, value in given.items()})
