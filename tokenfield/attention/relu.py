@@ -12,6 +12,9 @@ from .positions import Positions
 class ReLU(AbstractPairwise):
     """ReLU attention, `k(x, y) = max(0, <Ax, y>)` (FORMULAS §1). Without a norm it can blow up in finite time.
 
+    Args:
+        beta, A, Q, K, V, causal, positions: as for `Softmax`.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.ReLU(beta=1.0)

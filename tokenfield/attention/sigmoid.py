@@ -14,6 +14,9 @@ class Sigmoid(AbstractPairwise):
 
     As `k <= 1`, a probability measure supported in the ball of radius R has `|Gamma| <= |V| R`: it never blows up.
 
+    Args:
+        beta, A, Q, K, V, causal, positions: as for `Softmax`.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Sigmoid(beta=1.0)

@@ -25,6 +25,12 @@ class Sinkhorn(AbstractHead):
     rows then sum to 1 to rounding. If that takes more than `max_iterations` the result is NaN, which a solver
     treats as a failed step.
 
+    Args:
+        beta, A, Q, K, V: as for `Softmax`.
+        causal: must be False: a causal doubly stochastic matrix is the identity.
+        tolerance: allowed error of the marginals, in L1.
+        max_iterations: maximum number of scalings.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Sinkhorn(beta=2.0, tolerance=1e-10)
