@@ -14,7 +14,15 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "link": "href"}
-OPENED = ("index", "start/student", "theory/normalization", "theory/errata", "reference/keys", "gallery/index", "api/models")
+OPENED = (
+    "index",
+    "start/student",
+    "theory/normalization",
+    "theory/errata",
+    "reference/keys",
+    "gallery/index",
+    "api/models",
+)
 SIZES = ((1280, 900), (390, 844))
 
 
@@ -33,7 +41,11 @@ class Page(HTMLParser):
         self.anchors.update(given[key] for key in ("id", "name") if key in given)
         if tag == "a" and "href" in given:
             self.links.append(given["href"])
-        if tag in FETCHED and FETCHED[tag] in given and given.get("rel") not in ("canonical", "index", "search", "next", "prev"):
+        if (
+            tag in FETCHED
+            and FETCHED[tag] in given
+            and given.get("rel") not in ("canonical", "index", "search", "next", "prev")
+        ):
             self.fetched.append(given[FETCHED[tag]])
 
 
