@@ -33,7 +33,7 @@ class Hardmax(AbstractGeneralHead):
     positions: Rules  # type: ignore[misc]
     rule: str = eqx.field(static=True)
     tie: float = eqx.field(static=True)
-    stochastic: ClassVar[bool] = True
+    normalized: ClassVar[bool] = True  # type: ignore[misc]
     by_scores: ClassVar[bool] = True
 
     def __init__(

@@ -21,8 +21,7 @@ class L2(AbstractPairwise):
         >>> tkf.L2(Q=[[1.0, 0.0]], K=[[0.0, 1.0]])
     """
 
-    stochastic: ClassVar[bool] = True
-    softmax: ClassVar[bool] = True
+    exponential: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -38,6 +37,7 @@ class L2(AbstractPairwise):
         self.value = ValueMap(V)
         self.causal = flag("causal", causal)
         self.positions = as_rules(positions)
+        self.normalized = True
 
     def phi(self, s):
         return jnp.exp(s)

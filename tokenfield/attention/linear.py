@@ -1,7 +1,5 @@
 """Linear attention."""
 
-from typing import ClassVar
-
 from .._types import Beta, Map, Values
 from .base import AbstractPairwise
 from .positions import Positions
@@ -16,8 +14,6 @@ class Linear(AbstractPairwise):
         >>> import tokenfield as tkf
         >>> tkf.Linear(beta=1.0)
     """
-
-    stochastic: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ class Sinkhorn(AbstractHead):
     symmetric: bool = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
     max_iterations: int = eqx.field(static=True)
-    stochastic: ClassVar[bool] = True
+    normalized: ClassVar[bool] = True  # type: ignore[misc]
     by_scores: ClassVar[bool] = True
 
     def __init__(
@@ -70,6 +70,10 @@ class Sinkhorn(AbstractHead):
         s = self._scores(t, mu.x, mu)
         p = jax.nn.softmax(s + potential(s, mu.weights, self.symmetric, self.tolerance, self.max_iterations), axis=-1)
         return p @ values
+
+    @property
+    def selective(self):
+        return True
 
     def _scores(self, t: Float[Array, ""], x: Float[Array, "m d"], mu: AtomicMeasure) -> Float[Array, "m n"]:
         if max(len(x), len(mu.x)) > MOST_TOKENS:

@@ -26,8 +26,7 @@ class Softmax(AbstractPairwise):
         >>> tkf.Softmax(beta=9.0), tkf.Softmax(A=[[0.0, 1.0], [-1.0, 0.0]], V=-1.0)
     """
 
-    stochastic: ClassVar[bool] = True
-    softmax: ClassVar[bool] = True
+    exponential: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -42,7 +41,7 @@ class Softmax(AbstractPairwise):
         q: Vector | None = None,
         k: Vector | None = None,
     ):
-        super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal, positions=positions, q=q, k=k)
+        super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal, positions=positions, q=q, k=k, normalized=True)
 
     def phi(self, s):
         return jnp.exp(s)

@@ -31,7 +31,7 @@ class Unnormalized(AbstractPairwise):
     """
 
     unit_exponent: Array  # type: ignore[misc]
-    stochastic: ClassVar[bool] = False
+    exponential: ClassVar[bool] = True
 
     def __init__(
         self,
