@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .driver import simulate as simulate
     from .driver import simulate_many as simulate_many
     from .flows import NoClosedEquation as NoClosedEquation
+    from .flows import velocity_field as velocity_field
     from .mlp import MLP as MLP
     from .noise import AnisotropicNoise as AnisotropicNoise
     from .noise import CommonNoise as CommonNoise
@@ -105,7 +106,7 @@ _HOMES = {
     "states": "Tokens Gaussian Equiangular CircleDensity SphereDensity ZonalDensity "
     "uniform_sphere gaussian_tokens hemisphere equiangular_tokens "
     "nearly_equiangular separated_clusters circle_tokens perturbed",
-    "flows": "NoClosedEquation",
+    "flows": "NoClosedEquation velocity_field",
     "solver": "solve Solution Layers",
     "driver": "simulate simulate_many layers SolverError",
     "results": "Trajectory Ensemble Event load",

@@ -16,13 +16,17 @@ LARGEST_LISTED = 1024  # larger arrays are recorded by shape and hash
 def describe(part: Any) -> Any:
     """Return modules as `{"kind": name, field: …}`, arrays as lists and functions by name, without fields that are None or empty.
 
+    A class that is not tokenfield's has the kind "its.module:ItsName".
+
     Example:
         >>> import tokenfield as tkf
         >>> describe(tkf.Softmax(beta=9.0))
     """
     if isinstance(part, eqx.Module):
         fields = {f.name: describe(getattr(part, f.name)) for f in dataclasses.fields(part)}
-        return {"kind": type(part).__name__, **{k: v for k, v in fields.items() if v is not None and v != []}}
+        own = type(part).__module__.startswith("tokenfield.")
+        kind = type(part).__qualname__ if own else f"{type(part).__module__}:{type(part).__qualname__}"
+        return {"kind": kind, **{k: v for k, v in fields.items() if v is not None and v != []}}
     if isinstance(part, (tuple, list)):
         return [describe(item) for item in part]
     if part is None or isinstance(part, (bool, int, float, str)):
