@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from .states import nearly_equiangular as nearly_equiangular
     from .states import perturbed as perturbed
     from .states import separated_clusters as separated_clusters
+    from .states import sinusoidal as sinusoidal
     from .states import uniform_sphere as uniform_sphere
     from .transformer import Transformer as Transformer
     from .transformer import by_layer as by_layer
@@ -105,7 +106,7 @@ _HOMES = {
     "noise": "SphereNoise EuclideanNoise CommonNoise AnisotropicNoise MultiplicativeNoise",
     "states": "Tokens Gaussian Equiangular CircleDensity SphereDensity ZonalDensity "
     "uniform_sphere gaussian_tokens hemisphere equiangular_tokens "
-    "nearly_equiangular separated_clusters circle_tokens perturbed",
+    "nearly_equiangular separated_clusters circle_tokens perturbed sinusoidal",
     "flows": "NoClosedEquation velocity_field",
     "solver": "solve Solution Layers",
     "driver": "simulate simulate_many layers SolverError",
