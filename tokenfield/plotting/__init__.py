@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .cones import cone_plot as cone_plot
     from .cosines import cosine_panel as cosine_panel
     from .energies import energy_panel as energy_panel
+    from .field import field_figure as field_figure
     from .growth import growth_figure as growth_figure
     from .influence import influence_figure as influence_figure
     from .long_context import phase_picture as phase_picture
@@ -38,6 +39,7 @@ __all__, __getattr__ = lazy(
         "circle": "space_time",
         "token_paths": "tokens_panel",
         "energies": "energy_panel",
+        "field": "field_figure",
         "cosines": "cosine_panel",
         "cones": "cone_coordinates cone_plot cone_figure",
         "ranks": "rank_histogram",

@@ -12,7 +12,9 @@ import numpy as np
 from .._check import as_path
 from .._lazy import drawing
 from ..spaces import AbstractSpace, Euclidean, Sphere
+from ..transformer import Transformer
 from .describe import compared_in, energy_beta, rebuilt_space
+from .rebuild import rebuilt
 from .saved import read_saved, write_saved
 from .table import Table
 
@@ -142,6 +144,16 @@ class Trajectory:
         return [model] if isinstance(model, Mapping) else list(model)
 
     @property
+    def model(self) -> Transformer:
+        """The Transformer of the run, from what the run records of it; ValueError if it does not record all of it.
+
+        It does unless the model has functions of time, large arrays or classes of your own, or differs between layers.
+        """
+        if len(self.models) != 1:
+            raise ValueError(f"this run has no single model: it records {len(self.models)}")
+        return rebuilt(self.models[0])
+
+    @property
     def space(self) -> AbstractSpace:
         """The space in which tokens are compared: where they live, or where their directions live if their lengths evolve."""
         if "space" in self._data.attrs:
@@ -166,6 +178,10 @@ class Trajectory:
     def plot(self, **options: Any) -> "Figure":
         """Draw one figure: the tokens, their energy, and their cosines over time. See `tokenfield.plotting.overview`."""
         return drawing().overview(self, **options)
+
+    def plot_field(self, t: float | None = None, **options: Any) -> "Figure":
+        """Draw the velocity of a token at each point, and the tokens, at time t. See `tokenfield.plotting.field_figure`."""
+        return drawing().field_figure(self, t, **options)
 
     def animate(self, path: str | os.PathLike, **options: Any) -> Path:
         """Write an animation of the tokens as a GIF. See `tokenfield.plotting.animate`."""

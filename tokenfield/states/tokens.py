@@ -97,6 +97,16 @@ class Tokens(AbstractState):
         """The same tokens with every length set to 1."""
         return Tokens(self.x / jnp.linalg.norm(self.x, axis=1, keepdims=True), self.weights, self.positions)
 
+    def with_encoding(self, encoding: Matrix) -> "Tokens":
+        """The tokens `x_i + e_i` with a positional encoding e, (n, d), added: `sinusoidal(n, d)`, or a learned one.
+
+        Under a norm that fixes lengths, set them again: `tokens.with_encoding(e).normalized()`.
+        """
+        e = as_float("encoding", encoding, 2)
+        if e.shape != self.x.shape:
+            raise ValueError(f"encoding must have the shape of the tokens, {self.x.shape}, got {e.shape}")
+        return Tokens(self.x + e, self.weights, self.positions)
+
 
 @lru_cache(maxsize=64)
 def _equal(n: int) -> Float[Array, " n"]:
