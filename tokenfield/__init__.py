@@ -125,7 +125,7 @@ _HOMES = {
 }
 _PACKAGES = ("theory", "lipschitz", "studies", "clustering", "plotting", "report", "atlas", "sweep", "probe")
 
-__all__, _get = lazy(__name__, _HOMES)
+__all__, _get, _ = lazy(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:

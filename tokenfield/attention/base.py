@@ -14,7 +14,7 @@ from .._kinds import Named
 from .._types import Beta, Map, Values, Vector
 from .measure import AtomicMeasure, last
 from .pairs import pair_sums, softmax_sums
-from .parameters import AbstractScore, Bilinear, ValueMap
+from .parameters import AbstractScore, Bilinear, Parameter, ValueMap
 from .positions import Positions, Rules, as_rules, biased, check_rules, rotated, turns, visible
 from .sums import divide, map_rows, row_max
 
@@ -206,6 +206,11 @@ class AbstractPairwise(AbstractHead):
                 f"{type(self).__name__} cannot take {type(self.score).__name__} as its score, which is known up to a constant in "
                 "each row: only softmax (softmax = True) does not see that"
             )
+
+    @property
+    def beta(self) -> Parameter:
+        """The inverse temperature, a number or a function of time; None if there is a matrix A in its place."""
+        return self.score.beta
 
     @abc.abstractmethod
     def phi(self, s: Array) -> Array:

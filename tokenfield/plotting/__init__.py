@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .token_paths import tokens_panel as tokens_panel
 
 # A summary of a run reads `frames` only, and needs no matplotlib.
-__all__, __getattr__ = lazy(
+__all__, __getattr__, __dir__ = lazy(
     __name__,
     {
         "sheet": "overview",

@@ -2,7 +2,7 @@
 
 from .._lazy import lazy
 
-__all__, __getattr__ = lazy(
+__all__, __getattr__, __dir__ = lazy(
     __name__,
     {
         "gaussian": "gaussian_closed_form gaussian_mean gaussian_blowup_time gaussian_limit gaussian_rank_bound "
