@@ -32,6 +32,12 @@ def drawing() -> Any:
     return import_module("tokenfield.plotting")
 
 
+def measuring() -> Any:
+    """The module `tokenfield.observables.series`, for the method `observe` of results, which must not import it either."""
+    import_module("tokenfield.observables")
+    return import_module("tokenfield.observables.series")
+
+
 def callable_package(package: str) -> None:
     """Let a package be called like the function of its own name in its file `run`: `tkf.sweep(plan)`, `tkf.sweep.Plan`."""
     name = package.rpartition(".")[2]

@@ -1,6 +1,7 @@
 """Objects that explain themselves: what they show, how they are changed, and what is found by tab completion."""
 
 import importlib
+import json
 import pkgutil
 
 import equinox as eqx
@@ -8,8 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray
 
 import tokenfield as tkf
+from tokenfield.normalization import AbstractDirectionNorm
+from tokenfield.results import describe, rebuilt
+from tokenfield.results.labels import labeled_run
 
 MODEL = tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
 ROTATION = [[0.0, 1.0], [-1.0, 0.0]]
@@ -144,3 +149,79 @@ def test_tab_completion_of_the_whole():
     assert {"theory", "lipschitz", "simulate", "Tokens"} <= set(dir(tkf))
     assert {"predict", "time_to_cosine"} <= set(dir(tkf.theory))
     assert {"Plan", "SweepResult"} <= set(dir(tkf.sweep))
+
+
+MODELS = [
+    *[each for each in SHOWN.values() if isinstance(each, tkf.Transformer)],
+    tkf.Transformer(SHOWN["MultiHead([Softmax(beta=1.0), L2(beta=2.0)], outputs=[0.5, 0.5])"], tkf.MixLN(1.5)),
+    tkf.Transformer(SHOWN["Softmax(beta=1.0, positions=[ALiBi(slope=0.3), Window(width=0.5)])"], tkf.PostLN(gain=2.0)),
+    tkf.Transformer(
+        tkf.Softmax(1.0, positions=[tkf.RoPE(), tkf.Sinks(2)]), tkf.PreNorm(tkf.LayerNorm()), tkf.MLP([[1.0]], [[2.0]])
+    ),
+    tkf.Transformer(tkf.Sinkhorn(1.0), context=tkf.Tokens(np.eye(2), space=tkf.Euclidean())),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_a_model_is_rebuilt_from_the_record_of_a_run(model):
+    assert eqx.tree_equal(rebuilt(json.loads(json.dumps(describe(model)))), model)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    starts = [tkf.circle_tokens([0.0, 1.0, 2.0]), tkf.circle_tokens([0.0, 0.2, 3.0])]
+    return tkf.simulate_many(MODEL, starts, 0.2, save_at=3)
+
+
+def test_a_loaded_run_has_its_model_and_its_labels(tmp_path, runs):
+    again = tkf.load(runs[0].save(tmp_path / "run.zarr"))
+    assert eqx.tree_equal(again.model, MODEL)
+    for dataset in (runs.dataset, runs[1].dataset, again.dataset):
+        for variable in dataset.variables.values():
+            assert variable.attrs["long_name"]
+            assert variable.attrs["units"] == "1"
+    assert again.dataset["x"].attrs["long_name"] == "coordinates of tokens"
+
+
+def test_the_unit_of_time_is_a_unit_of_the_dataset():
+    dataset = labeled_run(xarray.Dataset(coords={"time": [0.0]}, attrs={"log_time_unit": -100.0}))
+    assert dataset["time"].attrs == {"long_name": "time", "units": "exp(-100)"}
+
+
+def test_observe(runs):
+    series = runs[0].observe("fraction_above", threshold=0.5)
+    xarray.testing.assert_identical(series, tkf.fraction_above(runs[0], threshold=0.5))
+    assert series.attrs["long_name"] == "fraction of pairs with cosine above 0.5"
+    order = runs.observe("order_parameter")
+    assert order.dims == ("member", "time")
+    np.testing.assert_allclose(order[1, 0], np.linalg.norm(np.mean(runs[1].state(0).x, axis=0)), atol=1e-15)
+    first = runs[0].observe(lambda state: state.x[0, 0])  # any function of a state
+    np.testing.assert_array_equal(first, runs[0].dataset["x"][:, 0, 0])
+    asked = runs.observe(lambda state, model: model.beta * state.n)
+    np.testing.assert_array_equal(asked, np.full((2, 3), 27.0))
+    for name, options, words in (
+        ("order_paramter", {}, "did you mean 'order_parameter'"),
+        ("fraction_above", {"treshold": 0.5}, "fraction_above has no parameter treshold: did you mean threshold"),
+        (3, {}, "must be a name or a function of a state, got 3"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            runs[0].observe(name, **options)
+
+
+def test_results_in_notebooks(runs):
+    page = runs[0]._repr_html_()
+    for words in (repr(MODEL), "Tokens(n=3, d=2)", "0 to 0.2, 3 saved"):
+        assert words in page
+    assert "<td" in runs._repr_html_()
+    changed = runs[0].dataset.assign_attrs(events=json.dumps([{"kind": "<b>", "time": 0.1}]))
+    assert "&lt;b&gt; at 0.1" in tkf.Trajectory(changed)._repr_html_()
+
+
+class Softmax(AbstractDirectionNorm):  # a user's own, with a name of ours
+    speed = growth = layer = radius = inputs = segments = check = lambda self, *_: None
+
+
+def test_a_class_with_a_name_of_ours_is_not_taken_for_it():
+    record = describe(tkf.Transformer(tkf.Softmax(1.0), Softmax()))
+    with pytest.raises(ValueError, match=r"model.norm is .*:Softmax, which is not a class of tokenfield"):
+        rebuilt(record)
