@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from .observables import smallest_cosine as smallest_cosine
     from .observables import soft_cluster_count as soft_cluster_count
     from .observables import wasserstein as wasserstein
+    from .plotting.comparison import compare as compare
     from .probe.pretrained import Pretrained as Pretrained
     from .probe.pretrained import from_pretrained as from_pretrained
     from .results import Ensemble as Ensemble
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
     from .states import separated_clusters as separated_clusters
     from .states import tokens_in as tokens_in
     from .states import uniform_sphere as uniform_sphere
+    from .theory.prediction import predict as predict
     from .transformer import Transformer as Transformer
     from .transformer import by_layer as by_layer
 
@@ -117,6 +119,8 @@ _HOMES = {
     "flows": "NoClosedEquation",
     "solver": "solve Solution Layers",
     "driver": "simulate simulate_many layers SolverError",
+    "theory.prediction": "predict",
+    "plotting.comparison": "compare",
     "results": "Trajectory Ensemble Event load",
     "observables": "energy normalized_energy order_parameter mean_cosine mean_length mean_distance pairwise_cosines "
     "smallest_cosine fraction_above clusters soft_cluster_count effective_rank "

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from .table import Table
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMAT = "tokenfield-trajectory-2"
@@ -192,9 +193,19 @@ class Trajectory:
         """Write the run to a Zarr (version 3) folder; read it back with `tokenfield.load`."""
         return write_saved(self.dataset, path, FORMAT, overwrite)
 
-    def plot(self, **options: Any) -> "Figure":
-        """Draw one figure: the tokens, their energy, and their cosines over time. See `tokenfield.plotting.overview`."""
-        return drawing().overview(self, **options)
+    @overload
+    def plot(self, **options: Any) -> "Figure": ...
+    @overload
+    def plot(self, ax: "Axes", panel: str = "tokens", **options: Any) -> "Axes": ...
+    def plot(self, ax: "Axes | None" = None, panel: str = "tokens", **options: Any) -> "Figure | Axes":
+        """Draw one figure: the tokens, their energy, and their cosines over time. See `tokenfield.plotting.overview`.
+
+        Args:
+            ax: matplotlib axes of your own. One panel is then drawn into them, and they are returned.
+            panel: which one, "tokens", "energy" or "cosines".
+            options: those of `overview`, or of `tokens_panel`, `energy_panel` or `cosine_panel`.
+        """
+        return drawing().overview(self, **options) if ax is None else drawing().draw_panel(self, ax, panel, **options)
 
     def animate(self, path: str | os.PathLike, **options: Any) -> Path:
         """Write an animation of the tokens as a GIF. See `tokenfield.plotting.animate`."""

@@ -26,6 +26,6 @@ __all__, __getattr__, __dir__ = lazy(
         "random_weights": "random_attention random_weight_layers random_weight_tail",
         "response": "position_response recency_ends lost_time layer_influence token_influence",
         "response_fit": "fit_influence InfluenceFit",
-        "prediction": "predict Prediction",
+        "prediction": "predict Prediction Predictions",
     },
 )
