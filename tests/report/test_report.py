@@ -44,6 +44,7 @@ def made(x, model=POST):
         ("x", jnp.asarray(x)),
         ("weights", jnp.full((frames, n), 1 / n)),
         ("positions", jnp.ones((frames, n))),
+        ("given_space", None),
     ):
         object.__setattr__(states, name, value)
     attributes = {"config": json.dumps({"model": describe(model)}), "events": "[]", "log_time_unit": -0.0}

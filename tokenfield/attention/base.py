@@ -14,7 +14,7 @@ from .._kinds import Named
 from .._types import Beta, Map, Values, Vector
 from .measure import AtomicMeasure, last
 from .pairs import pair_sums, softmax_sums
-from .parameters import AbstractScore, Bilinear, ValueMap
+from .parameters import AbstractScore, Bilinear, Parameter, ValueMap
 from .positions import Positions, Rules, as_rules, biased, check_rules, rotated, turns, visible
 from .sums import divide, map_rows, row_max
 
@@ -227,6 +227,11 @@ class AbstractPairwise(AbstractHead):
     @property
     def selective(self):
         return self.softmax
+
+    @property
+    def beta(self) -> Parameter:
+        """The inverse temperature, a number or a function of time; None if there is a matrix A in its place."""
+        return self.score.beta
 
     @abc.abstractmethod
     def phi(self, s: Array) -> Array:

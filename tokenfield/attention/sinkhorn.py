@@ -12,7 +12,7 @@ from .._check import count, flag, positive
 from .._types import Beta, Map, Values
 from .base import AbstractHead
 from .measure import AtomicMeasure
-from .parameters import Bilinear, ValueMap, mean
+from .parameters import Bilinear, Parameter, ValueMap, mean
 
 MOST_TOKENS = 4096  # the coupling is an n x n matrix
 
@@ -62,6 +62,11 @@ class Sinkhorn(AbstractHead):
         self.symmetric = self.score.symmetric()
         self.tolerance = positive("tolerance", tolerance)
         self.max_iterations = count("max_iterations", max_iterations)
+
+    @property
+    def beta(self) -> Parameter:
+        """The inverse temperature, a number or a function of time; None if there is a matrix A in its place."""
+        return self.score.beta
 
     def average(self, t, x, mu, positions, values):
         """The potential of the keys is that of mu coupled with itself, and holds at all points x."""

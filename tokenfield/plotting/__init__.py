@@ -7,6 +7,7 @@ from .._lazy import lazy
 if TYPE_CHECKING:
     from .animation import animate as animate
     from .circle import space_time as space_time
+    from .comparison import compare as compare
     from .cones import cone_coordinates as cone_coordinates
     from .cones import cone_figure as cone_figure
     from .cones import cone_plot as cone_plot
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .probe_growth import probe_smoothness as probe_smoothness
     from .probe_states import probe_layers as probe_layers
     from .ranks import rank_histogram as rank_histogram
+    from .sheet import draw_panel as draw_panel
     from .sheet import overview as overview
     from .staircases import merge_tree as merge_tree
     from .staircases import staircase as staircase
@@ -31,10 +33,11 @@ if TYPE_CHECKING:
     from .token_paths import tokens_panel as tokens_panel
 
 # A summary of a run reads `frames` only, and needs no matplotlib.
-__all__, __getattr__ = lazy(
+__all__, __getattr__, __dir__ = lazy(
     __name__,
     {
-        "sheet": "overview",
+        "sheet": "draw_panel overview",
+        "comparison": "compare",
         "animation": "animate",
         "circle": "space_time",
         "token_paths": "tokens_panel",

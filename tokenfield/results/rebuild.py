@@ -9,9 +9,8 @@ import jax.numpy as jnp
 
 from ..transformer import Transformer
 
-PARTS = tuple(
-    f"tokenfield.{part}" for part in ("attention", "normalization", "noise", "mlp", "spaces", "states", "transformer")
-)
+HOMES = ("attention", "normalization", "noise", "mlp", "states", "spaces", "transformer")
+PARTS = tuple(f"tokenfield.{part}" for part in HOMES)
 
 
 def rebuilt(model: Mapping[str, Any]) -> Transformer:

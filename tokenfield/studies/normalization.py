@@ -19,6 +19,7 @@ from .._shown import nearest, shown
 from ..attention import Measure, Softmax
 from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
 from ..normalization.base import unit
+from ..results.labels import with_labels
 from ..results.provenance import provenance
 from ..states import Tokens, uniform_sphere
 from ..states.near_equal import nearly_equiangular
@@ -31,6 +32,14 @@ if TYPE_CHECKING:
 RULES = tuple(rule.kind for rule in (PostLN, PreLN, MixLN, PeriLN, NGPT, SqrtScaling))
 """The rules of the survey's Figure 4."""
 MOST_SEEDS = 10**6
+LABELS = {
+    "cosine": "mean cosine of pairs of tokens",
+    "recursion": "predicted mean cosine, random weights",
+    "deviation": "predicted standard deviation of the mean cosine, random weights",
+    "identity": "predicted mean cosine, identity weights",
+    "rule": "normalization rule",
+    "title": "name of the normalization rule",
+}
 CURVES = ("recursion", "deviation", "identity")
 
 
@@ -95,7 +104,7 @@ def normalization_study(
             advance()
     curves = np.stack([_predicted(norm, n, beta, d, depth, rho0) for norm in norms.values()], axis=1)
     config = {"d": d, "n": n, "depth": depth, "beta": beta, "rho0": rho0, "tau": tau, "alpha": alpha}
-    return xarray.Dataset(
+    found = xarray.Dataset(
         {
             "cosine": (("rule", "seed", "layer"), cosines),
             **{name: (("rule", "layer"), curve) for name, curve in zip(CURVES, curves, strict=True)},
@@ -108,6 +117,7 @@ def normalization_study(
         },
         attrs={**provenance(), "study": "normalization", "precision": precision, "config": json.dumps(config)},
     )
+    return with_labels(found, LABELS)
 
 
 def _predicted(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._explained import card, text
 from .plan import Plan
 from .store import DONE, FAILED
 from .stored import open_dataset
@@ -81,6 +82,13 @@ class SweepResult:
             plain.to_netcdf(path, engine="netcdf4")
         except OSError as error:
             raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
+
+    def _repr_html_(self) -> str:
+        axes = {str(name): text(self.dataset[name].values.tolist()) for name in self.dataset["status"].dims}
+        recorded = {name: str(self.dataset[name].attrs["long_name"]) for name in self.plan.record}
+        counts = ", ".join(f"{number} {name}" for name, number in self.counts.items())
+        note = f"found.dataset, found.mean({next(iter(recorded), '')!r}), found.plot()"
+        return card(f"Sweep: {self.plan.name}", {**axes, **recorded, "state": counts}, note)
 
     def __repr__(self) -> str:
         counts = self.counts
