@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from .atlas_command import atlas
+from .explore_command import explore
 from .lipschitz_command import lipschitz
 from .norms_command import norms
 from .phase_diagram_command import phase_diagram
@@ -27,6 +28,7 @@ app.command()(lipschitz)
 app.command("phase-diagram")(phase_diagram)
 app.command()(sweep)
 app.command()(probe)
+app.command()(explore)
 
 
 def _version(wanted: bool) -> None:

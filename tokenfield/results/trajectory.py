@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._check import as_path
-from .._lazy import drawing
+from .._lazy import drawing, live_page
 from ..spaces import AbstractSpace, Euclidean, Sphere
 from .describe import compared_in, energy_beta, rebuilt_space
 from .saved import read_saved, write_saved
@@ -170,6 +170,10 @@ class Trajectory:
     def animate(self, path: str | os.PathLike, **options: Any) -> Path:
         """Write an animation of the tokens as a GIF. See `tokenfield.plotting.animate`."""
         return drawing().animate(self, path, **options)
+
+    def explore(self, height: int = 640) -> Any:
+        """Return the live page with this run, for a notebook; see `tokenfield.explorer.explore`."""
+        return live_page().explore(self, height)
 
     def __repr__(self) -> str:
         order = sorted(map(str, self.dataset.sizes), key=lambda name: (name != "time", name))
