@@ -40,11 +40,7 @@ def attentions(d: int) -> list[dict]:
         found.append({"kind": kind, **plain})
         found.append({"kind": kind, **plain, "causal": True, "V": -0.6})
         general = {"beta": 1.5} if kind == "l2" else {"A": A[d]}
-        found.append(
-            {"kind": kind, **general, "V": V[d], "rule": "self"}
-            if kind == "hardmax"
-            else {"kind": kind, **general, "V": V[d]}
-        )
+        found.append({"kind": kind, **general, "V": V[d]} | ({"rule": "self"} if kind == "hardmax" else {}))
     found.append({"kind": "softmax", "beta": -3.0})
     found.append({"kind": "softmax", "beta": 200.0})
     found.append({"kind": "unnormalized", "beta": 40.0})
@@ -60,7 +56,7 @@ def tokens(d: int, weights: list[float] | None) -> tkf.Tokens:
 
 
 def velocity(attention: dict, norm: dict, d: int, t: float, weights: list[float] | None = None) -> dict:
-    """dy/dt of directions, and of lengths where they evolve, at time t; lengths are 1, 1.1, 1.2, … (1 in the first part of Mix-LN)."""
+    """dy/dt of directions, and of lengths where they evolve, at time t. Lengths are 1, 1.1, 1.2, …; 1 before tau."""
     state = tokens(d, weights)
     *_, last = parts = segments(state, model(attention, norm))
     flow = next((part for part in parts if t <= part.until), last).flow

@@ -3,11 +3,14 @@
 const inverse = (length) => (length > 0 ? 1 / length : 0);
 const none = () => 0;
 
-/** Each rule of `norm` by its name in a config: `radial` is true if lengths evolve, `scaleFree` if only the direction of A matters. */
+/**
+ * Each rule of `norm` by its name in a config: `radial` is true if lengths evolve, `scaleFree` if only the
+ * direction of A matters, `autonomous` if time does not enter. */
 export const NORMS = {
-  post: () => ({ radial: false, scaleFree: false, speed: () => 1, growth: none }),
-  pre: () => ({ radial: true, scaleFree: false, speed: (t, r) => 1 / r, growth: (t, r, inner) => inner }),
+  post: () => ({ autonomous: true, radial: false, scaleFree: false, speed: () => 1, growth: none }),
+  pre: () => ({ autonomous: true, radial: true, scaleFree: false, speed: (t, r) => 1 / r, growth: (t, r, inner) => inner }),
   peri: () => ({
+    autonomous: true,
     radial: true,
     scaleFree: true,
     speed: (t, r, inner, length) => inverse(length) / r,
@@ -21,6 +24,7 @@ export const NORMS = {
     growth: (t, r, inner) => (t <= tau ? 0 : inner),
   }),
   ngpt: ({ alpha }) => ({
+    autonomous: true,
     radial: false,
     scaleFree: true,
     speed: (t, r, inner, length) => alpha * inverse(length),
