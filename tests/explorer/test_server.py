@@ -64,11 +64,12 @@ def test_the_page_needs_its_token_and_its_files_do_not(client):
     page = web.get(f"/?token={TOKEN}")
     assert page.status_code == 200
     assert '<script type="application/json" id="tokenfield">{"mode": "live", "config"' in page.text
-    assert page.text.index("application/json") < page.text.index("main.js")
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert page.headers["referrer-policy"] == "no-referrer"
     for address in ("/", "/?token=", "/?token=wrong", f"/?token={TOKEN}x", "/?token=%ff%00", "/?token=é"):
         assert web.get(address).status_code == 403, address
+    assert page.text.index("application/json") < page.text.index("options.js") < page.text.index("main.js")
+    assert web.get("/options.js").text.startswith("globalThis.tokenfield = JSON.parse(")
     assert web.get("/main.js").text == "1;"
     assert web.get("/engine/worker.js").headers["content-type"].startswith("text/javascript")
     assert web.get("/replay").status_code == 404

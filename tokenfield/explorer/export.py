@@ -12,7 +12,7 @@ from typing import Any
 
 from .._check import as_path
 from .._files import write_text
-from .page_files import main_script, options_element, page_files
+from .page_files import READ_OPTIONS, main_script, options_element, page_files
 
 IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*["\'](\.[^"\']+)["\']\s*;?[ \t]*$', re.M)
 EXPORT = re.compile(r"^export\s+(?=(?:async\s+)?function\b|class\b|const\b)", re.M)
@@ -54,7 +54,7 @@ def one_file(replay: dict[str, Any] | None = None) -> str:
     html = texts["index.html"]
     main = main_script(html)
     script = bundle(texts, posixpath.normpath(main[1])).replace("</script", "<\\/script").replace("<!--", "<\\!--")
-    inlined = f'{options_element(options)}\n<script type="module">\n{script}</script>'
+    inlined = f'{options_element(options)}\n<script>{READ_OPTIONS}</script>\n<script type="module">\n{script}</script>'
     html = html[: main.start()] + inlined + html[main.end() :]
     html = STYLE.sub(lambda match: f"<style>\n{texts[posixpath.normpath(match[1])]}</style>", html)
     return ICON.sub(lambda match: f'{match[1]}href="{_data_url(texts[posixpath.normpath(match[2])])}"', html)

@@ -11,3 +11,13 @@ def kernel_names() -> list[str]:
 def norm_names() -> list[str]:
     """Return the kinds of norms."""
     return list(NORMS)
+
+
+def kernel_name(name: str) -> str | None:
+    """Return the kind of a class of attention."""
+    return {each: kind for kind, each in KERNELS.items()}.get(name)
+
+
+def norm_name(name: str) -> str | None:
+    """Return the kind of a class of norms."""
+    return {each: kind for kind, each in NORMS.items()}.get(name)

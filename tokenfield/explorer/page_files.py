@@ -7,6 +7,10 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 SERVED = ("html", "css", "js", "json", "svg", "png", "woff2")
+OPTIONS = "options.js"
+READ_OPTIONS = 'globalThis.tokenfield = JSON.parse(document.getElementById("tokenfield").textContent);'
+"""Script that hands the options to main.js. Browsers make an element with an id a global of that name, and main.js asks for the
+global first: without this line it would take the element itself for the options."""
 SCRIPT = re.compile(r'<script\s+type="module"\s+src="\./([\w./-]+)"\s*>\s*</script>')
 
 
@@ -40,7 +44,7 @@ def main_script(html: str) -> re.Match[str]:
 def with_options(html: str, options: dict[str, Any]) -> str:
     """Return the page with its options, as data before its script."""
     place = main_script(html).start()
-    return f"{html[:place]}{options_element(options)}\n{html[place:]}"
+    return f'{html[:place]}{options_element(options)}\n<script src="./{OPTIONS}"></script>\n{html[place:]}'
 
 
 def options_element(options: dict[str, Any]) -> str:

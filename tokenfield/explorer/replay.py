@@ -1,6 +1,7 @@
 """Saved runs as data that the page plays."""
 
 import base64
+import json
 import os
 from typing import Any
 
@@ -11,6 +12,7 @@ from .._shown import shown
 from ..results import Trajectory, load
 from .drawn import frame_of, measure
 from .frames import encode
+from .names import kernel_name, norm_name
 
 DATASET = "trajectory.zarr"
 LARGEST = 64_000_000  # bytes of frames that a page can hold
@@ -54,10 +56,32 @@ def replay_data(traj: Trajectory) -> dict[str, Any]:
         clock = (1.0, float(logs[k])) if long and np.isfinite(logs[k]) else (float(times[k]), unit)
         frames.append(encode(frame_of(state, *clock, measure(state, beta, len(kept) <= MOST_COUNTED))))
     return {
-        "config": traj.config,
+        "config": run_config(traj),
         "times": times[kept].tolist(),
         "log_times": [float(value) if np.isfinite(value) else None for value in logs[kept]],
         "log_time_unit": unit,
         "events": [{"kind": event.kind, "time": event.time} for event in traj.events],
         "frames": base64.b64encode(b"".join(frames)).decode("ascii"),
+    }
+
+
+def run_config(traj: Trajectory) -> dict[str, Any] | None:
+    """Return the run as the tables of a run file, as far as they can say it: one head, one model; None for other runs."""
+    if len(traj.models) != 1:
+        return None
+    model = traj.models[0]
+    head, norm, noise = model["attention"], model["norm"], model.get("noise")
+    kind, rule = kernel_name(head["kind"]), norm_name(norm["kind"])
+    if kind is None or rule is None or {"mlp", "context"} & model.keys():
+        return None
+    attention = {"kind": kind, **{key: head["score"][key] for key in ("beta", "A", "Q", "K") if key in head["score"]}}
+    if "V" in head["value"]:
+        attention["V"] = head["value"]["V"]
+    start = traj.dataset.attrs.get("start")
+    return {
+        "attention": {**attention, "causal": head["causal"]},
+        "norm": {"kind": rule, **{key: norm[key] for key in ("tau", "alpha") if key in norm}},
+        "noise": None if noise is None else {"kappa": noise["kappa"]},
+        "t1": traj.config.get("t1"),
+        **({} if start is None else {"tokens": json.loads(start)}),
     }

@@ -1,7 +1,9 @@
 """Start the server of the page."""
 
+import contextlib
 import secrets
 import socket
+import threading
 import webbrowser
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 from .extra import SERVER, require
 
 HOST = "127.0.0.1"
+PAGE_START = {"attention": {"beta": 9.0}, "tokens": {"n": 256, "d": 3}}  # what the page begins with, by its own choice
 PORTS = 20  # tried, from the one that is asked for
 
 
@@ -26,6 +29,17 @@ def free_port(port: int, host: str = HOST) -> socket.socket:
             continue
         return listening
     raise ValueError(f"--port: {port} and the {PORTS - 1} ports after it are in use: give another one")
+
+
+def _compile(config: dict[str, Any]) -> None:
+    """Run a little of the run that the page begins with, so that its programs are compiled when the page asks for it."""
+    from .run import LiveRun
+
+    with contextlib.suppress(Exception):  # the page is told what is wrong when it asks
+        run = LiveRun(config)
+        run.next()
+        run.frame()
+        run.close()
 
 
 def serve(
@@ -70,6 +84,8 @@ def serve(
         )
         address = f"http://{HOST}:{found}/?token={token}"
         say(f"open {address}  (Ctrl-C stops)")
+        if replay is None:
+            threading.Thread(target=_compile, args=(config or PAGE_START,), daemon=True).start()
         if browser:
             webbrowser.open(address)
         uvicorn.Server(settings).run(sockets=[listening])

@@ -3,18 +3,17 @@
 import asyncio
 import contextlib
 import json
-from typing import Any
-
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route, WebSocketRoute
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from typing import TYPE_CHECKING, Any
 
 from .client import Client
 from .guard import HEADERS, Allowance, Guard, hosts, same_token
 from .messages import LARGEST, Gone
-from .page_files import page_files, with_options
+from .page_files import OPTIONS, READ_OPTIONS, page_files, with_options
+
+if TYPE_CHECKING:  # starlette is in the extra `explore`
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.websockets import WebSocket
 
 MOST_CLIENTS = 32
 RATE, BURST = 120.0, 240.0  # messages a second
@@ -48,7 +47,11 @@ def application(
         config: the run to begin with; the page's own by default.
         rate, burst: messages a second that a page may send, on average and at once.
     """
-    files = page_files()
+    from starlette.applications import Starlette
+    from starlette.responses import PlainTextResponse, Response
+    from starlette.routing import Route, WebSocketRoute
+
+    files = {**page_files(), OPTIONS: READ_OPTIONS.encode()}
     options: dict[str, Any] = (
         {"mode": "live"} if replay is None else {"mode": "replay", "replayUrl": f"/replay?token={token}"}
     )
@@ -58,27 +61,27 @@ def application(
     replayed = None if replay is None else json.dumps(replay).encode()
     clients: set[Client] = set()
 
-    async def page(request: Request) -> Response:
+    async def page(request: "Request") -> "Response":
         if not same_token(request.query_params.get("token"), token):
             words = "forbidden: the address needs the token that `tokenfield explore` printed\n"
             return PlainTextResponse(words, 403, HEADERS)
         return Response(index, 200, HEADERS, "text/html; charset=utf-8")
 
-    async def replay_file(request: Request) -> Response:
+    async def replay_file(request: "Request") -> "Response":
         if replayed is None:
             return PlainTextResponse("not found\n", 404, HEADERS)
         if not same_token(request.query_params.get("token"), token):
             return PlainTextResponse("forbidden\n", 403, HEADERS)
         return Response(replayed, 200, HEADERS, "application/json")
 
-    async def file(request: Request) -> Response:
+    async def file(request: "Request") -> "Response":
         name = request.path_params["name"]
         kind = TYPES.get(name.rpartition(".")[2])
         if name not in files or kind is None or name == "index.html":  # a table of names: no path is ever joined
             return PlainTextResponse("not found\n", 404, HEADERS)
         return Response(files[name], 200, HEADERS, kind)
 
-    async def socket(websocket: WebSocket) -> None:
+    async def socket(websocket: "WebSocket") -> None:
         if replay is not None or not same_token(websocket.query_params.get("token"), token):
             await websocket.close(POLICY)
             return
@@ -114,6 +117,7 @@ def application(
 
 def _sender(send: Any) -> Any:
     """Return a function that sends, and raises Gone if the page has left."""
+    from starlette.websockets import WebSocketDisconnect
 
     async def sender(data: Any) -> None:
         try:
@@ -124,8 +128,10 @@ def _sender(send: Any) -> Any:
     return sender
 
 
-async def _listen(websocket: WebSocket, client: Client, allowance: Allowance) -> None:
+async def _listen(websocket: "WebSocket", client: Client, allowance: Allowance) -> None:
     """Hand messages to a client until the page leaves, or sends more than is allowed."""
+    from starlette.websockets import WebSocketDisconnect
+
     with contextlib.suppress(WebSocketDisconnect, Gone):
         while True:
             message = await websocket.receive()
@@ -141,6 +147,6 @@ async def _listen(websocket: WebSocket, client: Client, allowance: Allowance) ->
             await client.handle("" if text is None else text)
 
 
-async def _refuse(websocket: WebSocket, words: str, code: int) -> None:
+async def _refuse(websocket: "WebSocket", words: str, code: int) -> None:
     await websocket.send_text(json.dumps({"type": "error", "message": words}))
     await websocket.close(code)
