@@ -36,7 +36,7 @@ class Tokens(AbstractState):
     positions: Float[Array, " n"]
     kind: ClassVar[str] = "tokens"
     title: ClassVar[str] = "tokens"
-    given_space: AbstractSpace | None
+    given_space: AbstractSpace | None = None
     """The space, if it was given."""
 
     def __init__(
