@@ -42,7 +42,13 @@ ax.plot(grid, theory, color="0.6", label="theory")
 ax.plot(betas, times, "o", label="stop time of a run")
 for beta, time, slope in zip(betas, times, slopes, strict=True):
     ends = np.array([-0.45, 0.45])
-    ax.plot(beta + ends, time * np.exp(slope / time * ends), color="C1", lw=2, label="its derivative" if beta == betas[0] else None)
+    ax.plot(
+        beta + ends,
+        time * np.exp(slope / time * ends),
+        color="C1",
+        lw=2,
+        label="its derivative" if beta == betas[0] else None,
+    )
 ax.set(xlabel=r"inverse temperature $\beta$", ylabel="time until the cosine is 0.999", yscale="log")
 ax.legend()
 plt.show()
