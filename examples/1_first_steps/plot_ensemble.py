@@ -1,13 +1,13 @@
-"""
+r"""
 An ensemble: how often does that happen?
 ========================================
 
-One run is an anecdote. ``simulate_many`` runs many starts side by side in one compiled program. The result is one dataset
-with an axis ``member``, and each member is a trajectory of its own.
+One run is an anecdote. ``simulate_many`` runs many starts side by side in one compiled program. The result is one
+dataset with an axis ``member``, and each member is a trajectory of its own.
 
-We ask: from 64 random tokens on the circle at :math:`\\beta = 20`, how many clusters form? Theory gives a first guess.
-Perturb the uniform measure by a wave with k peaks. The wave grows at the rate :math:`k^2 I_k(\\beta)/(\\beta I_0(\\beta))`,
-with Bessel functions :math:`I_k`. The fastest wave should decide the number of clusters.
+We ask: from 64 random tokens on the circle at :math:`\beta = 20`, how many clusters form? Theory gives a first guess.
+Perturb the uniform measure by a wave with k peaks. The wave grows at the rate :math:`k^2 I_k(\beta)/(\beta
+I_0(\beta))`, with Bessel functions :math:`I_k`. The fastest wave should decide the number of clusters.
 """
 
 import matplotlib.pyplot as plt
@@ -27,8 +27,8 @@ rates = tkf.theory.growth_rates(beta, d=2, modes=modes.tolist())
 print(f"fastest mode: {fastest}; mean count: {np.mean(counts):.2f}")
 
 # %%
-# Top: the growth rate of each wave. The fastest wave has six peaks. Bottom: the number of clusters at t = 8 in 200 runs. Five
-# or six are seen most often.
+# Top: the growth rate of each wave. The fastest wave has six peaks. Bottom: the number of clusters at t = 8 in 200
+# runs. Five or six are seen most often.
 #
 # The waves with five and seven peaks grow nearly as fast. Random tokens are not a small perturbation either: they leave
 # little time for the fastest wave to win. So the counts scatter, and lie somewhat below the prediction.

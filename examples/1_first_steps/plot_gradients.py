@@ -1,12 +1,12 @@
-"""
+r"""
 Differentiate through a run
 ===========================
 
 ``tkf.solve`` is the same run as ``simulate``, but as a pure function of JAX. You can compile it (``jax.jit``), batch it
 (``jax.vmap``) and differentiate it (``jax.grad``), with respect to every number in the model and in the state.
 
-Even the time at which a run stops can be differentiated. Here 32 orthogonal tokens collapse, and we ask how long it takes
-until their cosine is 0.999, and how this time changes with :math:`\\beta`.
+Even the time at which a run stops can be differentiated. Here 32 orthogonal tokens collapse, and we ask how long it
+takes until their cosine is 0.999, and how this time changes with :math:`\beta`.
 """
 
 import jax
@@ -27,12 +27,12 @@ betas = jnp.linspace(0.5, 8.0, 6)
 times, slopes = jax.vmap(jax.value_and_grad(collapse_time))(betas)
 
 # %%
-# Each dot is a run. The short line through it has the slope that ``jax.grad`` found (on the logarithmic axis). All six runs and their derivatives
-# are one compiled program. The curve is theory: the equation of the cosine of orthogonal tokens, solved by quadrature.
-# The slopes are tangents of this curve, as they should be.
+# Each dot is a run. The short line through it has the slope that ``jax.grad`` found (on the logarithmic axis). All six
+# runs and their derivatives are one compiled program. The curve is theory: the equation of the cosine of orthogonal
+# tokens, solved by quadrature. The slopes are tangents of this curve, as they should be.
 #
-# The collapse becomes slow at large :math:`\beta`. A token then looks mostly at itself, and the others pull it only with
-# weight :math:`1/(e^\beta + n - 1)` each.
+# The collapse becomes slow at large :math:`\beta`. A token then looks mostly at itself, and the others pull it only
+# with weight :math:`1/(e^\beta + n - 1)` each.
 
 tkf.plotting.use_style()
 figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")

@@ -1,13 +1,13 @@
-"""
+r"""
 From layers to a flow
 =====================
 
-A Transformer has layers; the theory has a differential equation. The link is the residual connection: a layer with step h
-is
+A Transformer has layers; the theory has a differential equation. The link is the residual connection: a layer with step
+h is
 
-.. math:: x_i \\leftarrow N\\big(x_i + h\\, \\mathrm{Att}(x)_i\\big), \\qquad N(x) = x/|x| .
+.. math:: x_i \leftarrow N\big(x_i + h\, \mathrm{Att}(x)_i\big), \qquad N(x) = x/|x| .
 
-With h = 1 it is a standard Post-LN layer. As :math:`h \\to 0`, with t/h layers, the tokens follow the flow.
+With h = 1 it is a standard Post-LN layer. As :math:`h \to 0`, with t/h layers, the tokens follow the flow.
 """
 
 import matplotlib.pyplot as plt
@@ -21,12 +21,13 @@ flow = tkf.simulate(model, start, t1=8.0, rtol=1e-10, atol=1e-12)
 stacks = {h: tkf.layers(model, start, depth=round(8 / h), step=h) for h in (1.0, 0.5, 0.25, 0.125, 0.0625)}
 
 # %%
-# Left: the spread of the tokens goes to zero exponentially. In the flow the spread :math:`1 - \rho`, with
-# :math:`\rho` the mean cosine, falls like :math:`e^{-2t}`. A layer contracts a tight cluster by the factor
-# :math:`(1+h)^{-2}`, which is slower per unit of time: the rate is :math:`2\log(1+h)/h`, or 1.39 at h = 1 (dotted).
+# Left: the spread of the tokens goes to zero exponentially. In the flow the spread :math:`1 - \rho`, with :math:`\rho`
+# the mean cosine, falls like :math:`e^{-2t}`. A layer contracts a tight cluster by the factor :math:`(1+h)^{-2}`, which
+# is slower per unit of time: the rate is :math:`2\log(1+h)/h`, or 1.39 at h = 1 (dotted).
 #
 # Right: the distance of the tokens to the flow at t = 1. For small h it is proportional to h, as it must be for Euler's
-# method (the dashed line has slope 1). A real Transformer (h = 1) is far from the limit, yet it does the same thing, only more slowly.
+# method (the dashed line has slope 1). A real Transformer (h = 1) is far from the limit, yet it does the same thing,
+# only more slowly.
 
 tkf.plotting.use_style()
 figure, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3.4), layout="constrained")

@@ -29,12 +29,13 @@ print(traj)
 print("method:", traj.config["method"], "| tolerance:", traj.config["rtol"])
 
 # %%
-# An observable of a trajectory is a labeled series, which xarray can plot. We measure two of the loaded run: the energy, and
-# a smooth count of the clusters.
+# An observable of a trajectory is a labeled series, which xarray can plot. We measure two of the loaded run: the
+# energy, and a smooth count of the clusters.
 #
-# Five tokens first form three groups, then two. The two wait for a long time, which is why the time axis is logarithmic. The
-# stop rule ends the run when they have merged, and the time of the stop is an event of the run. A fixed step of 0.1,
-# as in the published script, finds this merger at t = 364: an error of 11 percent. Here the error is controlled.
+# Five tokens first form three groups, then two. The two wait for a long time, which is why the time axis is
+# logarithmic. The stop rule ends the run when they have merged, and the time of the stop is an event of the run. A
+# fixed step of 0.1, as in the published script, finds this merger at t = 364: an error of 11 percent. Here the error is
+# controlled.
 
 tkf.plotting.use_style()
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(6.4, 4.4), sharex=True, layout="constrained")

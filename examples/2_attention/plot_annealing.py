@@ -1,11 +1,11 @@
-"""
+r"""
 Heating the tokens: weights that change in time
 ===============================================
 
-Every parameter of an attention may be a function of time: :math:`\\beta(t)`, A(t), Q(t), K(t), V(t). In a real Transformer
-each layer has its own weights; a function of time is the same thing for a flow.
+Every parameter of an attention may be a function of time: :math:`\beta(t)`, A(t), Q(t), K(t), V(t). In a real
+Transformer each layer has its own weights; a function of time is the same thing for a flow.
 
-Here :math:`\\beta` falls slowly from 100 to 2. It is as if the tokens were heated: they look farther and farther.
+Here :math:`\beta` falls slowly from 100 to 2. It is as if the tokens were heated: they look farther and farther.
 """
 
 import jax.numpy as jnp
@@ -25,13 +25,14 @@ times = np.append(0.0, np.geomspace(0.1, 120.0, 300))
 traj = tkf.simulate(model, start, t1=120.0, save_at=times)
 
 # %%
-# Each line is the angle of a token. At first :math:`\beta` is large, tokens see only their neighbors, and many small clusters
-# form. At a fixed :math:`\beta` these would wait for exponentially long times. Because :math:`\beta` falls, the range of attention,
-# about :math:`\beta^{-1/2}`, grows. Clusters merge whenever the range reaches the gap between them, and in the end one is left.
+# Each line is the angle of a token. At first :math:`\beta` is large, tokens see only their neighbors, and many small
+# clusters form. At a fixed :math:`\beta` these would wait for exponentially long times. Because :math:`\beta` falls,
+# the range of attention, about :math:`\beta^{-1/2}`, grows. Clusters merge whenever the range reaches the gap between
+# them, and in the end one is left.
 #
 # The lower panel counts the clusters. The dashed curve is the number of waves that grow fastest from a uniform measure
-# at the current :math:`\beta(t)`, about :math:`\sqrt{2\beta}`. From t = 5 on the count follows it down. (The two last lines
-# on top, near 3.2 and -3.0, are the same place on the circle.)
+# at the current :math:`\beta(t)`, about :math:`\sqrt{2\beta}`. From t = 5 on the count follows it down. (The two last
+# lines on top, near 3.2 and -3.0, are the same place on the circle.)
 
 tkf.plotting.use_style()
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(6.6, 5.0), sharex=True, height_ratios=(2, 1), layout="constrained")

@@ -1,10 +1,10 @@
-"""
+r"""
 Without a norm, some kernels blow up
 ====================================
 
-Take the norm away: :math:`\\dot x_i = \\sum_j w_j\\, k(x_i, x_j)\\, x_j` in :math:`R^d`. If the weights of a token sum to at
-most one, then a token cannot be pulled harder than by the longest token, and no token grows faster than :math:`e^t`. If the
-weights grow with the scores, growth feeds on itself, and the tokens reach infinity in *finite* time.
+Take the norm away: :math:`\dot x_i = \sum_j w_j\, k(x_i, x_j)\, x_j` in :math:`R^d`. If the weights of a token sum to
+at most one, then a token cannot be pulled harder than by the longest token, and no token grows faster than :math:`e^t`.
+If the weights grow with the scores, growth feeds on itself, and the tokens reach infinity in *finite* time.
 
 A blow-up is a result, not an error: the run ends with an event that has the time.
 """
@@ -21,15 +21,14 @@ runs = {
 }
 
 # %%
-# The plot shows the length of the longest token. Three kernels stay below the bound :math:`R_0 e^t`: softmax, L2 and sigmoid.
-# (The weights of sigmoid attention do not sum to one, but each is at most one, which is enough.) The other three
-# end at a vertical line.
+# The plot shows the length of the longest token. Three kernels stay below the bound :math:`R_0 e^t`: softmax, L2 and
+# sigmoid. (The weights of sigmoid attention do not sum to one, but each is at most one, which is enough.) The other
+# three end at a vertical line.
 #
-# For linear attention the time can be computed by hand. Along each eigenvector of the second moments
-# :math:`M = \int y y^\top d\mu`, tokens only stretch, and an eigenvalue m obeys :math:`\dot m = 2 m^2`. Hence
-# :math:`m(t) = m_0/(1 - 2 m_0 t)`, which is infinite at :math:`t^* = 1/(2 m_0)`. For the largest eigenvalue this is the time
-# that the run finds (printed below), and tokens along its eigenvector grow like the dashed curve,
-# :math:`R_0 / \sqrt{1 - 2 m_0 t}`.
+# For linear attention the time can be computed by hand. Along each eigenvector of the second moments :math:`M = \int y
+# y^\top d\mu`, tokens only stretch, and an eigenvalue m obeys :math:`\dot m = 2 m^2`. Hence :math:`m(t) = m_0/(1 - 2
+# m_0 t)`, which is infinite at :math:`t^* = 1/(2 m_0)`. For the largest eigenvalue this is the time that the run finds
+# (printed below), and tokens along its eigenvector grow like the dashed curve, :math:`R_0 / \sqrt{1 - 2 m_0 t}`.
 
 tkf.plotting.use_style()
 figure, ax = plt.subplots(figsize=(6.6, 3.9), layout="constrained")

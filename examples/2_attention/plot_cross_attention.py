@@ -1,11 +1,11 @@
-"""
+r"""
 Cross-attention is mean shift
 =============================
 
-In cross-attention the queries come from one set of tokens, and keys and values from another: the *context*. If the context stays
-where it is, the tokens climb the hills of its density. For softmax attention on the sphere these are exactly the
-hills of a kernel density estimate, :math:`\\hat p(x) = \\int e^{\\beta \\langle x, y \\rangle} d\\nu(y)`. This is mean shift, an
-old algorithm for clustering.
+In cross-attention the queries come from one set of tokens, and keys and values from another: the *context*. If the
+context stays where it is, the tokens climb the hills of its density. For softmax attention on the sphere these are
+exactly the hills of a kernel density estimate, :math:`\hat p(x) = \int e^{\beta \langle x, y \rangle} d\nu(y)`. This is
+mean shift, an old algorithm for clustering.
 """
 
 import matplotlib.pyplot as plt
@@ -22,12 +22,12 @@ traj = tkf.simulate(model, start, t1=40.0, save_at=times)
 modes = tkf.kde_modes(context, beta)
 
 # %%
-# Left: the density estimate of the context (its tokens are the ticks on the axis). Right: the angle of 72 tokens that start
-# evenly spread. Each climbs uphill and stops on top. The dashed lines are the maxima of the density, found by
+# Left: the density estimate of the context (its tokens are the ticks on the axis). Right: the angle of 72 tokens that
+# start evenly spread. Each climbs uphill and stops on top. The dashed lines are the maxima of the density, found by
 # ``kde_modes`` without any simulation.
 #
-# Tokens do not see each other here. In self-attention the context moves along with the tokens (this is called *blurring*
-# mean shift), the hills themselves merge, and one is left in the end.
+# Tokens do not see each other here. In self-attention the context moves along with the tokens (this is called
+# *blurring* mean shift), the hills themselves merge, and one is left in the end.
 
 tkf.plotting.use_style()
 figure, (left, right) = plt.subplots(1, 2, figsize=(7.6, 3.8), width_ratios=(1, 2), sharey=True, layout="constrained")

@@ -2,9 +2,9 @@
 An encoder and a decoder
 ========================
 
-The first Transformer had two parts. An encoder moves the tokens of a text by self-attention. A decoder moves other tokens,
-which attend to themselves (causally) and to the tokens of the encoder. Here both are flows on the circle, and run at
-the same time: ``encoder`` moves the ``context`` while the decoder reads it.
+The first Transformer had two parts. An encoder moves the tokens of a text by self-attention. A decoder moves other
+tokens, which attend to themselves (causally) and to the tokens of the encoder. Here both are flows on the circle, and
+run at the same time: ``encoder`` moves the ``context`` while the decoder reads it.
 """
 
 import matplotlib.pyplot as plt
@@ -30,10 +30,10 @@ runs = {
 }
 
 # %%
-# Left: the encoder gathers its tokens in four clusters. Middle: the decoder reads the source as it was at the start. Its tokens
-# stop where the pull of the source and that of their own cluster balance. Right: the decoder reads the encoder
-# while it works. Now its tokens join the clusters of the encoder. The orange bars at the right edges are the places of the
-# context: of the encoder's tokens at the end, and in the middle of the source.
+# Left: the encoder gathers its tokens in four clusters. Middle: the decoder reads the source as it was at the start.
+# Its tokens stop where the pull of the source and that of their own cluster balance. Right: the decoder reads the
+# encoder while it works. Now its tokens join the clusters of the encoder. The orange bars at the right edges are the
+# places of the context: of the encoder's tokens at the end, and in the middle of the source.
 
 tkf.plotting.use_style()
 figure, axes = plt.subplots(1, 3, figsize=(9.0, 3.5), sharey=True, layout="constrained")

@@ -1,10 +1,10 @@
-"""
+r"""
 Hardmax attention: leaders and followers
 ========================================
 
-As :math:`\\beta \\to \\infty` softmax attention becomes hardmax: token i follows only the tokens with the largest score
-:math:`\\langle z_i, z_j\\rangle`. In :math:`R^d` without a norm tokens grow like :math:`e^t`, so we look at the rescaled tokens
-:math:`z = e^{-t} x`.
+As :math:`\beta \to \infty` softmax attention becomes hardmax: token i follows only the tokens with the largest score
+:math:`\langle z_i, z_j\rangle`. In :math:`R^d` without a norm tokens grow like :math:`e^t`, so we look at the rescaled
+tokens :math:`z = e^{-t} x`.
 
 A token whose best score is the one with itself is a *leader*. It never moves. All other tokens follow.
 """
@@ -22,9 +22,9 @@ print("leaders:", lead, "| clusters at the end:", tkf.clusters(traj.final).sizes
 print("largest move of a leader:", abs(z[-1, lead] - z[0, lead]).max())
 
 # %%
-# Rings mark the leaders, which are found from the start alone. Followers walk straight to the leader that suits them best. Some
-# paths have a bend: on its way the token came to prefer another leader. The leaders are corners of the cloud, so
-# the final clusters outline its shape, and nothing is left of its middle.
+# Rings mark the leaders, which are found from the start alone. Followers walk straight to the leader that suits them
+# best. Some paths have a bend: on its way the token came to prefer another leader. The leaders are corners of the
+# cloud, so the final clusters outline its shape, and nothing is left of its middle.
 
 tkf.plotting.use_style()
 figure, ax = plt.subplots(figsize=(5.4, 4.6), layout="constrained")

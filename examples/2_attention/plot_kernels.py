@@ -1,10 +1,10 @@
-"""
+r"""
 Eight attention kernels, one start
 ==================================
 
-Softmax is one way to turn scores into weights. There are others, and each is one class: swap it and run again. Here the same
-100 tokens on the sphere move under eight kernels with Post-LN and :math:`\\beta = 5`. Kernels differ much in speed, so each
-panel has its own end time.
+Softmax is one way to turn scores into weights. There are others, and each is one class: swap it and run again. Here the
+same 100 tokens on the sphere move under eight kernels with Post-LN and :math:`\beta = 5`. Kernels differ much in speed,
+so each panel has its own end time.
 """
 
 import matplotlib.pyplot as plt
@@ -26,16 +26,16 @@ kernels = {
 # %%
 # Open circles are starts, filled circles are ends, and colors are final clusters.
 #
-# - *Softmax* and *L2* give the same picture. On the unit sphere :math:`|x-y|^2 = 2 - 2\langle x, y\rangle`, so L2 attention
-#   with half the :math:`\beta` *is* softmax attention.
+# - *Softmax* and *L2* give the same picture. On the unit sphere :math:`|x-y|^2 = 2 - 2\langle x, y\rangle`, so L2
+#   attention with half the :math:`\beta` *is* softmax attention.
 # - *Sinkhorn* divides rows and columns until both sum to one. No token can receive more attention than another.
 # - *Unnormalized* attention has the same weights as softmax, without the division by their sum. It is faster by up to
 #   :math:`e^\beta \approx 148`.
-# - *Linear* attention moves a token by :math:`P_x M x`, with M the second moments of all tokens. Tokens go to the leading
-#   eigenvector of M or to its opposite: two clusters at antipodes.
+# - *Linear* attention moves a token by :math:`P_x M x`, with M the second moments of all tokens. Tokens go to the
+#   leading eigenvector of M or to its opposite: two clusters at antipodes.
 # - *ReLU* does not see tokens on the other side of the sphere. *Sigmoid* hardly does, and brings all tokens together.
-# - *Hardmax* follows only the best score. Here a token may not choose its own place (``rule="others"``), so it goes to its
-#   nearest neighbor, and many small groups form.
+# - *Hardmax* follows only the best score. Here a token may not choose its own place (``rule="others"``), so it goes to
+#   its nearest neighbor, and many small groups form.
 
 tkf.plotting.use_style()
 figure, axes = plt.subplots(2, 4, figsize=(9.6, 5.2), layout="constrained")

@@ -1,12 +1,13 @@
-"""
+r"""
 Write your own kernel
 =====================
 
-A kernel that is a function of the score is a class with one method, ``phi``. A class from your own script works everywhere:
-in runs, in derivatives, with masks and positions, under every norm.
+A kernel that is a function of the score is a class with one method, ``phi``. A class from your own script works
+everywhere: in runs, in derivatives, with masks and positions, under every norm.
 
-Why do clusters under softmax wait so long? Because the kernel :math:`e^{\\beta\\langle x,y\\rangle}` falls off exponentially. Let us
-test this with a heavy tail, :math:`k = 1/(1 + \\beta(1 - \\langle x, y\\rangle))`, divided by the sum of each row.
+Why do clusters under softmax wait so long? Because the kernel :math:`e^{\beta\langle x,y\rangle}` falls off
+exponentially. Let us test this with a heavy tail, :math:`k = 1/(1 + \beta(1 - \langle x, y\rangle))`, divided by the
+sum of each row.
 """
 
 from typing import ClassVar
@@ -36,13 +37,14 @@ for kernel in (tkf.Softmax, Cauchy):
 pair = tkf.simulate(model, tkf.circle_tokens([0.0, 3.0]), t1=60.0, save_at=241)
 
 # %%
-# Left and middle: the same 64 tokens. Under softmax six clusters form. Two of them are close and merge, the others wait.
-# Under the heavy tail tokens gather more slowly, but nothing waits: distant clusters still feel each other, and soon one is left.
+# Left and middle: the same 64 tokens. Under softmax six clusters form. Two of them are close and merge, the others
+# wait. Under the heavy tail tokens gather more slowly, but nothing waits: distant clusters still feel each other, and
+# soon one is left.
 #
-# Right: the cosine :math:`\rho` of two tokens. With the heavy tail :math:`\dot\rho = 2(1-\rho^2)/(2 + \beta(1-\rho))`, so the
-# time has a closed form, :math:`t = \mathrm{artanh}\,\rho + \frac{\beta}{2}\log(1+\rho) + \mathrm{const}`. It grows linearly
-# in :math:`\beta`. For softmax it grows exponentially, and the same two tokens would meet at
-# :math:`t \approx 10^{17}`.
+# Right: the cosine :math:`\rho` of two tokens. With the heavy tail :math:`\dot\rho = 2(1-\rho^2)/(2 + \beta(1-\rho))`,
+# so the time has a closed form, :math:`t = \mathrm{artanh}\,\rho + \frac{\beta}{2}\log(1+\rho) + \mathrm{const}`. It
+# grows linearly in :math:`\beta`. For softmax it grows exponentially, and the same two tokens would meet at :math:`t
+# \approx 10^{17}`.
 
 tkf.plotting.use_style()
 figure, axes = plt.subplots(1, 3, figsize=(9.2, 3.3), layout="constrained")

@@ -1,13 +1,14 @@
-"""
+r"""
 Lost in the middle: which positions does the last token hear?
 =============================================================
 
-Stack L causal layers :math:`x \\leftarrow (1-\\alpha)\\, x + \\alpha\\, C x`, in which every token averages over itself and those
-before it. How much does the token at position :math:`\\tau` (0: first, 1: last) influence the *last* token at the end?
+Stack L causal layers :math:`x \leftarrow (1-\alpha)\, x + \alpha\, C x`, in which every token averages over itself and
+those before it. How much does the token at position :math:`\tau` (0: first, 1: last) influence the *last* token at the
+end?
 
-The influence is a derivative, so JAX can compute it through the whole stack. Uniform causal attention is :math:`\\beta = 0`.
-With :math:`V = \\alpha/(1-\\alpha)` a residual layer :math:`x + V C x` is the layer above, up to the factor
-:math:`1-\\alpha`.
+The influence is a derivative, so JAX can compute it through the whole stack. Uniform causal attention is :math:`\beta =
+0`. With :math:`V = \alpha/(1-\alpha)` a residual layer :math:`x + V C x` is the layer above, up to the factor
+:math:`1-\alpha`.
 """
 
 import jax
@@ -34,12 +35,14 @@ plain = {depth: influence(depth) for depth in depths}
 recent = {depth: influence(depth, positions=tkf.ALiBi(slope)) for depth in depths}
 
 # %%
-# Left: no rule for positions. Thin black lines are theory,
-# :math:`\sum_k \binom{L}{k} \alpha^k (1-\alpha)^{L-k} (\log 1/\tau)^{k-1}/(k-1)!`. The first tokens are heard best, because
-# they reach the last one on many paths: through every token in between. The deeper the stack, the stronger this *primacy*.
+# Left: no rule for positions. Thin black lines are theory, :math:`\sum_k \binom{L}{k} \alpha^k (1-\alpha)^{L-k} (\log
+# 1/\tau)^{k-1}/(k-1)!`. The first tokens are heard best, because they reach the last one on many paths: through every
+# token in between. The deeper the stack, the stronger this *primacy*.
 #
-# Right: ALiBi with slope :math:`\lambda` favors near tokens. With two layers the last tokens win. With 6 layers the curve is
-# U-shaped: the beginning and the end are heard, and the middle is lost. With 24 layers the end is lost too. The theory is the same formula in the variable :math:`q = (e^{\lambda\tau}-1)/(e^{\lambda}-1)`, in which ALiBi is uniform.
+# Right: ALiBi with slope :math:`\lambda` favors near tokens. With two layers the last tokens win. With 6 layers the
+# curve is U-shaped: the beginning and the end are heard, and the middle is lost. With 24 layers the end is lost too.
+# The theory is the same formula in the variable :math:`q = (e^{\lambda\tau}-1)/(e^{\lambda}-1)`, in which ALiBi is
+# uniform.
 
 tkf.plotting.use_style()
 figure, axes = plt.subplots(1, 2, figsize=(8.0, 3.5), sharey=True, layout="constrained")

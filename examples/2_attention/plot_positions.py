@@ -2,8 +2,8 @@
 Who sees whom: rules for positions
 ==================================
 
-Attention by itself does not know the order of the tokens. Rules for positions tell it. They can be given to any attention, and
-combined: ``Softmax(..., positions=[Window(8), Sinks(1)])``.
+Attention by itself does not know the order of the tokens. Rules for positions tell it. They can be given to any
+attention, and combined: ``Softmax(..., positions=[Window(8), Sinks(1)])``.
 
 The pictures show attention matrices of 32 random tokens: row i is how token i spreads its attention.
 """
@@ -37,8 +37,8 @@ matrices["RoPE, equal tokens"] = tkf.attention_matrix(same, rotary)
 # - A *window* hides tokens farther back than eight places. The *sink* keeps the first token visible for all.
 # - A *bias* may be any function of the two positions. This one prefers distances that are multiples of six.
 # - *RoPE* turns queries and keys by angles that grow with their positions. The score then depends on the distance
-#   :math:`s - \tau` only. Here all tokens are equal, so only this dependence is left, and the matrix is
-#   constant along its diagonals.
+#   :math:`s - \tau` only. Here all tokens are equal, so only this dependence is left, and the matrix is constant along
+#   its diagonals.
 
 tkf.plotting.use_style()
 figure, axes = plt.subplots(2, 3, figsize=(7.6, 5.2), sharex=True, sharey=True, layout="constrained")
