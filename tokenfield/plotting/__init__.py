@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .staircases import merge_tree as merge_tree
     from .staircases import staircase as staircase
     from .style import Sheet as Sheet
+    from .style import use_style as use_style
     from .token_paths import tokens_panel as tokens_panel
 
 # A summary of a run reads `frames` only, and needs no matplotlib.
@@ -56,6 +57,6 @@ __all__, __getattr__, __dir__ = lazy(
         "probe_states": "probe_layers",
         "probe_growth": "probe_smoothness",
         "staircases": "staircase merge_tree",
-        "style": "Sheet",
+        "style": "Sheet use_style",
     },
 )
