@@ -10,8 +10,6 @@ exponentially. Let us test this with a heavy tail, :math:`k = 1/(1 + \beta(1 - \
 sum of each row.
 """
 
-from typing import ClassVar
-
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -22,8 +20,6 @@ BETA = 20.0
 
 
 class Cauchy(AbstractPairwise):
-    stochastic: ClassVar[bool] = True  # divide each row by its sum
-
     def phi(self, s):  # s is the score, BETA times the cosine
         return 1 / (1 + BETA - s)
 
@@ -31,9 +27,9 @@ class Cauchy(AbstractPairwise):
 start = tkf.uniform_sphere(n=64, d=2, seed=3)
 times = np.append(0.0, np.geomspace(0.02, 60.0, 200))
 runs = {}
-for kernel in (tkf.Softmax, Cauchy):
-    model = tkf.Transformer(kernel(beta=BETA), norm=tkf.PostLN())
-    runs[kernel.__name__] = tkf.simulate(model, start, t1=60.0, save_at=times)
+for kernel in (tkf.Softmax(BETA), Cauchy(BETA, normalized=True)):  # each row divided by its sum
+    model = tkf.Transformer(kernel, norm=tkf.PostLN())
+    runs[type(kernel).__name__] = tkf.simulate(model, start, t1=60.0, save_at=times)
 pair = tkf.simulate(model, tkf.circle_tokens([0.0, 3.0]), t1=60.0, save_at=241)
 
 # %%
