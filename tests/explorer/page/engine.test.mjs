@@ -153,7 +153,7 @@ test("noise forgets at the rate (d-1)/kappa and keeps the sphere", () => {
     const config = readConfig({
       attention: { kind: "softmax", beta: 1, V: 0 },
       noise: { kappa: 2 },
-      tokens: { kind: "clusters", n: 2000, d, k: 1, spread: 0, seed: 3 },
+      tokens: { kind: "clusters", n: 1000, d, k: 1, spread: 0, seed: 3 },
     }).config;
     const runner = new Runner(config);
     runner.advance(0.5);
