@@ -7,7 +7,7 @@ import { decodeFrame, decodeFrames, encodeFrame } from "../../../tokenfield/expl
 import { readConfig } from "../../../tokenfield/explorer/page/engine/config.js";
 import { DEFAULT_VIEW, readLink, writeLink } from "../../../tokenfield/explorer/page/link.js";
 import { PANELS } from "../../../tokenfield/explorer/page/panels.js";
-import { Replay } from "../../../tokenfield/explorer/page/sources.js";
+import { forServer, Replay } from "../../../tokenfield/explorer/page/sources.js";
 import { STORIES, STORY_NAMES } from "../../../tokenfield/explorer/page/stories.js";
 
 const RAW = [
@@ -81,4 +81,15 @@ test("eight stories of three or four steps, each of them a run that can be made"
       assert.ok(step.show in PANELS && step.text.length > 40, name);
     }
   }
+});
+
+test("what the server is sent has the keys of a run file", () => {
+  for (const raw of RAW) {
+    const sent = forServer({ ...readConfig(raw).config, foreign: false });
+    assert.ok(!("foreign" in sent) && !("slope" in sent.attention) && sent.noise !== null && sent.t1 !== null);
+    assert.ok(!(sent.attention.beta !== undefined && (sent.attention.A || sent.attention.kind === "hardmax")));
+    for (const row of sent.tokens.x ?? []) assert.ok(Math.abs(Math.hypot(...row) - 1) < 1e-15);
+    if (sent.tokens.weights) assert.ok(Math.abs(sent.tokens.weights.reduce((a, b) => a + b) - 1) < 1e-15);
+  }
+  assert.deepEqual(forServer({ tokens: { kind: "gaussian" } }), { tokens: { kind: "gaussian" } });
 });

@@ -10,7 +10,7 @@ import { measureInfluence } from "./influence.js";
 import { DEFAULT_VIEW, readLink, writeLink } from "./link.js";
 import { ALWAYS, PANELS } from "./panels.js";
 import { savePicture, startFilm } from "./picture.js";
-import { InPage, Live, Replay } from "./sources.js";
+import { forServer, InPage, Live, Replay } from "./sources.js";
 import { STORIES, STORY_NAMES } from "./stories.js";
 import { short } from "./theory.js";
 import { Camera } from "./views/camera.js";
@@ -60,7 +60,9 @@ class App {
     else if (this.options.config) {
       const given = readConfig(this.options.config);
       this.config = given.config;
-      given.problems.forEach((line) => this.say(line));
+      if (this.mode === "live" && given.problems.length) this.foreign = this.options.config; // the server may know more
+      else given.problems.forEach((line) => this.say(line));
+      if (this.foreign) this.config = { ...this.config, foreign: given.problems.some((line) => !line.startsWith("tokens")) };
     }
     if (read.problems.length) this.say(`The link was not understood in full, and defaults are used instead: ${read.problems.join("; ")}.`);
     if (this.still) {
@@ -115,7 +117,9 @@ class App {
     try {
       const data = this.options.replay ?? (await (await fetch(this.options.replayUrl)).json());
       const source = new Replay(data);
-      this.config = source.readConfig() ?? this.config;
+      const { config, exact } = source.readConfig();
+      this.config = config;
+      this.root.classList.toggle("inexact", !exact);
       this.runs = [this.makeRun(0, source, this.config)];
       const last = source.frames.at(-1).time;
       this.view.speed = Math.max(0.01, last / 15);
@@ -158,9 +162,8 @@ class App {
     configs.forEach((config, index) => {
       this.runs[index] ??= this.makeRun(index, this.makeSource(), config);
       const run = this.runs[index];
-      Object.assign(run, { config, history: new History(), frame: null, fresh: true });
-      this.scene.reset(index);
-      run.source.start(config);
+      Object.assign(run, { config, history: new History(), fresh: true }); // the last frame stays until the first new one
+      run.source.start(this.foreign && !index ? this.foreign : config);
     });
     this.influence = null;
     if (wasPlaying) this.play();
@@ -177,6 +180,7 @@ class App {
   take(run, frame, ended) {
     const wasFresh = run.fresh;
     run.fresh = false;
+    if (wasFresh) this.scene.reset(run.index);
     if (!wasFresh && run.history.last && frame.time < run.history.last.t && !ended) run.history = new History();
     run.frame = frame;
     this.scene.note(run.index, frame);
@@ -203,6 +207,7 @@ class App {
     const { config, problems } = readConfig({ ...this.config, ...patch });
     problems.forEach((line) => this.say(line));
     this.config = config;
+    if (this.foreign) this.foreign = { ...this.foreign, ...forServer(config), tokens: this.foreign.tokens };
     this.runs.forEach((run, index) => {
       run.config = index ? this.beside() : config;
       run.history.changes.push(run.history.last?.t ?? 0);
@@ -217,6 +222,7 @@ class App {
     const { config, problems } = readConfig({ ...this.config, tokens });
     problems.forEach((line) => this.say(line));
     this.config = config;
+    this.foreign = null;
     this.start();
   }
 
@@ -291,6 +297,7 @@ class App {
     this.sweep = null;
     this.influence = null;
     this.gamma = scene.context ?? null;
+    this.foreign = null;
     this.wanted = scene;
     this.turnToTokens = !keepView;
     this.playing = !this.still;
@@ -392,9 +399,9 @@ class App {
       make("h1", {}, make("span", { class: "mark", "aria-hidden": "true" }), make("span", { text: "tokenfield" })),
       parts.stories,
       make("div", { class: "group copies", role: "group", "aria-label": "Share" },
-        button("Link", "Copy link", () => this.copy("link")),
-        button("Python", "Copy as Python", () => this.copy("Python")),
-        button("TOML", "Copy as TOML", () => this.copy("TOML")),
+        button("Link", "Copy link", () => this.copy("link"), { class: "link" }),
+        button("Python", "Copy as Python", () => this.copy("Python"), { class: "code" }),
+        button("TOML", "Copy as TOML", () => this.copy("TOML"), { class: "code" }),
         button("PNG", "Save a picture (PNG)", () => savePicture(this)),
         parts.film),
       make("div", { class: "group" },
@@ -738,10 +745,8 @@ class App {
       this.plotAt = this.stats.frames + 4;
       this.drawPlots();
     }
-    if (!this.playing) {
-      clearTimeout(this.lastPlot);
-      this.lastPlot = setTimeout(() => this.drawPlots(true), PLOT_PERIOD);
-    }
+    clearTimeout(this.lastPlot); // once no more frames come, all plots show the last one
+    this.lastPlot = setTimeout(() => this.drawPlots(true), this.playing ? 8 * PLOT_PERIOD : PLOT_PERIOD);
     this.onpicture?.();
   }
 

@@ -14,14 +14,15 @@ import {
 const COLLAPSED = 0.999;
 const MATRIX = 96; // largest number of rows of the matrix that is drawn
 
-/** Return what theory needs to know of a config; `kind` is null where there are no formulas. */
-export function theoryCase(config) {
+/** Return what theory needs to know of a run; `kind` is null where there are no formulas. */
+export function theoryCase({ config, frame }) {
   const { attention, norm, noise, tokens } = config, beta = effectiveBeta(attention);
+  const n = frame?.n ?? tokenCount(tokens), d = frame?.d ?? dimension(tokens);
   const identity = attention.V === null || attention.V === 1;
-  const isotropic = beta !== null && beta >= 0 && identity && !attention.causal && !attention.slope;
+  const isotropic = !config.foreign && beta !== null && beta >= 0 && identity && !attention.causal && !attention.slope;
   const kind = !isotropic ? null : attention.kind === "unnormalized" ? "unnormalized" : "softmax";
   const logUnit = kind === "unnormalized" && beta > 30 && !["peri", "ngpt"].includes(norm.kind) ? beta : 0;
-  return { beta, kind, norm, noise, logUnit, n: tokenCount(tokens), d: dimension(tokens), post: norm.kind === "post" };
+  return { beta, kind, norm, noise, logUnit, n, d, post: norm.kind === "post" };
 }
 
 /** Compute once for each set of arguments. */
@@ -83,7 +84,7 @@ export const PANELS = {
     title: "Order parameter",
     about: "Length of the mean direction, |Σ wᵢ xᵢ|: 1 for one cluster, near 0 for tokens in balance.",
     make({ runs, theme, log }) {
-      const [run] = runs, { last, samples } = run.history, c = theoryCase(run.config), marks = [], hlines = [];
+      const [run] = runs, { last, samples } = run.history, c = theoryCase(run), marks = [], hlines = [];
       const drawn = lines(runs, "order", theme);
       if (c.kind && c.noise && c.post) {
         const kc = criticalKappa(c.beta, c.d, c.kind, c.logUnit), m = orderOf(c.beta, c.noise.kappa, c.d, c.kind, c.logUnit);
@@ -106,7 +107,7 @@ export const PANELS = {
     title: "Clusters",
     about: "Number of clusters: groups in which all cosines are above 0.999. A token on its own counts as one.",
     make({ runs, theme, log }) {
-      const [run] = runs, { last } = run.history, c = theoryCase(run.config), marks = [], hlines = [];
+      const [run] = runs, { last } = run.history, c = theoryCase(run), marks = [], hlines = [];
       if (c.kind && c.n > 3) {
         const k = firstClusters(c.beta, c.d);
         if (c.d === 2) hlines.push({ y: k, color: theme.theory });
@@ -123,14 +124,14 @@ export const PANELS = {
     title: "Cosines",
     about: "Shades: share of pairs at each cosine, over time. Line: mean cosine.",
     make({ runs, theme, log }) {
-      const [run] = runs, { samples, last } = run.history, c = theoryCase(run.config), marks = [], vlines = [];
+      const [run] = runs, { samples, last } = run.history, c = theoryCase(run), marks = [], vlines = [];
       const drawn = lines(runs, "cosine", theme);
       let until = 0;
       if (c.kind && samples.length && c.n > 1 && !c.noise) {
         const rho0 = Math.max(-1 / (c.n - 1) + 1e-9, samples[0].cosine);
         if (rho0 < COLLAPSED) {
           const curve = curveOf(c.n, c.beta, c.norm, c.kind, Number(rho0.toPrecision(6)), c.logUnit);
-          until = curve.times.at(-1);
+          until = curve.times.length > 1 ? curve.times.at(-1) : Infinity;
           drawn.push({ x: curve.times, y: curve.rho, color: theme.theory, dash: [5, 4], width: 1.5 });
           if (Number.isFinite(until)) vlines.push({ x: until, color: theme.theory });
           const when = c.n <= c.d ? "exact for equal angles" : `exact for equal angles, which need d ≥ n; here d = ${c.d}, so it is a reference only`;
@@ -150,7 +151,7 @@ export const PANELS = {
     title: "Growth of modes",
     about: "Bars: predicted growth rate of mode k of a small ripple on the uniform measure. Dots: measured in this run while all ripples are small.",
     make({ runs, theme }) {
-      const [run] = runs, c = theoryCase(run.config);
+      const [run] = runs, c = theoryCase(run);
       if (!c.kind) return { spec: { empty: "Rates are known for isotropic softmax and unnormalized attention." }, marks: [], text: "" };
       const rates = ratesOf(c.beta, c.d, c.kind, MODES, c.logUnit).map((rate, k) => (c.noise ? rate - (k * (k + c.d - 2)) / c.noise.kappa : rate));
       const shown = rates.slice(1), most = Math.max(...shown), least = Math.min(0, ...shown.map((rate) => Math.max(rate, -most)));
@@ -173,7 +174,7 @@ export const PANELS = {
     about: "Row i: how much token i attends to token j, relative to its largest. Tokens are sorted by cluster, or by place before they have met; lines separate groups. Causal attention keeps the order of the tokens.",
     make({ runs }) {
       const [run] = runs, { frame } = run;
-      if (!frame || frame.kind !== 0 || frame.d > 3) return { spec: { empty: "There are no tokens to show." }, marks: [], text: "" };
+      if (!frame || frame.kind !== 0 || frame.d > 3 || run.config.foreign) return { spec: { empty: "The page cannot compute this attention." }, marks: [], text: "" };
       const { n, d, labels } = frame, attention = makeAttention(run.config.attention, d), step = Math.max(1, Math.ceil(n / MATRIX));
       let chosen = Array.from({ length: n }, (_, i) => i);
       const group = attention.causal ? null : nearGroups(run.x, n, d);
@@ -195,7 +196,7 @@ export const PANELS = {
     title: "Order against noise",
     about: "Each dot is the order parameter of this run, averaged at one κ. The curve is the stationary law for many tokens.",
     make({ runs, theme, sweep }) {
-      const [run] = runs, c = theoryCase(run.config);
+      const [run] = runs, c = theoryCase(run);
       if (!c.kind || !sweep) return { spec: { empty: "Start the sweep." }, marks: [], text: "" };
       const [low, high] = sweep.range, x = Array.from({ length: 45 }, (_, k) => low + ((high - low) * k) / 44);
       const kc = criticalKappa(c.beta, c.d, c.kind, c.logUnit);
@@ -289,7 +290,7 @@ function nearGroups(x, n, d) {
 
 /** Return {time, rho} at which the pair of clusters that is first to merge does so, by the two-cluster formula. */
 function nextMerge(run) {
-  const c = theoryCase(run.config), groups = clusterMasses(run);
+  const c = theoryCase(run), groups = clusterMasses(run);
   if (!groups || groups.length < 2 || !c.kind || !c.post || c.noise) return null;
   let best = null;
   for (let a = 0; a < groups.length; a++)
