@@ -1,5 +1,6 @@
 """The page's own modules, tested by Node: the engine and the theory against numbers of tokenfield, links and copied code."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -7,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tokenfield.config import build
+from tokenfield.config.run import read
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent.parent / "tokenfield" / "explorer" / "page"
@@ -35,6 +39,20 @@ def test_engine_against_tokenfield(tmp_path):
     done = run_node(["--test", *tests], TOKENFIELD_GOLDEN=str(numbers))
     assert done.returncode == 0, done.stdout
     assert "# fail 0" in done.stdout
+
+
+def test_copied_python_and_toml_end_in_the_same_clusters(tmp_path, capsys):
+    runs = json.loads(run_node([str(HERE / "page" / "copied.mjs")]).stdout)
+    assert len(runs[0]["sizes"]) > 3
+    for number, run in enumerate(runs):
+        exec(run["python"], {})
+        printed = capsys.readouterr().out
+        assert [int(word) for word in printed.strip(" []\n").split()] == run["sizes"]
+        path = tmp_path / f"{number}.toml"
+        path.write_text(run["toml"])
+        config = read(path, {})
+        assert build.tokens(config.tokens).n == sum(run["sizes"])
+        assert f"{type(build.model(config).norm).__name__}()" in run["python"]
 
 
 def test_page_is_small_and_loads_nothing_from_elsewhere():

@@ -15,6 +15,8 @@ from .names import kernel_names, norm_names
 from .run import LiveRun
 from .setup import Setup
 
+_THEORY = ThreadPoolExecutor(1, "tokenfield-theory")
+"""One thread for all pages: predictions are slow Python code, and many at once would keep the server from answering."""
 REST = 0.4  # seconds without a change after which theory is asked
 
 
@@ -64,8 +66,7 @@ class Client:
         self._run = None
         if self._predicting is not None:
             self._predicting.cancel()
-        for executor in (self._thread, self._slow):
-            executor.shutdown(wait=False, cancel_futures=True)
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _on_start(self, message: dict[str, Any]) -> None:
         config = messages.table(message, "config")
@@ -154,7 +155,7 @@ class Client:
         """Send the predictions of theory, which take half a second, once a slider has come to rest."""
         with contextlib.suppress(messages.Gone):
             await asyncio.sleep(REST)
-            rows = await asyncio.get_running_loop().run_in_executor(self._slow, _theory, setup, state)
+            rows = await asyncio.get_running_loop().run_in_executor(_THEORY, _theory, setup, state)
             await self._say(**info | {"theory": rows})
 
     async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:

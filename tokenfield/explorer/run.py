@@ -6,6 +6,7 @@ change with time, and long waits of clusters (method "coarsen", from which the t
 """
 
 import math
+import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ MANY = 10_000
 SMALLEST_START = 0.01  # time from which log time begins
 UNTIL = 20.0  # end of a run that is computed as a whole and has no t1
 WHOLE = 301  # states of such a run
+_ROOM = threading.Semaphore(4)  # windows that are computed at a time, for all pages
 QUICKEST, SLOWEST = 1 / 60, 0.5  # seconds between frames
 
 
@@ -62,7 +64,7 @@ class LiveRun:
     """
 
     def __init__(self, data: dict[str, Any]):
-        self._executor = ThreadPoolExecutor(1, "tokenfield-run")
+        self._executor, self._closed = ThreadPoolExecutor(1, "tokenfield-run"), threading.Event()
         self.setup = set_up(data)
         self.pace = Pace()
         self.interval = 1 / RATE
@@ -155,6 +157,7 @@ class LiveRun:
 
     def close(self) -> None:
         """Drop what was computed ahead; a window in progress is finished in its thread and forgotten."""
+        self._closed.set()
         self._drop()
         self._executor.shutdown(wait=False, cancel_futures=True)
 
@@ -166,7 +169,14 @@ class LiveRun:
 
     def _submit(self, shot: Shot) -> "Future[list[Shot]]":
         self._windows += 1
-        return self._executor.submit(_window, self.setup, shot, self.pace, self._windows, self._changes, self.waits)
+        return self._executor.submit(
+            self._compute, self.setup, shot, self.pace, self._windows, self._changes, self.waits
+        )
+
+    def _compute(self, setup: Setup, shot: Shot, *options: Any) -> list[Shot]:
+        """Compute a window when there is room, unless nobody waits for it anymore."""
+        with _ROOM:
+            return [shot] if self._closed.is_set() else _window(setup, shot, *options)
 
 
 def _window(setup: Setup, shot: Shot, pace: Pace, number: int, changes: bool, waits: bool) -> list[Shot]:

@@ -14,6 +14,7 @@ import { sphereKick } from "../../../tokenfield/explorer/page/engine/noise.js";
 import { makeNorm } from "../../../tokenfield/explorer/page/engine/norms.js";
 import { Runner } from "../../../tokenfield/explorer/page/engine/runner.js";
 import { makeTokens, makeWeights } from "../../../tokenfield/explorer/page/engine/starts.js";
+import { stationaryOrder } from "../../../tokenfield/explorer/page/theory.js";
 
 const golden = JSON.parse(readFileSync(process.env.TOKENFIELD_GOLDEN, "utf8"));
 const { n, seed } = golden;
@@ -153,7 +154,7 @@ test("noise forgets at the rate (d-1)/kappa and keeps the sphere", () => {
     const config = readConfig({
       attention: { kind: "softmax", beta: 1, V: 0 },
       noise: { kappa: 2 },
-      tokens: { kind: "clusters", n: 2000, d, k: 1, spread: 0, seed: 3 },
+      tokens: { kind: "clusters", n: 1000, d, k: 1, spread: 0, seed: 3 },
     }).config;
     const runner = new Runner(config);
     runner.advance(0.5);
@@ -173,4 +174,15 @@ test("Kuramoto: at beta = 0 two tokens at a right angle obey rho = tanh t", () =
   runner.advance(1);
   runner.read();
   assert.ok(Math.abs(runner.x[0] * runner.x[2] + runner.x[1] * runner.x[3] - Math.tanh(1)) < 1e-5);
+});
+
+test("noisy tokens reach the order of the stationary law, which theory gives", () => {
+  const kappa = 2.5, raw = { attention: { kind: "unnormalized", beta: 1 }, noise: { kappa }, tokens: { kind: "clusters", n: 300, d: 2, k: 1, spread: 0.3, seed: 0 } };
+  const runner = new Runner(readConfig(raw).config);
+  let sum = 0;
+  for (let k = 0; k < 60; k++) {
+    runner.advance(6 + 0.2 * k);
+    sum += order(runner.state, runner.weights, 2) / 60;
+  }
+  assert.ok(Math.abs(sum - stationaryOrder(1, kappa, 2, "unnormalized")) < 0.03, `${sum}`); // 0.7816
 });

@@ -10,7 +10,7 @@ import { measureInfluence } from "./influence.js";
 import { DEFAULT_VIEW, readLink, writeLink } from "./link.js";
 import { ALWAYS, PANELS } from "./panels.js";
 import { savePicture, startFilm } from "./picture.js";
-import { InPage, Live, Replay } from "./sources.js";
+import { forServer, InPage, Live, Replay } from "./sources.js";
 import { STORIES, STORY_NAMES } from "./stories.js";
 import { short } from "./theory.js";
 import { Camera } from "./views/camera.js";
@@ -18,8 +18,12 @@ import { THEMES } from "./views/palette.js";
 import { Plot } from "./views/plot.js";
 import { Scene } from "./views/scene.js";
 
-const PLOT_PERIOD = 140; // milliseconds between two drawings of the plots
-const KERNEL_NAMES = [["softmax", "Softmax (SA)"], ["unnormalized", "Unnormalized (USA)"], ["l2", "L2"], ["sigmoid", "Sigmoid"], ["hardmax", "Hardmax"]];
+const PLOT_PERIOD = 60; // least milliseconds between the drawings of two plots; at most every fourth frame has one
+const MARK_PERIOD = 800; // and between two changes of the labels of one plot
+const CLOCK_PERIOD = 100;
+const SLOW_FRAME = 28, LEAST_QUALITY = 0.75;
+const REPLACED = { sweep: ["attention"], influence: ["energy", "modes"], context: ["modes"] }; // plots that make room for those of stories
+const KERNEL_NAMES = [["softmax", "Softmax"], ["unnormalized", "Unnormalized"], ["l2", "L2"], ["sigmoid", "Sigmoid"], ["hardmax", "Hardmax"]];
 const NORM_NAMES = [["post", "Post-LN"], ["pre", "Pre-LN"], ["peri", "Peri-LN"], ["mix", "Mix-LN"], ["ngpt", "nGPT"], ["sqrt", "1/√(t+1) scaling"]];
 const START_NAMES = [["sphere", "Uniform"], ["hemisphere", "Half"], ["clusters", "Groups"], ["hand", "By hand"]];
 const TOOLS = [["turn", "Turn", "Drag to turn the sphere"], ["add", "Add", "Click to add a token"], ["move", "Move", "Drag a token"], ["paint", "Paint", "Drag to paint a cloud of tokens"], ["remove", "Remove", "Click a token to remove it"]];
@@ -56,7 +60,9 @@ class App {
     else if (this.options.config) {
       const given = readConfig(this.options.config);
       this.config = given.config;
-      given.problems.forEach((line) => this.say(line));
+      if (this.mode === "live" && given.problems.length) this.foreign = this.options.config; // the server may know more
+      else given.problems.forEach((line) => this.say(line));
+      if (this.foreign) this.config = { ...this.config, foreign: given.problems.some((line) => !line.startsWith("tokens")) };
     }
     if (read.problems.length) this.say(`The link was not understood in full, and defaults are used instead: ${read.problems.join("; ")}.`);
     if (this.still) {
@@ -65,13 +71,16 @@ class App {
     }
     this.camera.set(this.view.yaw, this.view.pitch);
     if (this.mode === "replay") this.beginReplay();
-    else if (this.view.story) this.openStory(this.view.story, Math.floor(this.view.step));
+    else if (this.view.story) this.openStory(this.view.story, Math.floor(this.view.step), location.hash.includes("yaw="));
     else this.start();
     if (this.options.link)
       addEventListener("hashchange", () => location.hash.slice(1) !== this.written && this.fromLink(), { signal: this.listeners.signal });
     addEventListener("keydown", (event) => this.key(event), { signal: this.listeners.signal });
-    const loop = () => {
+    let before = 0;
+    const loop = (now) => {
       if (this.closed) return;
+      this.adapt(now - before);
+      before = now;
       this.draw();
       requestAnimationFrame(loop);
     };
@@ -90,7 +99,7 @@ class App {
     Object.assign(this, { config: read.config, view: read.view });
     if (read.problems.length) this.say(`The link was not understood in full, and defaults are used instead: ${read.problems.join("; ")}.`);
     this.camera.set(this.view.yaw, this.view.pitch);
-    if (this.view.story) this.openStory(this.view.story, Math.floor(this.view.step));
+    if (this.view.story) this.openStory(this.view.story, Math.floor(this.view.step), location.hash.includes("yaw="));
     else this.start();
   }
 
@@ -108,7 +117,9 @@ class App {
     try {
       const data = this.options.replay ?? (await (await fetch(this.options.replayUrl)).json());
       const source = new Replay(data);
-      this.config = source.readConfig() ?? this.config;
+      const { config, exact } = source.readConfig();
+      this.config = config;
+      this.root.classList.toggle("inexact", !exact);
       this.runs = [this.makeRun(0, source, this.config)];
       const last = source.frames.at(-1).time;
       this.view.speed = Math.max(0.01, last / 15);
@@ -151,9 +162,8 @@ class App {
     configs.forEach((config, index) => {
       this.runs[index] ??= this.makeRun(index, this.makeSource(), config);
       const run = this.runs[index];
-      Object.assign(run, { config, history: new History(), frame: null, fresh: true });
-      this.scene.reset(index);
-      run.source.start(config);
+      Object.assign(run, { config, history: new History(), fresh: true }); // the last frame stays until the first new one
+      run.source.start(this.foreign && !index ? this.foreign : config);
     });
     this.influence = null;
     if (wasPlaying) this.play();
@@ -170,15 +180,26 @@ class App {
   take(run, frame, ended) {
     const wasFresh = run.fresh;
     run.fresh = false;
+    if (wasFresh) this.scene.reset(run.index);
     if (!wasFresh && run.history.last && frame.time < run.history.last.t && !ended) run.history = new History();
     run.frame = frame;
     this.scene.note(run.index, frame);
     run.x = frame.kind === 0 ? this.scene.view(run.index).x : null;
-    run.history.add(frame, run.x);
+    run.history.add(frame, run.x, performance.now(), ended || !this.playing || this.mode === "replay");
+    if (this.turnToTokens && run.x && frame.d === 3) this.faceTokens(run);
     run.pending = this.dirty = true;
     if (frame.time > 0 && this.stats.firstMotion === null) this.stats.firstMotion = performance.now();
     if (ended && this.playing && run.index === 0) this.pause();
     if (this.sweep && run.index === 0) this.followSweep(frame);
+  }
+
+  /** Turn the sphere so that the side to which tokens will gather is in view. */
+  faceTokens({ x }) {
+    const mean = [0, 0, 0];
+    const seen = this.config.attention.causal ? 3 : x.length; // causal tokens gather at the first one
+    for (let k = 0; k < seen; k++) mean[k % 3] += x[k];
+    this.turnToTokens = false;
+    this.camera.set(Math.atan2(mean[1], mean[0]) + 0.4, 0.7 * Math.asin(mean[2] / (Math.hypot(...mean) || 1)));
   }
 
   /** Change the model and go on from the current tokens. */
@@ -186,6 +207,7 @@ class App {
     const { config, problems } = readConfig({ ...this.config, ...patch });
     problems.forEach((line) => this.say(line));
     this.config = config;
+    if (this.foreign) this.foreign = { ...this.foreign, ...forServer(config), tokens: this.foreign.tokens };
     this.runs.forEach((run, index) => {
       run.config = index ? this.beside() : config;
       run.history.changes.push(run.history.last?.t ?? 0);
@@ -200,6 +222,7 @@ class App {
     const { config, problems } = readConfig({ ...this.config, tokens });
     problems.forEach((line) => this.say(line));
     this.config = config;
+    this.foreign = null;
     this.start();
   }
 
@@ -265,7 +288,7 @@ class App {
 
   // ---------------------------------------------------------------- stories
 
-  openStory(name, step = 0) {
+  openStory(name, step = 0, keepView = false) {
     const story = STORIES.find((each) => each.name === name);
     if (!story) return;
     const at = Math.max(0, Math.min(story.steps.length - 1, step)), scene = story.steps[at];
@@ -274,7 +297,9 @@ class App {
     this.sweep = null;
     this.influence = null;
     this.gamma = scene.context ?? null;
+    this.foreign = null;
     this.wanted = scene;
+    this.turnToTokens = !keepView;
     this.playing = !this.still;
     this.start(true);
     if (scene.sweep) this.startSweep(scene.sweep);
@@ -374,9 +399,9 @@ class App {
       make("h1", {}, make("span", { class: "mark", "aria-hidden": "true" }), make("span", { text: "tokenfield" })),
       parts.stories,
       make("div", { class: "group copies", role: "group", "aria-label": "Share" },
-        button("Link", "Copy link", () => this.copy("link")),
-        button("Python", "Copy as Python", () => this.copy("Python")),
-        button("TOML", "Copy as TOML", () => this.copy("TOML")),
+        button("Link", "Copy link", () => this.copy("link"), { class: "link" }),
+        button("Python", "Copy as Python", () => this.copy("Python"), { class: "code" }),
+        button("TOML", "Copy as TOML", () => this.copy("TOML"), { class: "code" }),
         button("PNG", "Save a picture (PNG)", () => savePicture(this)),
         parts.film),
       make("div", { class: "group" },
@@ -414,7 +439,7 @@ class App {
     const parts = this.parts, a = () => this.config.attention;
     const attention = (patch) => this.setModel({ attention: { ...a(), ...patch } });
     const toBeta = (s) => nice(200 * s ** 3), fromBeta = (beta) => Math.cbrt(Math.max(0, beta) / 200);
-    parts.kernel = choice("Kernel", KERNEL_NAMES, "softmax", (kind) => attention({ kind, A: kind === "l2" ? null : a().A }), "How scores become attention");
+    parts.kernel = choice("Kernel", KERNEL_NAMES, "softmax", (kind) => attention({ kind, A: kind === "l2" ? null : a().A }), "How scores become attention: softmax is the SA flow, unnormalized the USA flow");
     parts.beta = slider("β", { min: 0, max: 1, step: 0.002, value: fromBeta(9), shown: (s) => short(toBeta(s)), title: "Inverse temperature: larger is sharper", onchange: (s) => attention({ beta: toBeta(s) }) });
     parts.A = this.matrixControl("A", "Score matrix: s(x, y) = ⟨Ax, y⟩", (A) => attention({ A }));
     parts.V = this.matrixControl("V", "Value matrix", (V) => attention({ V }));
@@ -607,8 +632,8 @@ class App {
   // ---------------------------------------------------------------- plots
 
   arrangePanels() {
-    const shown = this.wanted?.show, extra = ["sweep", "influence", "context"].includes(shown) ? [shown] : [];
-    const names = [...extra, ...ALWAYS];
+    const shown = this.wanted?.show, less = REPLACED[shown];
+    const names = less ? [shown, ...ALWAYS.filter((name) => !less.includes(name))] : ALWAYS;
     for (const name of Object.keys(this.panels)) if (!names.includes(name)) delete this.panels[name];
     for (const name of names) this.panels[name] ??= this.makePanel(name);
     for (const name of names) this.panels[name].figure.classList.toggle("wanted", name === shown);
@@ -621,31 +646,43 @@ class App {
     const marks = make("div", { class: "marks" });
     const head = make("button", { class: "about", text: title, onfocus: () => this.showTip(head, { formula: about }), onblur: () => this.hideTip(), onmouseenter: () => this.showTip(head, { formula: about }), onmouseleave: () => this.hideTip() });
     const figure = make("figure", { class: "panel", "data-panel": name }, make("figcaption", {}, head), canvas, marks);
-    return { figure, canvas, marks, plot: new Plot(canvas), known: "" };
+    return { figure, canvas, marks, plot: new Plot(canvas), known: "", chips: [], marked: 0 };
   }
 
-  drawPlots() {
+  /** Draw the next plot in turn, or all of them. One at a time keeps the scene smooth where there is no GPU. */
+  drawPlots(all = false) {
+    if (!this.runs.length || !this.runs[0].frame) return;
+    const names = Object.keys(this.panels).filter((name) => {
+      const box = this.panels[name].canvas.getBoundingClientRect();
+      return box.bottom > 0 && box.top < innerHeight;
+    });
+    if (!names.length) return;
+    this.turn = ((this.turn ?? -1) + 1) % names.length;
+    for (const name of all ? names : [names[this.turn]]) this.drawPlot(name, this.panels[name]);
+  }
+
+  drawPlot(name, panel) {
     const { runs, theme, view, sweep, influence, gamma } = this;
-    if (!runs.length || !runs[0].frame) return;
-    if (this.wanted?.influence) this.measure();
-    for (const [name, panel] of Object.entries(this.panels)) {
-      const box = panel.canvas.getBoundingClientRect();
-      if (box.bottom < 0 || box.top > innerHeight) continue;
-      const { spec, marks, text } = PANELS[name].make({ runs, theme, log: view.log, sweep, influence, gamma: gamma ?? undefined });
-      panel.plot.draw(spec, theme);
-      panel.canvas.setAttribute("aria-label", `${PANELS[name].title}. ${text}`);
-      const known = JSON.stringify(marks);
-      if (known !== panel.known) {
-        panel.known = known;
-        if (!panel.marks.contains(document.activeElement)) panel.marks.replaceChildren(...marks.map((mark) => this.makeMark(mark)));
-      }
-    }
+    if (name === "influence") this.measure();
+    const { spec, marks, text } = PANELS[name].make({ runs, theme, log: view.log, sweep, influence, gamma: gamma ?? undefined });
+    panel.plot.draw(spec, theme);
+    const now = performance.now(), known = JSON.stringify(marks);
+    if (known === panel.known || (panel.marked && now - panel.marked < MARK_PERIOD && this.playing)) return;
+    Object.assign(panel, { known, marked: now });
+    panel.canvas.setAttribute("aria-label", `${PANELS[name].title}. ${text}`);
+    marks.forEach((mark, k) => {
+      panel.chips[k] ??= this.makeMark();
+      panel.chips[k].mark = mark;
+      if (panel.chips[k].element.textContent !== mark.label) panel.chips[k].element.textContent = mark.label;
+    });
+    panel.chips.length = marks.length;
+    if (panel.marks.children.length !== marks.length) panel.marks.replaceChildren(...panel.chips.map(({ element }) => element));
   }
 
-  makeMark(mark) {
-    const show = () => this.showTip(element, mark);
-    const element = make("button", { class: "markchip", text: mark.label, onfocus: show, onmouseenter: show, onclick: show, onblur: () => this.hideTip(), onmouseleave: () => this.hideTip() });
-    return element;
+  makeMark() {
+    const chip = { mark: null, element: null }, show = () => this.showTip(chip.element, chip.mark), hide = () => this.hideTip();
+    chip.element = make("button", { class: "markchip", onfocus: show, onmouseenter: show, onclick: show, onblur: hide, onmouseleave: hide });
+    return chip;
   }
 
   showTip(element, { formula, when, section }) {
@@ -674,37 +711,53 @@ class App {
 
   // ---------------------------------------------------------------- drawing
 
-  draw() {
-    if (!this.dirty) return;
-    this.dirty = false;
+  /** Draw fewer pixels where the browser cannot keep up, as without a GPU. */
+  adapt(interval) {
+    if (!this.playing || document.hidden || interval > 1000) return;
+    this.pacing = { sum: (this.pacing?.sum ?? 0) + interval, count: (this.pacing?.count ?? 0) + 1 };
+    if (this.pacing.sum < 1000) return;
+    if (this.pacing.sum / this.pacing.count > SLOW_FRAME ) this.scene.quality = LEAST_QUALITY;
+    this.pacing = null;
+  }
+
+  drawScene() {
     const { scene, runs, theme, view } = this;
     const items = runs.map((run) => ({ frame: run.frame, attention: view.field && run.frame?.d <= 3 && run.frame.kind === 0 ? makeAttention(run.config.attention, run.frame.d) : null }));
     scene.draw(items, theme, { trails: view.trails, field: view.field, chosen: this.chosen, first: this.config.attention.causal });
-    const [run] = runs, frame = run?.frame;
-    if (frame) {
-      const unit = frame.logTimeUnit ? ` · e^${short(frame.logTimeUnit)}` : "";
-      this.parts.clock.textContent = `t = ${shownTime(frame.time)}${unit}   ${frame.kind === 0 ? `${frame.clusters} ${frame.clusters === 1 ? "cluster" : "clusters"} of ${frame.n} tokens` : ""}`;
-      if (frame.d > 3) this.parts.clock.textContent += ` (d = ${frame.d}: plots only)`;
-      this.root.dataset.time = String(frame.time);
-      this.root.dataset.clusters = String(frame.clusters);
-    }
+  }
+
+  draw() {
+    if (!this.dirty) return;
+    this.dirty = false;
+    this.drawScene();
+    const { runs } = this, [run] = runs, frame = run?.frame;
+    const now = performance.now();
+    if (frame && (now - (this.clocked ?? 0) > CLOCK_PERIOD || !this.playing)) this.showClock(frame, now);
     for (const each of runs)
       if (each.pending) {
         each.pending = false;
         each.source.drawn();
       }
     this.root.dataset.frames = String(++this.stats.frames);
-    if (this.stats.firstMotion !== null) this.root.dataset.firstMotion = this.stats.firstMotion.toFixed(0);
-    const now = performance.now();
-    if (now - (this.plotted ?? 0) > PLOT_PERIOD) {
+    const since = now - (this.plotted ?? 0);
+    if (since > 6 * PLOT_PERIOD || (since > PLOT_PERIOD && this.stats.frames >= (this.plotAt ?? 0))) {
       this.plotted = now;
+      this.plotAt = this.stats.frames + 4;
       this.drawPlots();
-      if (frame) this.parts.canvas.setAttribute("aria-label", `${frame.n} tokens on the ${frame.d === 2 ? "circle" : "sphere"}, ${frame.clusters} clusters, time ${shownTime(frame.time)}`);
-    } else if (!this.playing) {
-      clearTimeout(this.lastPlot);
-      this.lastPlot = setTimeout(() => this.drawPlots(), PLOT_PERIOD);
     }
+    clearTimeout(this.lastPlot); // once no more frames come, all plots show the last one
+    this.lastPlot = setTimeout(() => this.drawPlots(true), this.playing ? 8 * PLOT_PERIOD : PLOT_PERIOD);
     this.onpicture?.();
+  }
+
+  showClock(frame, now) {
+    const { clock, canvas } = this.parts, unit = frame.logTimeUnit ? ` · e^${short(frame.logTimeUnit)}` : "";
+    const count = clusterText(frame);
+    this.clocked = now;
+    clock.textContent = `t = ${shownTime(frame.time)}${unit}\n${frame.kind === 0 ? count : ""}${frame.d > 3 ? ` (d = ${frame.d}: plots only)` : ""}`;
+    canvas.setAttribute("aria-label", frame.kind === 0 ? `Tokens on the ${frame.d === 2 ? "circle" : "sphere"}: ${count}, time ${shownTime(frame.time)}` : `Time ${shownTime(frame.time)}`);
+    Object.assign(this.root.dataset, { time: String(frame.time), clusters: String(frame.clusters) });
+    if (this.stats.firstMotion !== null) this.root.dataset.firstMotion = this.stats.firstMotion.toFixed(0);
   }
 
   // ---------------------------------------------------------------- pointer and keys
@@ -825,6 +878,16 @@ class App {
     event.preventDefault();
     action();
   }
+}
+
+/** Return how many clusters there are, with single tokens apart. */
+function clusterText({ clusters, labels, n }) {
+  const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+  if (!labels) return `${plural(clusters, "cluster")}, ${plural(n, "token")}`;
+  const sizes = new Int32Array(clusters);
+  for (const label of labels) sizes[label]++;
+  const single = sizes.filter((size) => size === 1).length;
+  return [clusters > single ? plural(clusters - single, "cluster") : "", single ? plural(single, "single token") : ""].filter(Boolean).join(", ");
 }
 
 /** Return a direction as whole numbers up to GRID. */

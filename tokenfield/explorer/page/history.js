@@ -4,8 +4,10 @@ import { cosineHistogram, meanCosine, modeAmplitudes } from "./engine/measure.js
 import { TOKENS } from "./frames.js";
 
 const MOST = 1200;
+const PERIOD = 60; // milliseconds between two samples
+const MODE_PERIOD = 300;
 export const MODES = 12;
-const LINEAR = 0.35; // amplitudes below it grow at the rates of the linear theory
+const LINEAR = 0.25; // amplitudes below it grow at the rates of the linear theory
 const MOST_FOR_MODES = 600; // tokens, as the modes on the sphere take a sum over pairs
 
 export class History {
@@ -20,15 +22,19 @@ export class History {
     return this.samples.at(-1);
   }
 
-  /** Take a frame; x holds unit directions. */
-  add(frame, x) {
-    if (this.last && frame.time <= this.last.t) return;
+  /** Take a frame, unless the last one was taken a moment ago; x holds unit directions. */
+  add(frame, x, now = performance.now(), always = false) {
+    if (this.last && (frame.time <= this.last.t || (now - this.taken < PERIOD && !always))) return;
+    this.taken = now;
     const { n, d, time } = frame, weights = frame.weights ?? new Float32Array(n).fill(1 / n);
     const sample = { t: time, energy: frame.energy, order: frame.order, clusters: frame.clusters, cosine: NaN, columns: null };
     if (frame.kind === TOKENS && x) {
       sample.cosine = meanCosine(frame.order, weights);
       sample.columns = cosineHistogram(x, n, d);
-      if (n <= MOST_FOR_MODES && d <= 3 && (!this.growth || !this.growth.over)) this.follow(x, weights, d, time);
+      if (n <= MOST_FOR_MODES && d <= 3 && !this.growth?.over && !(now - this.followed < MODE_PERIOD)) {
+        this.followed = now;
+        this.follow(x, weights, d, time);
+      }
     }
     this.samples.push(sample);
     if (this.samples.length > MOST) this.samples = this.samples.filter((_, k) => k % 2 === 0 || k === this.samples.length - 1);

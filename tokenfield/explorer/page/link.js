@@ -111,7 +111,7 @@ export function readLink(fragment, storyNames = []) {
   view.trails = flag("trails", true);
   view.field = flag("field", false);
   const vs = params.get("vs"), story = params.get("story");
-  if (vs !== null && vs in NORMS) view.compare = vs;
+  if (vs !== null && Object.hasOwn(NORMS, vs)) view.compare = vs;
   else if (vs !== null) problems.push(`vs must be one of ${Object.keys(NORMS).join(", ")}, got ${quoted(vs)}`);
   if (story !== null && storyNames.includes(story)) {
     view.story = story;

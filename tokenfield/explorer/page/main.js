@@ -3,6 +3,4 @@
 import { mount } from "./app.js";
 
 const element = document.getElementById("tokenfield");
-let options = globalThis.tokenfield ?? {};
-if (element && !globalThis.tokenfield) options = JSON.parse(element.textContent);
-mount(document.getElementById("app"), { link: true, ...options });
+mount(document.getElementById("app"), { link: true, ...(element ? JSON.parse(element.textContent) : {}) });

@@ -14,14 +14,15 @@ import {
 const COLLAPSED = 0.999;
 const MATRIX = 96; // largest number of rows of the matrix that is drawn
 
-/** Return what theory needs to know of a config; `kind` is null where there are no formulas. */
-export function theoryCase(config) {
+/** Return what theory needs to know of a run; `kind` is null where there are no formulas. */
+export function theoryCase({ config, frame }) {
   const { attention, norm, noise, tokens } = config, beta = effectiveBeta(attention);
+  const n = frame?.n ?? tokenCount(tokens), d = frame?.d ?? dimension(tokens);
   const identity = attention.V === null || attention.V === 1;
-  const isotropic = beta !== null && beta >= 0 && identity && !attention.causal && !attention.slope;
+  const isotropic = !config.foreign && beta !== null && beta >= 0 && identity && !attention.causal && !attention.slope;
   const kind = !isotropic ? null : attention.kind === "unnormalized" ? "unnormalized" : "softmax";
   const logUnit = kind === "unnormalized" && beta > 30 && !["peri", "ngpt"].includes(norm.kind) ? beta : 0;
-  return { beta, kind, norm, noise, logUnit, n: tokenCount(tokens), d: dimension(tokens), post: norm.kind === "post" };
+  return { beta, kind, norm, noise, logUnit, n, d, post: norm.kind === "post" };
 }
 
 /** Compute once for each set of arguments. */
@@ -83,7 +84,7 @@ export const PANELS = {
     title: "Order parameter",
     about: "Length of the mean direction, |Σ wᵢ xᵢ|: 1 for one cluster, near 0 for tokens in balance.",
     make({ runs, theme, log }) {
-      const [run] = runs, { last, samples } = run.history, c = theoryCase(run.config), marks = [], hlines = [];
+      const [run] = runs, { last, samples } = run.history, c = theoryCase(run), marks = [], hlines = [];
       const drawn = lines(runs, "order", theme);
       if (c.kind && c.noise && c.post) {
         const kc = criticalKappa(c.beta, c.d, c.kind, c.logUnit), m = orderOf(c.beta, c.noise.kappa, c.d, c.kind, c.logUnit);
@@ -106,38 +107,38 @@ export const PANELS = {
     title: "Clusters",
     about: "Number of clusters: groups in which all cosines are above 0.999. A token on its own counts as one.",
     make({ runs, theme, log }) {
-      const [run] = runs, { last } = run.history, c = theoryCase(run.config), marks = [], hlines = [];
+      const [run] = runs, { last } = run.history, c = theoryCase(run), marks = [], hlines = [];
       if (c.kind && c.n > 3) {
         const k = firstClusters(c.beta, c.d);
         if (c.d === 2) hlines.push({ y: k, color: theme.theory });
         marks.push({ label: c.d === 2 ? `k_max = ${k}` : `k_max = ${k} (degree)`, formula: "k_max = argmax_k k(k+d−2) w_k,  w_k = Γ(d/2) (2/β)^{d/2−1} I_{k+d/2−1}(β)", when: c.d === 2 ? "number of first clusters, from many tokens spread evenly" : "degree of the harmonic that grows first; it counts clusters on the circle only", section: "§8" });
       }
       return {
-        spec: { x: timeAxis(runs, log), y: { min: 1, max: Math.max(4, ...runs.map((each) => (each.frame?.n ?? 1) * 1.1)), log: true }, lines: lines(runs, "clusters", theme, { step: true }), hlines },
+        spec: { x: timeAxis(runs, log), y: c.n > 20 ? { min: 1, max: 1.1 * c.n, log: true } : { min: 0, max: c.n + 0.5, whole: true }, lines: lines(runs, "clusters", theme, { step: true }), hlines },
         marks,
         text: last ? `${last.clusters} ${last.clusters === 1 ? "cluster" : "clusters"}.` : "",
       };
     },
   },
   cosines: {
-    title: "Cosines between tokens",
+    title: "Cosines",
     about: "Shades: share of pairs at each cosine, over time. Line: mean cosine.",
     make({ runs, theme, log }) {
-      const [run] = runs, { samples, last } = run.history, c = theoryCase(run.config), marks = [], vlines = [];
+      const [run] = runs, { samples, last } = run.history, c = theoryCase(run), marks = [], vlines = [];
       const drawn = lines(runs, "cosine", theme);
       let until = 0;
       if (c.kind && samples.length && c.n > 1 && !c.noise) {
         const rho0 = Math.max(-1 / (c.n - 1) + 1e-9, samples[0].cosine);
         if (rho0 < COLLAPSED) {
           const curve = curveOf(c.n, c.beta, c.norm, c.kind, Number(rho0.toPrecision(6)), c.logUnit);
-          until = curve.times.at(-1);
+          until = curve.times.length > 1 ? curve.times.at(-1) : Infinity;
           drawn.push({ x: curve.times, y: curve.rho, color: theme.theory, dash: [5, 4], width: 1.5 });
           if (Number.isFinite(until)) vlines.push({ x: until, color: theme.theory });
           const when = c.n <= c.d ? "exact for equal angles" : `exact for equal angles, which need d ≥ n; here d = ${c.d}, so it is a reference only`;
           marks.push({ label: "equiangular", formula: "ρ' = (2/s) e^{βρ} (1−ρ)(1+(n−1)ρ)/Z,  Z = e^β + (n−1) e^{βρ} (softmax), n (unnormalized)", when, section: "§7" });
-          marks.push({ label: `collapse t = ${short(until)}`, formula: "T = ∫ dρ/ρ' up to ρ = 0.999", when, section: "§7" });
+          marks.push({ label: `collapse ${short(until)}`, formula: "T = ∫ dρ/ρ' up to ρ = 0.999", when, section: "§7" });
         }
-        marks.push({ label: `1−ρ ~ ${terminalLaw(c.norm, c.kind, Math.min(c.beta, 700))}`, formula: "late times, by norm: Post-LN e^{−2t}, Pre-LN and Peri-LN t^{−2}, nGPT e^{−2αt}, sqrt e^{−4√t}", when: "once all tokens are in one cluster", section: "§7" });
+        marks.push({ label: `late ${terminalLaw(c.norm, c.kind, Math.min(c.beta, 700))}`, formula: "late times, by norm: Post-LN e^{−2t}, Pre-LN and Peri-LN t^{−2}, nGPT e^{−2αt}, sqrt e^{−4√t}", when: "once all tokens are in one cluster", section: "§7" });
       }
       return {
         spec: { x: timeAxis(runs, log, until), y: { min: -1, max: 1.03 }, lines: drawn, vlines, heat: { t: column(run, "t"), columns: column(run, "columns") } },
@@ -150,7 +151,7 @@ export const PANELS = {
     title: "Growth of modes",
     about: "Bars: predicted growth rate of mode k of a small ripple on the uniform measure. Dots: measured in this run while all ripples are small.",
     make({ runs, theme }) {
-      const [run] = runs, c = theoryCase(run.config);
+      const [run] = runs, c = theoryCase(run);
       if (!c.kind) return { spec: { empty: "Rates are known for isotropic softmax and unnormalized attention." }, marks: [], text: "" };
       const rates = ratesOf(c.beta, c.d, c.kind, MODES, c.logUnit).map((rate, k) => (c.noise ? rate - (k * (k + c.d - 2)) / c.noise.kappa : rate));
       const shown = rates.slice(1), most = Math.max(...shown), least = Math.min(0, ...shown.map((rate) => Math.max(rate, -most)));
@@ -163,20 +164,21 @@ export const PANELS = {
           bars: shown.map((rate, j) => ({ x: j + 1, y: Math.max(rate, -most), color: j + 1 === k ? theme.second : theme.theory })),
           dots,
         },
-        marks: [{ label: `fastest: k = ${k}, rate ${short(most)}`, formula: `rate_k = k(k+d−2) w_k/β${c.kind === "softmax" ? " / w₀" : ""}${c.noise ? " − k(k+d−2)/κ" : ""}`, when: "Post-LN, many tokens, as long as ripples are small", section: "§8" }],
+        marks: [{ label: `k = ${k}: rate ${short(most)}`, formula: `rate_k = k(k+d−2) w_k/β${c.kind === "softmax" ? " / w₀" : ""}${c.noise ? " − k(k+d−2)/κ" : ""}`, when: "Post-LN, many tokens, as long as ripples are small", section: "§8" }],
         text: `Mode ${k} grows fastest, at rate ${short(most)}.`,
       };
     },
   },
   attention: {
     title: "Attention matrix",
-    about: "Row i: how much token i attends to token j, relative to its largest. Tokens are sorted by cluster; lines separate clusters. Causal attention keeps the order of the tokens.",
+    about: "Row i: how much token i attends to token j, relative to its largest. Tokens are sorted by cluster, or by place before they have met; lines separate groups. Causal attention keeps the order of the tokens.",
     make({ runs }) {
       const [run] = runs, { frame } = run;
-      if (!frame || frame.kind !== 0 || frame.d > 3) return { spec: { empty: "There are no tokens to show." }, marks: [], text: "" };
+      if (!frame || frame.kind !== 0 || frame.d > 3 || run.config.foreign) return { spec: { empty: "The page cannot compute this attention." }, marks: [], text: "" };
       const { n, d, labels } = frame, attention = makeAttention(run.config.attention, d), step = Math.max(1, Math.ceil(n / MATRIX));
       let chosen = Array.from({ length: n }, (_, i) => i);
-      if (!attention.causal && labels) chosen.sort((a, b) => labels[a] - labels[b] || a - b);
+      const group = attention.causal ? null : nearGroups(run.x, n, d);
+      if (group) chosen.sort((a, b) => group[a] - group[b] || (labels ? labels[a] - labels[b] : 0) || a - b);
       chosen = chosen.filter((_, k) => k % step === 0);
       const size = chosen.length, breaks = [];
       const weights = frame.weights ? Float64Array.from(frame.weights) : new Float64Array(n).fill(1 / n);
@@ -185,7 +187,7 @@ export const PANELS = {
         let most = 1e-300;
         for (let b = 0; b < size; b++) most = Math.max(most, values[a * size + b]);
         for (let b = 0; b < size; b++) values[a * size + b] /= most;
-        if (a && !attention.causal && labels && labels[chosen[a]] !== labels[chosen[a - 1]]) breaks.push(a);
+        if (a && group && group[chosen[a]] !== group[chosen[a - 1]]) breaks.push(a);
       }
       return { spec: { image: { size, values, breaks: breaks.length > 16 ? [] : breaks } }, marks: [], text: `Attention of ${size} tokens.` };
     },
@@ -194,7 +196,7 @@ export const PANELS = {
     title: "Order against noise",
     about: "Each dot is the order parameter of this run, averaged at one κ. The curve is the stationary law for many tokens.",
     make({ runs, theme, sweep }) {
-      const [run] = runs, c = theoryCase(run.config);
+      const [run] = runs, c = theoryCase(run);
       if (!c.kind || !sweep) return { spec: { empty: "Start the sweep." }, marks: [], text: "" };
       const [low, high] = sweep.range, x = Array.from({ length: 45 }, (_, k) => low + ((high - low) * k) / 44);
       const kc = criticalKappa(c.beta, c.d, c.kind, c.logUnit);
@@ -212,7 +214,7 @@ export const PANELS = {
     },
   },
   influence: {
-    title: "Influence on the last token",
+    title: "Influence on last token",
     about: "How far the last token moves when the token at a position is moved a little at the start. Dots: measured in this run. Curve: theory.",
     make({ runs, theme, influence }) {
       const [run] = runs, { attention, tokens } = run.config, n = tokenCount(tokens), slope = attention.slope ?? 0;
@@ -271,9 +273,24 @@ function clusterMasses({ frame, x }) {
   return groups;
 }
 
+/** Return rough groups: each token joins the first group whose first token has a cosine above 0.8 with it. */
+function nearGroups(x, n, d) {
+  const leaders = [], group = new Int32Array(n);
+  for (let i = 0; i < n; i++) {
+    let found = leaders.findIndex((j) => {
+      let cosine = 0;
+      for (let a = 0; a < d; a++) cosine += x[i * d + a] * x[j * d + a];
+      return cosine > 0.8;
+    });
+    if (found < 0) found = leaders.push(i) - 1;
+    group[i] = found;
+  }
+  return group;
+}
+
 /** Return {time, rho} at which the pair of clusters that is first to merge does so, by the two-cluster formula. */
 function nextMerge(run) {
-  const c = theoryCase(run.config), groups = clusterMasses(run);
+  const c = theoryCase(run), groups = clusterMasses(run);
   if (!groups || groups.length < 2 || !c.kind || !c.post || c.noise) return null;
   let best = null;
   for (let a = 0; a < groups.length; a++)

@@ -4,7 +4,9 @@ const WIDTH = 1280, HEIGHT = 800, STAGE = 800;
 
 /** Draw the scene, the plots and what they are onto a canvas. */
 function compose(app, canvas) {
-  const { theme, parts, panels } = app, g = canvas.getContext("2d");
+  const { theme, parts, panels } = app;
+  app.drawScene(); // WebGL forgets its picture after a frame
+  const g = canvas.getContext("2d");
   g.fillStyle = theme.background;
   g.fillRect(0, 0, WIDTH, HEIGHT);
   const { canvas: scene } = parts, fit = Math.min(STAGE / scene.width, HEIGHT / scene.height);

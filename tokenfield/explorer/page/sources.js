@@ -127,15 +127,23 @@ export class Live extends Source {
   }
 }
 
-/** Return a config with the keys that a TOML run file has. */
+/** Return a config with the keys that a TOML run file has; tokens placed by hand get length 1. */
 export function forServer(config) {
-  const { slope, ...attention } = config.attention;
-  const general = attention.A || attention.kind === "hardmax";
-  const kept = Object.entries(attention).filter(([key, value]) => value !== null && !(general && key === "beta"));
-  const result = { ...config, attention: Object.fromEntries(kept) };
+  const { foreign, ...result } = config; // known to this page only
+  if (result.attention) {
+    const { slope, ...attention } = result.attention; // slope: known to Python, not to run files
+    const general = attention.A || attention.kind === "hardmax";
+    const kept = Object.entries(attention).filter(([key, value]) => value !== null && !(general && key === "beta"));
+    result.attention = Object.fromEntries(kept);
+  }
   if (!result.noise) delete result.noise;
   if (result.t1 === null) delete result.t1;
-  if (result.tokens.kind === "circle") result.tokens = { kind: "circle", angles: result.tokens.angles };
+  if (result.tokens?.kind === "circle") result.tokens = { kind: "circle", angles: result.tokens.angles };
+  if (result.tokens?.x) {
+    const x = result.tokens.x.map((row) => row.map((value) => value / Math.hypot(...row))), { weights } = result.tokens;
+    const total = weights?.reduce((sum, w) => sum + w, 0);
+    result.tokens = weights ? { x, weights: weights.map((w) => w / total) } : { x };
+  }
   return result;
 }
 
@@ -153,11 +161,11 @@ export class Replay extends Source {
     this.config = data.config ?? null;
   }
 
-  /** Return the config of the run if the page can show it, or null. */
+  /** Return {config, exact}: the config of the run; `exact` is false if the page does not know all of it. */
   readConfig() {
-    if (!this.config || typeof this.config !== "object") return null;
-    const { config } = readConfig({ ...this.config, tokens: undefined });
-    return config;
+    const known = this.config !== null && typeof this.config === "object";
+    const { config, problems } = readConfig(known ? this.config : {}), model = problems.some((line) => !line.startsWith("tokens"));
+    return { config: { ...config, foreign: !known || model }, exact: known && !problems.length && Boolean(this.config.tokens) };
   }
 
   start() {

@@ -80,7 +80,7 @@ export const STORIES = [
       },
       {
         text: "A sweep: κ goes down step by step, and every dot is the measured order at one κ. Order melts at κ_c. Near it tokens are slow, and a finite number of them never reaches zero exactly.",
-        config: { attention: { kind: "unnormalized", beta: 1 }, noise: { kappa: 4 }, tokens: { kind: "clusters", n: 400, d: 2, k: 1, spread: 0.3, seed: 0 } },
+        config: { attention: { kind: "unnormalized", beta: 1 }, noise: { kappa: 4 }, tokens: { kind: "clusters", n: 250, d: 2, k: 1, spread: 0.3, seed: 0 } },
         pace: { speed: 8 }, show: "sweep", sweep: { from: 4, to: 1, steps: 13, settle: 6, average: 8 },
       },
     ],

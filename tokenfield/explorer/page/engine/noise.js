@@ -31,13 +31,13 @@ export class NoisySteps {
     this.h = this.longest();
   }
 
-  /** Return a twentieth of the time of the fastest rate, of the drift or of the noise. */
+  /** Return a tenth of the time of the fastest rate, of the drift or of the noise. */
   longest() {
     const { attention, d } = this.flow;
     const sharp = attention.A ? Math.hypot(...attention.A) : Math.abs(attention.beta) * (attention.kind === "l2" ? 2 : 1);
     const strength = attention.kind === "unnormalized" ? Math.exp(sharp - attention.logUnit) : 1;
     const size = attention.V ? Math.hypot(...attention.V) : Math.abs(attention.v);
-    return Math.min(0.05, 1 / (20 * Math.max((1 + sharp) * strength * size, (d - 1) / this.kappa)));
+    return Math.min(0.05, 1 / (10 * Math.max((1 + sharp) * strength * size, (d - 1) / this.kappa)));
   }
 
   step(limit = Infinity) {

@@ -7,11 +7,13 @@ export class CanvasRenderer {
     Object.assign(this, { canvas, context: canvas.getContext("2d"), name: "Canvas2D" });
   }
 
-  begin(width, height, scale) {
+  begin(width, height, scale, [r, g, b]) {
     const { canvas, context } = this;
     canvas.width = Math.round(width * scale);
     canvas.height = Math.round(height * scale);
     context.setTransform(scale, 0, 0, scale, 0, 0);
+    context.fillStyle = css(r, g, b, 1);
+    context.fillRect(0, 0, width, height);
     context.lineCap = "round";
   }
 

@@ -20,17 +20,14 @@ const POINTS = [
 ];
 const LINES = [
   `#version 300 es
-  uniform vec2 size; in vec2 corner; in vec4 ends; in float width; in vec4 color; in float fade; out vec4 tint;
+  uniform vec2 size; in vec2 place; in vec2 side; in vec4 color; out vec4 tint; out vec2 across;
   void main() {
-    vec2 along = ends.zw - ends.xy; float far = max(length(along), 1e-4);
-    vec2 across = vec2(-along.y, along.x) / far * width * 0.5;
-    vec2 place = mix(ends.xy, ends.zw, corner.x) + across * corner.y;
     gl_Position = vec4(place / size * vec2(2, -2) + vec2(-1, 1), 0, 1);
-    tint = vec4(color.rgb, color.a * mix(fade, 1.0, corner.x));
+    tint = color; across = side;
   }`,
   `#version 300 es
-  precision mediump float; in vec4 tint; out vec4 result;
-  void main() { result = vec4(tint.rgb, 1) * tint.a; }`,
+  precision mediump float; in vec4 tint; in vec2 across; out vec4 result;
+  void main() { result = vec4(tint.rgb, 1) * tint.a * clamp(across.y - abs(across.x) + 0.5, 0.0, 1.0); }`,
 ];
 const BALL = [
   `#version 300 es
@@ -53,13 +50,14 @@ const BALL = [
     result = vec4(color.rgb, 1) * color.a * inside;
   }`,
 ];
-const LINE_FLOATS = 10; // x0, y0, x1, y1, width, r, g, b, a, fade
+const LINE_FLOATS = 10; // as handed over: x0, y0, x1, y1, width, r, g, b, a, fade
+const CORNER_WORDS = 5; // as drawn, at each of four corners: x, y, side, half the width, color
 const POINT_FLOATS = 7; // x, y, radius, r, g, b, a
 
 export class GlRenderer {
   /** Throw an Error if the canvas has no WebGL2. */
   constructor(canvas) {
-    const gl = canvas.getContext("webgl2", { alpha: true, antialias: true, premultipliedAlpha: true, preserveDrawingBuffer: true });
+    const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, powerPreference: "low-power" });
     if (!gl) throw new Error("no WebGL2");
     Object.assign(this, { gl, canvas, name: "WebGL2" });
     this.points = this.program(POINTS);
@@ -69,9 +67,11 @@ export class GlRenderer {
     this.corners = gl.createBuffer();
     gl.bindBuffer(gl.ARRAY_BUFFER, this.corners);
     gl.bufferData(gl.ARRAY_BUFFER, new Float32Array([0, -1, 1, -1, 0, 1, 1, 1]), gl.STATIC_DRAW);
-    this.pointArray = this.arrangement(this.points, POINT_FLOATS, [["place", 2], ["radius", 1], ["color", 4]], 0, false);
-    this.lineArray = this.arrangement(this.lines, LINE_FLOATS, [["ends", 4], ["width", 1], ["color", 4], ["fade", 1]], 1, true);
-    this.ballArray = this.arrangement(this.ball, 0, [], 0, true);
+    this.pointArray = this.arrangement(this.points, POINT_FLOATS, [["place", 2], ["radius", 1], ["color", 4]], false);
+    this.lineArray = this.arrangement(this.lines, CORNER_WORDS, [["place", 2], ["side", 2], ["color", 4, gl.UNSIGNED_BYTE]], false);
+    this.ballArray = this.arrangement(this.ball, 0, [], true);
+    this.indices = gl.createBuffer();
+    this.capacity = 0;
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
   }
@@ -92,7 +92,8 @@ export class GlRenderer {
     return { program, uniforms };
   }
 
-  arrangement({ program }, floats, fields, divisor, corners) {
+  /** Tell where the numbers of a vertex are: fields of [name, size, type], `words` of four bytes in all. */
+  arrangement({ program }, words, fields, corners) {
     const { gl } = this, array = gl.createVertexArray();
     gl.bindVertexArray(array);
     if (corners) {
@@ -103,18 +104,17 @@ export class GlRenderer {
     }
     gl.bindBuffer(gl.ARRAY_BUFFER, this.buffer);
     let offset = 0;
-    for (const [name, size] of fields) {
+    for (const [name, size, type = gl.FLOAT] of fields) {
       const place = gl.getAttribLocation(program, name);
       gl.enableVertexAttribArray(place);
-      gl.vertexAttribPointer(place, size, gl.FLOAT, false, 4 * floats, 4 * offset);
-      gl.vertexAttribDivisor(place, divisor);
-      offset += size;
+      gl.vertexAttribPointer(place, size, type, type !== gl.FLOAT, 4 * words, 4 * offset);
+      offset += type === gl.FLOAT ? size : 1;
     }
     gl.bindVertexArray(null);
     return array;
   }
 
-  begin(width, height, scale) {
+  begin(width, height, scale, [r, g, b]) {
     const { gl, canvas } = this;
     if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
       canvas.width = Math.round(width * scale);
@@ -122,7 +122,7 @@ export class GlRenderer {
     }
     this.scale = scale;
     gl.viewport(0, 0, canvas.width, canvas.height);
-    gl.clearColor(0, 0, 0, 0);
+    gl.clearColor(r, g, b, 1);
     gl.clear(gl.COLOR_BUFFER_BIT);
   }
 
@@ -153,9 +153,41 @@ export class GlRenderer {
   drawLines(data, count) {
     if (!count) return;
     const { gl } = this;
-    this.upload(data, count * LINE_FLOATS);
+    this.reserve(count);
+    const { floats, colors } = this;
+    for (let i = 0, to = 0; i < count; i++) {
+      const at = i * LINE_FLOATS, x0 = data[at], y0 = data[at + 1], x1 = data[at + 2], y1 = data[at + 3];
+      const wide = data[at + 4] / 2, half = wide + 0.75, far = Math.hypot(x1 - x0, y1 - y0) || 1e-4;
+      const nx = (-(y1 - y0) / far) * half, ny = ((x1 - x0) / far) * half;
+      const rgb = (data[at + 5] * 255) | ((data[at + 6] * 255) << 8) | ((data[at + 7] * 255) << 16);
+      const first = rgb | ((data[at + 8] * data[at + 9] * 255) << 24), last = rgb | ((data[at + 8] * 255) << 24);
+      for (let c = 0; c < 4; c++, to += CORNER_WORDS) {
+        const sign = c & 1 ? 1 : -1, end = c > 1;
+        floats[to] = (end ? x1 : x0) + sign * nx;
+        floats[to + 1] = (end ? y1 : y0) + sign * ny;
+        floats[to + 2] = sign * half;
+        floats[to + 3] = wide;
+        colors[to + 4] = end ? last : first;
+      }
+    }
+    this.upload(floats, 4 * CORNER_WORDS * count);
     this.use(this.lines, this.lineArray);
-    gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, count);
+    gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.indices);
+    gl.drawElements(gl.TRIANGLES, 6 * count, gl.UNSIGNED_INT, 0);
+  }
+
+  /** Make room for `count` lines. (Instances would need none, but are slow without a GPU.) */
+  reserve(count) {
+    if (count <= this.capacity) return;
+    const { gl } = this;
+    this.capacity = 2 * count;
+    this.floats = new Float32Array(4 * CORNER_WORDS * this.capacity);
+    this.colors = new Uint32Array(this.floats.buffer);
+    const indices = new Uint32Array(6 * this.capacity);
+    for (let i = 0; i < this.capacity; i++) indices.set([4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 1, 4 * i + 3, 4 * i + 2], 6 * i);
+    gl.bindVertexArray(null);
+    gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.indices);
+    gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, indices, gl.STATIC_DRAW);
   }
 
   drawBall(x, y, radius, fill, rim) {

@@ -6,12 +6,12 @@ export const PALETTE = HEX.map(rgb);
 /** Colors of the scene and the plots in light and dark. */
 export const THEMES = {
   light: {
-    dark: false, text: "#1c2530", muted: "#5b6875", grid: "#d9dfe6", background: "#ffffff",
+    dark: false, text: "#1c2530", muted: "#5b6875", grid: "#d9dfe6", background: "#ffffff", clear: [1, 1, 1],
     line: "#0067a3", second: "#b84a00", theory: "#6b3fa0",
     single: rgb("5b7287"), sphere: [0.86, 0.9, 0.945, 0.62], rim: [0.45, 0.52, 0.6, 0.9], wire: [0.4, 0.5, 0.6, 0.22],
   },
   dark: {
-    dark: true, text: "#e6ebf0", muted: "#9aa7b4", grid: "#2b3642", background: "#10161d",
+    dark: true, text: "#e6ebf0", muted: "#9aa7b4", grid: "#2b3642", background: "#10161d", clear: rgb("10161d"),
     line: "#56b4e9", second: "#f0a050", theory: "#c8a2f2",
     single: rgb("9fb3c8"), sphere: [0.1, 0.15, 0.2, 0.66], rim: [0.5, 0.6, 0.7, 0.8], wire: [0.6, 0.7, 0.8, 0.2],
   },

@@ -19,7 +19,7 @@ export class Plot {
       this.canvas.width = width * ratio;
       this.canvas.height = height * ratio;
     }
-    const g = this.canvas.getContext("2d");
+    const g = (this.context ??= this.canvas.getContext("2d", { willReadFrequently: true })); // kept in memory: quicker without a GPU
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.clearRect(0, 0, width, height);
     g.font = FONT;
@@ -32,7 +32,7 @@ export class Plot {
     if (spec.image) return drawImage(g, spec.image, width, height, theme);
     const area = { left: 32, top: 6, right: width - 8, bottom: height - 18 };
     const X = axis(spec.x, area.left, area.right), Y = axis(spec.y, area.bottom, area.top);
-    if (spec.heat) drawHeat(g, spec.heat, X, Y, theme);
+    if (spec.heat) drawHeat(g, spec.heat, spec.x.min, X, Y, theme);
     drawAxes(g, spec, area, X, Y, theme);
     g.save();
     g.beginPath();
@@ -141,19 +141,31 @@ function superscript(power) {
   return [...String(power)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)])).join("");
 }
 
-/** Shares of cosines from -1 to 1 over time, as shades. */
-function drawHeat(g, { t, columns }, X, Y, theme) {
-  const [r, b, c] = theme.dark ? [86, 180, 233] : [0, 90, 150];
-  for (let k = 0; k < t.length; k++) {
+/** Shares of cosines from -1 to 1 over time, as shades: one column of pixels a time. */
+function drawHeat(g, { t, columns }, first, X, Y, theme) {
+  const left = Math.round(X(Math.max(first, t[0] ?? 0))), right = Math.round(X(t.at(-1) ?? 0)), width = Math.max(1, right - left);
+  const bins = columns.find(Boolean)?.length;
+  if (!bins) return;
+  const pixels = new ImageData(width, bins), color = theme.dark ? [86, 180, 233] : [0, 90, 150];
+  for (let px = 0, k = 0; px < width; px++) {
+    while (k + 1 < t.length && X(t[k + 1]) <= left + px) k++;
     if (!columns[k]) continue;
-    const left = X(t[k]), right = Math.max(left + 1, k + 1 < t.length ? X(t[k + 1]) : left + 2), bins = columns[k].length;
     for (let i = 0; i < bins; i++) {
-      if (columns[k][i] <= 0) continue;
-      g.fillStyle = `rgba(${r},${b},${c},${Math.min(1, 0.08 + 1.1 * Math.sqrt(columns[k][i])).toFixed(2)})`;
-      const low = Y(-1 + (2 * i) / bins), high = Y(-1 + (2 * (i + 1)) / bins);
-      g.fillRect(left, high, right - left + 0.5, low - high + 0.3);
+      const share = columns[k][i], at = 4 * ((bins - 1 - i) * width + px);
+      for (let c = 0; c < 3; c++) pixels.data[at + c] = color[c];
+      pixels.data[at + 3] = share > 0 ? 255 * Math.min(1, 0.06 + 1.1 * Math.sqrt(share)) : 0;
     }
   }
+  g.imageSmoothingEnabled = false;
+  g.drawImage(small(pixels), left, Y(1), width, Y(-1) - Y(1));
+}
+
+function small(pixels) {
+  const canvas = document.createElement("canvas");
+  canvas.width = pixels.width;
+  canvas.height = pixels.height;
+  canvas.getContext("2d", { willReadFrequently: true }).putImageData(pixels, 0, 0);
+  return canvas;
 }
 
 /** A square matrix of numbers from 0 to 1 as shades, with lines between clusters. */
@@ -166,11 +178,8 @@ function drawImage(g, { size, values, breaks }, width, height, theme) {
     for (let c = 0; c < 3; c++) pixels.data[4 * k + c] = a[c] + v * (b[c] - a[c]);
     pixels.data[4 * k + 3] = 255;
   }
-  const small = document.createElement("canvas");
-  small.width = small.height = size;
-  small.getContext("2d").putImageData(pixels, 0, 0);
   g.imageSmoothingEnabled = false;
-  g.drawImage(small, left, top, side, side);
+  g.drawImage(small(pixels), left, top, side, side);
   g.strokeStyle = theme.grid;
   g.lineWidth = 1;
   g.strokeRect(left - 0.5, top - 0.5, side + 1, side + 1);

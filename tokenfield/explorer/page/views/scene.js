@@ -6,8 +6,10 @@ import { CanvasRenderer } from "./canvas.js";
 import { GlRenderer } from "./gl.js";
 import { ClusterColors, PALETTE } from "./palette.js";
 
-const TRAIL_POINTS = 16000; // of all trails together
-const LONGEST_TRAIL = 40;
+const TRAIL_POINTS = 9000; // of all trails together
+const LONGEST_TRAIL = 26;
+const TRAIL_PERIOD = 40; // milliseconds between two points of a trail
+const SHORTEST = 5; // pixels of a piece of a trail
 const INWARD = 0.6; // on the circle the past is drawn inside: how far the oldest point is from the rim
 
 export class Scene {
@@ -21,6 +23,7 @@ export class Scene {
       this.reason = error.message;
     }
     this.views = [];
+    this.quality = 1; // pixels drawn for each pixel of the screen, along one side
     this.points = new Float32Array(7 * 64);
     this.lines = new Float32Array(10 * 64);
   }
@@ -48,7 +51,12 @@ export class Scene {
       for (let a = 0; a < d; a++) x[i * d + a] = frame.x[i * d + a] * scale;
     }
     if (view.trail.length && view.trail[0].length !== x.length) view.trail = [];
-    view.trail.unshift(x);
+    const now = performance.now();
+    if (view.trail.length > 1 && now - view.noted < TRAIL_PERIOD) view.trail[0] = x;
+    else {
+      view.trail.unshift(x);
+      view.noted = now;
+    }
     const longest = Math.max(6, Math.min(LONGEST_TRAIL, Math.floor(TRAIL_POINTS / n)));
     if (view.trail.length > longest) view.trail.length = longest;
     view.x = x;
@@ -67,7 +75,7 @@ export class Scene {
     this.width = Math.max(1, box.width);
     this.height = Math.max(1, box.height);
     this.count = items.length;
-    this.renderer.begin(this.width, this.height, Math.min(2, globalThis.devicePixelRatio || 1));
+    this.renderer.begin(this.width, this.height, this.quality * Math.min(2, globalThis.devicePixelRatio || 1), theme.clear);
     items.forEach((item, index) => item.frame && this.drawRun(index, item, theme, options));
   }
 
@@ -147,19 +155,32 @@ export class Scene {
   trails(index, place, theme, d, side) {
     const { trail, color } = this.view(index), long = trail.length;
     if (long < 2) return;
-    const n = trail[0].length / d;
+    const n = trail[0].length / d, { cx, cy, radius } = place, [r, u, f] = this.camera.rows;
     for (let i = 0; i < n; i++) {
       const tint = color[i] < 0 ? theme.single : PALETTE[color[i]];
-      let [x1, y1, z1] = this.screen(place, d, trail[0][i * d], trail[0][i * d + 1], d === 3 ? trail[0][i * d + 2] : 0);
-      for (let k = 1; k < long; k++) {
-        const past = trail[k], inside = 1 - (INWARD * k) / LONGEST_TRAIL;
-        const [x0, y0, z0] = this.screen(place, d, past[i * d], past[i * d + 1], d === 3 ? past[i * d + 2] : 0, inside);
-        const moved = Math.abs(x1 - x0) + Math.abs(y1 - y0);
-        if (moved > 0.3) {
-          const alpha = (1 - k / long) * (side < 0 ? 0.16 : 0.5), width = d === 2 ? 1.2 : 1.6;
-          if (z1 + z0 < 0 === side < 0) this.line(x0, y0, x1, y1, width, tint, alpha, (long - k - 1) / (long - k));
-          [x1, y1, z1] = [x0, y0, z0];
+      let x1 = 0, y1 = 0, z1 = 0;
+      for (let k = 0; k < long; k++) {
+        const past = trail[k], a = past[i * d], b = past[i * d + 1];
+        let x0, y0, z0 = 1;
+        if (d === 2) {
+          const inside = 1 - (INWARD * k) / LONGEST_TRAIL;
+          x0 = cx + radius * inside * a;
+          y0 = cy - radius * inside * b;
+        } else {
+          const c = past[i * d + 2];
+          x0 = cx + radius * (r[0] * a + r[1] * b + r[2] * c);
+          y0 = cy - radius * (u[0] * a + u[1] * b + u[2] * c);
+          z0 = f[0] * a + f[1] * b + f[2] * c;
         }
+        const moved = Math.abs(x1 - x0) + Math.abs(y1 - y0);
+        if (k && moved <= SHORTEST && k < long - 1) continue;
+        if (k && moved > 1 && z1 + z0 < 0 === side < 0) {
+          const alpha = (1 - k / long) * (side < 0 ? 0.16 : 0.5);
+          this.line(x0, y0, x1, y1, d === 2 ? 1.2 : 1.6, tint, alpha, (long - k - 1) / (long - k));
+        }
+        x1 = x0;
+        y1 = y0;
+        z1 = z0;
       }
     }
   }
