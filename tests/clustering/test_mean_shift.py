@@ -182,6 +182,34 @@ def test_parameters_like_scikit_learn():
         model.set_params(sigma=1)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Estimator MeanShift does not inherit")
+def test_scikit_learn_accepts_it_as_an_estimator():
+    from sklearn.utils.estimator_checks import check_estimator
+
+    results = check_estimator(MeanShift(), on_fail=None, on_skip=None)
+    assert len(results) > 40
+    assert [result["check_name"] for result in results if result["status"] == "failed"] == []
+
+
+def test_weights_count_points_for_the_bandwidth_unless_they_are_probabilities():
+    X = np.random.default_rng(3).normal(size=(12, 2))
+    times = np.arange(12) % 3
+    repeated = MeanShift().fit(np.repeat(X, times, axis=0)).beta_
+    assert MeanShift().fit(X, sample_weight=times).beta_ == pytest.approx(repeated, rel=1e-12)
+    assert MeanShift().fit(X, sample_weight=np.full(12, 1 / 12)).beta_ == pytest.approx(
+        MeanShift().fit(X).beta_, rel=1e-12
+    )
+
+
+def test_the_order_of_the_data_does_not_change_the_labels():
+    X = np.array([[2.0, 0.0], [-1.0, 5.0], [-1.0, -5.0]])  # of equal mass: by coordinates
+    for order in ([0, 1, 2], [2, 0, 1]):
+        found = MeanShift(bandwidth=0.1).fit(X[order])
+        np.testing.assert_allclose(found.cluster_centers_, X[[2, 1, 0]], atol=1e-12)
+        assert found.labels_.tolist() == [[2, 1, 0][k] for k in order]
+
+
 GOOD = np.eye(3)
 
 
@@ -213,8 +241,8 @@ def test_wrong_weights_and_too_early_a_predict():
             MeanShift().fit(GOOD, sample_weight=weights)
     with pytest.raises(ValueError, match="call fit"):
         MeanShift().predict(GOOD)
-    with pytest.raises(ValueError, match="3 columns"):
+    with pytest.raises(ValueError, match="expecting 3 features"):
         MeanShift().fit(GOOD).predict(np.ones((2, 2)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert MeanShift(beta=1e6).fit_predict(GOOD).tolist() == [0, 1, 2]
+        assert MeanShift(beta=1e6).fit_predict(GOOD).tolist() == [2, 1, 0]  # by coordinates
