@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .driver import simulate as simulate
     from .driver import simulate_many as simulate_many
     from .flows import NoClosedEquation as NoClosedEquation
+    from .flows import velocity_field as velocity_field
     from .mlp import MLP as MLP
     from .noise import AnisotropicNoise as AnisotropicNoise
     from .noise import BrownianNoise as BrownianNoise
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
     from .states import nearly_equiangular as nearly_equiangular
     from .states import perturbed as perturbed
     from .states import separated_clusters as separated_clusters
+    from .states import sinusoidal as sinusoidal
     from .states import tokens_in as tokens_in
     from .states import uniform_sphere as uniform_sphere
     from .theory.prediction import predict as predict
@@ -115,8 +117,8 @@ _HOMES = {
     "noise": "SphereNoise EuclideanNoise BrownianNoise CommonNoise AnisotropicNoise MultiplicativeNoise",
     "states": "Tokens Gaussian Equiangular CircleDensity SphereDensity ZonalDensity "
     "uniform_sphere gaussian_tokens hemisphere equiangular_tokens "
-    "nearly_equiangular separated_clusters circle_tokens perturbed tokens_in",
-    "flows": "NoClosedEquation",
+    "nearly_equiangular separated_clusters circle_tokens perturbed tokens_in sinusoidal",
+    "flows": "NoClosedEquation velocity_field",
     "solver": "solve Solution Layers",
     "driver": "simulate simulate_many layers SolverError",
     "theory.prediction": "predict",

@@ -56,6 +56,11 @@ def found(base: type) -> dict[str, Any]:
     return {kind: next(iter(places.values())) for kind, places in _family(base).items()}
 
 
+def our_kinds(base: type) -> str:
+    """Return the kinds of our own classes of a family as text, for messages."""
+    return ", ".join(kind for kind, each in found(base).items() if is_ours(each))
+
+
 def find(base: type, name: str) -> Any:
     """Return the class of a kind, or a user's own that is given as "module:Class"; raise ValueError if there is none."""
     if ":" in _text(name):
@@ -63,7 +68,7 @@ def find(base: type, name: str) -> Any:
     known = _family(base)
     if name not in known:
         hint = nearest(name, known)
-        raise ValueError(f"must be one of {', '.join(known)} or your own module:Class, got {shown(name)}{hint}")
+        raise ValueError(f"must be one of {our_kinds(base)} or your own module:Class, got {shown(name)}{hint}")
     return _only(name, known[name])
 
 
@@ -77,9 +82,8 @@ def find_function(role: str, name: str) -> Callable[..., Any]:
     known = _functions.get(role, {})
     if name not in known:
         hint = nearest(name, known)
-        raise ValueError(
-            f"must be one of {', '.join(sorted(known))} or your own module:function, got {shown(name)}{hint}"
-        )
+        ours = ", ".join(sorted(each for each, function in functions(role).items() if is_ours(function)))
+        raise ValueError(f"must be one of {ours} or your own module:function, got {shown(name)}{hint}")
     return _only(name, known[name])
 
 
@@ -167,13 +171,22 @@ def missing(kind: Any) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=1024)
 def parameters(maker: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a class or a function by name, with annotations evaluated where they can be."""
+    """Return the parameters of a class or a function by name, with annotations evaluated where they can be.
+
+    If a constructor takes any others, `**options`, those of its parent's constructor are among them.
+    """
     try:
         signature = inspect.signature(maker, eval_str=True)
     except (NameError, TypeError):
         signature = inspect.signature(maker)
-    taken = signature.parameters.values()
-    return {each.name: each for each in taken if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+    every = signature.parameters.values()
+    taken = {each.name: each for each in every if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+    if isinstance(maker, type) and any(each.kind is each.VAR_KEYWORD for each in every):  # **options, for a parent
+        own = next(parent for parent in maker.__mro__ if "__init__" in vars(parent))
+        rest = maker.__mro__[maker.__mro__.index(own) + 1 :]
+        parent = next((each for each in rest if each is not object and "__init__" in vars(each)), None)
+        return {**({} if parent is None else parameters(parent)), **taken}
+    return taken
 
 
 def call(name: str, maker: Callable[..., Any], options: Mapping[str, Any]) -> Any:
@@ -238,7 +251,7 @@ def _by_kind(classes: tuple[Any, ...]) -> Mapping[str, Mapping[str, Any]]:
     for each in classes:
         if vars(each).get("kind") and not missing(each):
             kinds.setdefault(each.kind, {})[place_of(each)] = each
-    return dict(sorted(kinds.items()))
+    return dict(sorted(kinds.items(), key=lambda item: (not is_ours(next(iter(item[1].values()))), item[0])))
 
 
 def _below(base: Any) -> Iterator[Any]:

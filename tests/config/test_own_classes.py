@@ -31,10 +31,9 @@ class Power(AbstractPairwise):
     power: float
     kind: ClassVar[str] = "power"
     title: ClassVar[str] = "power attention"
-    stochastic: ClassVar[bool] = False
 
-    def __init__(self, beta: float | None = None, *, V: float | None = None, power: float = 2.0):
-        super().__init__(beta, V=V)
+    def __init__(self, *, power: float = 2.0, **options):
+        super().__init__(**options)
         self.power = power
 
     def phi(self, s):
@@ -233,7 +232,7 @@ def test_in_python():
     x, t = np.asarray(START.x), 0.7
     A = np.array([sum((2.0 * a @ b) ** 3 * b for b in x) / 4 for a in x])
     across = A - (A * x).sum(1, keepdims=True) * x
-    found = velocity(tkf.Transformer(Power(2.0, power=3.0), Slower(0.8)), START, t)
+    found = velocity(tkf.Transformer(Power(beta=2.0, power=3.0), Slower(0.8)), START, t)
     np.testing.assert_allclose(found, across * (t + 1) ** -0.8, rtol=0, atol=1e-13)
     noise, key = imported("own_noise:Weaker")(4.0, factor=0.5), jax.random.key(0)
     kick = tkf.SphereNoise(2.0).kick(key, START.x, jnp.asarray(0.1), tkf.Sphere())
@@ -346,8 +345,9 @@ def test_cells_depend_on_the_files_that_they_name(folder):
 def test_all_kinds_are_listed(capsys):
     done = tokenfield_here(capsys, "kinds", "own_kernel", "own_observable", "--json")
     listed = json.loads(done.stdout)
-    row = {"kind": "power", "title": "power attention", "parameters": ["beta", "V", "power"]}
-    assert row in listed["[attention], [cross]"]
+    (row,) = (row for row in listed["[attention], [cross]"] if row["kind"] == "power")
+    assert (row["title"], row["parameters"][-1]) == ("power attention", "power")
+    assert {"beta", "A", "V", "causal", "positions"} < set(row["parameters"])
     assert {"kind": "moment", "title": "moment {power} of the first coordinate", "parameters": ["power"]} in listed[
         "[observe], [record]"
     ]
@@ -448,7 +448,7 @@ BAD = {
         "attention.kind": "own_norm:Slower"
     },
     "attention.kind: bad:NoPhi does not define phi, as every AbstractPairwise must": {"attention.kind": "bad:NoPhi"},
-    "attention.kind: bad:Nothing does not define phi, stochastic, as": {"attention.kind": "bad:Nothing"},
+    "attention.kind: bad:Nothing does not define phi, as": {"attention.kind": "bad:Nothing"},
     "norm.kind: bad:HalfNorm does not define growth, inputs, layer, radial, radius, segments, speed": {
         "norm.kind": "bad:HalfNorm"
     },
@@ -490,7 +490,7 @@ class HalfSpace(AbstractSpace):
 class Nothing(AbstractPairwise):
     pass
 class NoPhi(AbstractPairwise):
-    stochastic = True
+    exponential = True
 class HalfNorm(AbstractDirectionNorm):
     def check(self, d):
         pass
@@ -521,7 +521,7 @@ def test_errors_on_the_command_line(capsys):
 def test_a_kind_that_two_classes_claim_is_refused():
     Power = imported("own_kernel:Power")
     assert read(None, {"attention.kind": "power"}).attention.kind == "own_kernel:Power"
-    other = type("Power", (Power.__mro__[1],), {"kind": "power", "stochastic": True, "phi": lambda self, s: s})
+    other = type("Power", (Power.__mro__[1],), {"kind": "power", "phi": lambda self, s: s})
     with pytest.raises(ValueError, match=r"attention\.kind: 'power' is the name of .*own_kernel:Power"):
         read(None, {"attention.kind": "power"})
     assert issubclass(other, AbstractAttention)

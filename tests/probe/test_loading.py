@@ -10,7 +10,7 @@ from small_models import REACTIONS, as_pickle, build, config, reference
 
 from tokenfield.probe.texts import padded, windows
 
-torch = pytest.importorskip("torch", reason='pip install "tokenfield[models]"')
+torch = pytest.importorskip("torch", reason='pip install ".[models]"')
 
 from tokenfield.probe.architecture import detect  # noqa: E402
 from tokenfield.probe.loading import load  # noqa: E402

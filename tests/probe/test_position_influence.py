@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason='pip install "tokenfield[models]"')
+torch = pytest.importorskip("torch", reason='pip install ".[models]"')
 
 from small_models import REACTIONS  # noqa: E402
 

@@ -6,7 +6,7 @@ import functools
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason='pip install "tokenfield[models]"')
+torch = pytest.importorskip("torch", reason='pip install ".[models]"')
 
 from conftest import FAMILIES  # noqa: E402
 from small_models import REACTIONS, real  # noqa: E402

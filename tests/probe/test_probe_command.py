@@ -9,7 +9,7 @@ import pytest
 from commands import assert_help_without_jax, assert_one_line_error, tokenfield_here
 from small_models import REACTIONS, as_pickle, config
 
-pytest.importorskip("torch", reason='pip install "tokenfield[models]"')
+pytest.importorskip("torch", reason='pip install ".[models]"')
 
 
 @pytest.fixture
@@ -156,4 +156,4 @@ def test_a_missing_extra_is_one_line(folders, text, capsys, monkeypatch):
     path = folders("bert")
     monkeypatch.setitem(sys.modules, "transformers", None)
     ended = tokenfield_here(capsys, "probe", path, "--text", text, "--json")
-    assert_one_line_error(ended, 'pip install "tokenfield[models]"')
+    assert_one_line_error(ended, 'pip install ".[models]"')

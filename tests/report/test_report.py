@@ -209,6 +209,7 @@ def test_config_rows_leave_out_empty_and_internal_parts():
         "attention › A": "[0, 1; -1, 0]",
         "attention › V": -1.0,
         "attention › causal": False,
+        "attention › normalized": True,
         "norm": "PreLN",
         "norm › g": [1.0, 2.0],
         "t1": 3.0,

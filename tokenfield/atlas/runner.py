@@ -147,7 +147,7 @@ def run(*, quick: bool, only: Sequence[str] | None, folder: Path, as_json: bool,
         print(json.dumps(as_data(results)))
     else:
         _print(results)
-        print(f"wrote {folder / 'index.html'}")
+        print(f"open {folder / 'index.html'}")
     return 0 if all(result.verdict in EXPECTED for result in results) else 1
 
 

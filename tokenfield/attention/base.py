@@ -89,8 +89,8 @@ class AbstractHead(AbstractAttention):
     score: eqx.AbstractVar[AbstractScore]
     value: eqx.AbstractVar[ValueMap]
     causal: eqx.AbstractVar[bool]
-    stochastic: eqx.AbstractClassVar[bool]
-    """True when the coefficients of each row sum to 1."""
+    normalized: eqx.AbstractVar[bool]
+    """True when the coefficients of each row are divided by their sum. A row whose sum is 0 stays 0."""
     by_scores: ClassVar[bool] = False
     """True promises that the coefficients depend on the tokens through their scores and distances alone. Rotations then
     commute with a head whose score and V are isotropic, and such a run may be reduced to the span of its tokens."""
@@ -116,6 +116,11 @@ class AbstractHead(AbstractAttention):
         self, t: Float[Array, ""], mu: AtomicMeasure, values: Float[Array, "n v"], unit: bool = False
     ) -> Float[Array, "n v"]:
         """`average` at the tokens of mu, perhaps in a faster way."""
+
+    @property
+    @abc.abstractmethod
+    def selective(self) -> bool:
+        """True when a token attends to those of the largest score alone once scores are large, as softmax does."""
 
     def __call__(self, t, x, mu, positions=None):
         positions = last(mu, len(x)) if positions is None else positions
@@ -158,20 +163,25 @@ class AbstractGeneralHead(AbstractHead):
     def average_of_itself(self, t, mu, values, unit=False):
         return self.average(t, mu.x, mu, mu.positions, values)
 
+    @property
+    def selective(self):
+        return self.normalized
+
 
 class AbstractPairwise(AbstractHead):
-    """A kernel that is a function of the score alone, `k = phi(s)`, or `phi(s)` normalized along each row.
+    """A kernel that is a function phi of the score alone, normalized or not.
 
-    A new kernel of this kind says `stochastic` and writes `phi`. A row that sums to 0 attends to nothing. If it is
-    normalized and phi is exp, `softmax = True` says so: the largest score is then taken from each row, which keeps it in range.
+    Token i gives token j the coefficient `w_j phi(s_ij)`, divided by `sum_l w_l phi(s_il)` if `normalized`. Where that sum is
+    0, the row is 0: the token attends to nothing. A new kernel of this kind writes `phi`. If phi is exp, `exponential = True`
+    says so: the largest score is then subtracted from each normalized row, which keeps it in range.
     """
 
     score: AbstractScore
     value: ValueMap
     causal: bool = eqx.field(static=True)
     positions: Rules  # type: ignore[misc]
-    stochastic: ClassVar[bool]
-    softmax: ClassVar[bool] = False
+    normalized: bool = eqx.field(static=True)
+    exponential: ClassVar[bool] = False
     by_scores: ClassVar[bool] = True
 
     def __init__(
@@ -186,11 +196,13 @@ class AbstractPairwise(AbstractHead):
         positions: Positions = None,
         q: Vector | None = None,
         k: Vector | None = None,
+        normalized: bool = False,
     ):
         self.score = Bilinear(beta, A, Q, K, q, k)
         self.value = ValueMap(V)
         self.causal = flag("causal", causal)
         self.positions = as_rules(positions)
+        self.normalized = flag("normalized", normalized)
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
@@ -204,8 +216,17 @@ class AbstractPairwise(AbstractHead):
         if not self.softmax and not self.score.exact:
             raise ValueError(
                 f"{type(self).__name__} cannot take {type(self.score).__name__} as its score, which is known up to a constant in "
-                "each row: only softmax (softmax = True) does not see that"
+                "each row: only a normalized exponential does not see that"
             )
+
+    @property
+    def softmax(self) -> bool:
+        """True if each row is the softmax of its scores, with weights."""
+        return self.exponential and self.normalized
+
+    @property
+    def selective(self):
+        return self.softmax
 
     @property
     def beta(self) -> Parameter:
@@ -266,7 +287,7 @@ class AbstractPairwise(AbstractHead):
                 s, most = s - row_max(s, w > 0), 0.8 * math.log(jnp.finfo(s.dtype).max)
                 s = jnp.where((w > 0) | (s < most), s, most)
             c = w * self.phi(s)
-            return divide(c @ values, c.sum(-1, keepdims=True)) if self.stochastic else c @ values
+            return divide(c @ values, c.sum(-1, keepdims=True)) if self.normalized else c @ values
 
         return map_rows(rows, len(x), len(mu.x), q, positions, jnp.arange(len(x)))
 
@@ -277,4 +298,4 @@ class AbstractPairwise(AbstractHead):
         b = self.score.sharpness(t, mu.x)
         if self.softmax:
             return softmax_sums(b, mu.x, mu.weights, values, by_rows)
-        return pair_sums(self.phi, self.stochastic, b, mu.x, mu.weights, values)
+        return pair_sums(self.phi, self.normalized, b, mu.x, mu.weights, values)

@@ -38,8 +38,8 @@ class Sinkhorn(AbstractHead):
     max_iterations: int = eqx.field(static=True)
     kind: ClassVar[str] = "sinkhorn"
     title: ClassVar[str] = "Sinkhorn attention"
-    stochastic: ClassVar[bool] = True
     whole_matrix: ClassVar[bool] = True
+    normalized: ClassVar[bool] = True  # type: ignore[misc]
     by_scores: ClassVar[bool] = True
 
     def __init__(
@@ -78,6 +78,10 @@ class Sinkhorn(AbstractHead):
         s = self._scores(t, mu.x, mu)
         p = jax.nn.softmax(s + potential(s, mu.weights, self.symmetric, self.tolerance, self.max_iterations), axis=-1)
         return p @ values
+
+    @property
+    def selective(self):
+        return True
 
     def _scores(self, t: Float[Array, ""], x: Float[Array, "m d"], mu: AtomicMeasure) -> Float[Array, "m n"]:
         if max(len(x), len(mu.x)) > MOST_TOKENS:

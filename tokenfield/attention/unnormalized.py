@@ -33,7 +33,7 @@ class Unnormalized(AbstractPairwise):
     unit_exponent: Array  # type: ignore[misc]
     kind: ClassVar[str] = "unnormalized"
     title: ClassVar[str] = "unnormalized attention (USA)"
-    stochastic: ClassVar[bool] = False
+    exponential: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -10,9 +10,9 @@ from .._kinds import call
 from .._shown import shown
 from ..transformer import Transformer
 from .keys import assignment
-from .parts import StartPart
 from .plain import arguments
 from .run import SECTIONS, ModelConfig, RunConfig, explain
+from .start import StartPart
 
 RULES = "one-cluster, clusters<=K, order>=R, energy-settled, energy-settled<=RATE"
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"

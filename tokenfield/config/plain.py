@@ -3,7 +3,7 @@
 import functools
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn
 
 import jax
@@ -14,7 +14,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from .._kinds import PLACE, Named, call, find, found, imported, name_of, parameters
 from .._shown import did_you_mean, shown
-from ..attention import AbstractAttention
+from ..attention import AbstractAttention, Softmax
 from .array_file import is_array_file, read_array, read_vector
 
 Table = dict[str, Any]
@@ -32,9 +32,13 @@ class Accepted(NamedTuple):
     """A family of which a list can be given."""
 
 
-@functools.cache
 def accepted(annotation: Any) -> Accepted:
     """Return what can be given for a parameter with this annotation; anything, if it has none that says more."""
+    return _accepted(annotation if isinstance(annotation, Hashable) else Any)
+
+
+@functools.cache
+def _accepted(annotation: Any) -> Accepted:
     of_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     members = [each for each in (typing.get_args(annotation) if of_union else (annotation,)) if each is not type(None)]
     if complex in members:  # numpy.typing.ArrayLike
@@ -95,7 +99,7 @@ def check_options(maker: Callable[..., Any], options: Table, others: Iterable[Ca
     checked = {}
     for key, value in options.items():
         try:
-            checked[key] = _adapter(known[key].annotation).validate_python(value)
+            checked[key] = _adapter(accepted(known[key].annotation)).validate_python(value)
         except ValidationError as error:
             raise ValidationError.from_exception_data("table", [_below(key, each) for each in error.errors()]) from None
     return checked
@@ -115,7 +119,7 @@ def refuse_key(key: str, value: Any, message: str, kind: str = "value_error") ->
 
 def usual_kind(family: type) -> str:
     """Return the kind that a table without one has."""
-    return "softmax" if issubclass(family, AbstractAttention) else next(iter(found(family)))
+    return Softmax.kind if issubclass(family, AbstractAttention) else next(iter(found(family)))
 
 
 def make(family: type, table: Mapping[str, Any]) -> Any:
@@ -145,8 +149,8 @@ def _argument(key: str, value: Any, what: Accepted) -> Any:
 
 
 @functools.cache
-def _adapter(annotation: Any) -> TypeAdapter:
-    return TypeAdapter(_type(accepted(annotation)))
+def _adapter(what: Accepted) -> TypeAdapter:
+    return TypeAdapter(_type(what))
 
 
 def _type(what: Accepted) -> Any:

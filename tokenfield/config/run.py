@@ -15,7 +15,8 @@ from .._shown import cut, did_you_mean, shown
 from ..attention import AbstractAttention
 from .keys import put_key
 from .observed import Observed
-from .parts import AttentionPart, MLPPart, NoisePart, NormPart, Part, SpacePart, StartPart, StatePart
+from .parts import AttentionPart, MLPPart, NoisePart, NormPart, Part, SpacePart, StatePart
+from .start import StartPart
 
 UNION = re.compile(
     r"float|int|str|bool|(list\[|dict\[|function-).*", re.DOTALL

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .cones import cone_plot as cone_plot
     from .cosines import cosine_panel as cosine_panel
     from .energies import energy_panel as energy_panel
+    from .field import field_figure as field_figure
     from .growth import growth_figure as growth_figure
     from .influence import influence_figure as influence_figure
     from .long_context import phase_picture as phase_picture
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .staircases import merge_tree as merge_tree
     from .staircases import staircase as staircase
     from .style import Sheet as Sheet
+    from .style import use_style as use_style
     from .token_paths import tokens_panel as tokens_panel
 
 # A summary of a run reads `frames` only, and needs no matplotlib.
@@ -41,6 +43,7 @@ __all__, __getattr__, __dir__ = lazy(
         "circle": "space_time",
         "token_paths": "tokens_panel",
         "energies": "energy_panel",
+        "field": "field_figure",
         "cosines": "cosine_panel",
         "cones": "cone_coordinates cone_plot cone_figure",
         "ranks": "rank_histogram",
@@ -54,6 +57,6 @@ __all__, __getattr__, __dir__ = lazy(
         "probe_states": "probe_layers",
         "probe_growth": "probe_smoothness",
         "staircases": "staircase merge_tree",
-        "style": "Sheet",
+        "style": "Sheet use_style",
     },
 )

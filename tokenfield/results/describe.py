@@ -28,7 +28,7 @@ def describe(part: Any) -> Any:
         fields = {f.name: describe(getattr(part, f.name)) for f in dataclasses.fields(part)}
         if isinstance(part, AbstractNorm):
             fields["space"] = describe(part.space)
-        return {"kind": _recorded(type(part)), **{k: v for k, v in fields.items() if v is not None and v != []}}
+        return {"kind": recorded_kind(type(part)), **{k: v for k, v in fields.items() if v is not None and v != []}}
     if isinstance(part, (tuple, list)):
         return [describe(item) for item in part]
     if part is None or isinstance(part, (bool, int, float, str)):
@@ -41,7 +41,8 @@ def describe(part: Any) -> Any:
     return array.tolist()
 
 
-def _recorded(kind: type) -> str:
+def recorded_kind(kind: type) -> str:
+    """Return the name by which a class is recorded: its own if it is ours, otherwise "module:Class"."""
     return kind.__qualname__ if is_ours(kind) else place_of(kind)
 
 
@@ -49,7 +50,7 @@ def rebuilt_space(described: Mapping[str, Any]) -> AbstractSpace:
     """Return the space that `describe` recorded; the module of a space of one's own must have been imported."""
     fields = dict(described)
     name = fields.pop("kind")
-    kinds = {_recorded(each): each for each in found(AbstractSpace).values()}
+    kinds = {recorded_kind(each): each for each in found(AbstractSpace).values()}
     if name not in kinds:
         raise ValueError(f"the tokens live in a space of kind {name}, which is not known: import its module first")
     return kinds[name](**fields)

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._check import as_path
 from .._explained import card
-from .._lazy import drawing, measuring
+from .._lazy import drawing, live_page, measuring
 from ..spaces import AbstractSpace, Euclidean, Sphere
 from ..transformer import Transformer
 from .describe import compared_in, energy_beta, rebuilt_space
@@ -207,6 +207,10 @@ class Trajectory:
         """
         return drawing().overview(self, **options) if ax is None else drawing().draw_panel(self, ax, panel, **options)
 
+    def plot_field(self, t: float | None = None, **options: Any) -> "Figure":
+        """Draw the velocity of a token at each point, and the tokens, at time t. See `tokenfield.plotting.field_figure`."""
+        return drawing().field_figure(self, t, **options)
+
     def animate(self, path: str | os.PathLike, **options: Any) -> Path:
         """Write an animation of the tokens as a GIF. See `tokenfield.plotting.animate`."""
         return drawing().animate(self, path, **options)
@@ -229,6 +233,10 @@ class Trajectory:
 
     def _repr_html_(self) -> str:
         return card("Trajectory", self.facts(), "traj.final, traj.observe(name), traj.plot(), traj.animate(path)")
+
+    def explore(self, height: int = 640) -> Any:
+        """Return the live page with this run, for a notebook; see `tokenfield.explorer.explore`."""
+        return live_page().explore(self, height)
 
     def __repr__(self) -> str:
         order = sorted(map(str, self.dataset.sizes), key=lambda name: (name != "time", name))

@@ -36,7 +36,7 @@ class Tokens(AbstractState):
     positions: Float[Array, " n"]
     kind: ClassVar[str] = "tokens"
     title: ClassVar[str] = "tokens"
-    given_space: AbstractSpace | None
+    given_space: AbstractSpace | None = None
     """The space, if it was given."""
 
     def __init__(
@@ -112,6 +112,16 @@ class Tokens(AbstractState):
     def normalized(self) -> "Tokens":
         """The same tokens with every length set to 1."""
         return Tokens(self.x / jnp.linalg.norm(self.x, axis=1, keepdims=True), self.weights, self.positions)
+
+    def with_encoding(self, encoding: Matrix) -> "Tokens":
+        """The tokens `x_i + e_i` with a positional encoding e, (n, d), added: `sinusoidal(n, d)`, or a learned one.
+
+        Under a norm that fixes lengths, set them again: `tokens.with_encoding(e).normalized()`.
+        """
+        e = as_float("encoding", encoding, 2)
+        if e.shape != self.x.shape:
+            raise ValueError(f"encoding must have the shape of the tokens, {self.x.shape}, got {e.shape}")
+        return Tokens(self.x + e, self.weights, self.positions)
 
 
 def _same(value: Any, default: Any) -> bool:

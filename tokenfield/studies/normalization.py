@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from .._check import as_float, count
 from .._jax import in_double
-from .._kinds import call, find, found, is_ours, parameters
+from .._kinds import call, find, is_ours, our_kinds, parameters
 from .._shown import nearest, shown
 from ..attention import Measure, Softmax
 from ..driver.progress import Progress
@@ -135,7 +135,7 @@ def _predicted(
 def named_rules(rules: Sequence[str | AbstractSphereNorm], options: Mapping[str, Any]) -> dict[str, AbstractSphereNorm]:
     """The rules by name, each once, with those of the options that they take."""
     if isinstance(rules, str) or not rules:
-        raise ValueError(f"rules must be some of {', '.join(found(AbstractSphereNorm))}, got {shown(rules)}")
+        raise ValueError(f"rules must be some of {our_kinds(AbstractSphereNorm)}, got {shown(rules)}")
     makers = dict(_named_maker(rule) for rule in rules)
     taken = {"tau", "alpha"}.union(*(parameters(maker) for maker in makers.values()))
     for name in options:

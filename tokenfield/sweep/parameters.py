@@ -8,8 +8,8 @@ from typing import Any
 
 from .._shown import cut, shown
 from ..config.keys import put_key
-from ..config.parts import StartPart
 from ..config.run import SECTIONS, RunConfig
+from ..config.start import StartPart
 
 SHORT = {
     "attention": "attention.kind",

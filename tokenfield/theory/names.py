@@ -3,7 +3,7 @@
 from typing import Any
 
 from .._check import positive
-from .._kinds import call, found
+from .._kinds import call, found, our_kinds
 from .._shown import nearest, shown
 from ..attention import AbstractAttention, Softmax, Unnormalized
 from ..normalization import AbstractSphereNorm
@@ -15,16 +15,14 @@ KERNELS = {kernel.kind: kernel for kernel in (Softmax, Unnormalized)}
 
 def kernel_name(attention: str | AbstractAttention | type) -> str:
     """ "softmax" or "unnormalized", from a name in any capitals, an attention or its class."""
-    if isinstance(attention, AbstractAttention):
-        attention = type(attention)
-    if isinstance(attention, type):
-        name: Any = next((name for name, kernel in KERNELS.items() if attention is kernel), attention.__name__)
+    kind = type(attention) if isinstance(attention, AbstractAttention) else attention
+    if isinstance(kind, type):
+        name: Any = next((name for name, kernel in KERNELS.items() if kind is kernel), None)
+        given = kind.__name__
     else:
-        name = attention.lower() if isinstance(attention, str) else attention
+        name, given = kind.lower() if isinstance(kind, str) else kind, shown(attention)
     if not isinstance(name, str) or name not in KERNELS:
-        raise ValueError(
-            f'attention must be "softmax" or "unnormalized", got {shown(attention)}{nearest(str(name).lower(), KERNELS)}'
-        )
+        raise ValueError(f'attention must be "softmax" or "unnormalized", got {given}{nearest(given.lower(), KERNELS)}')
     return name
 
 
@@ -43,6 +41,6 @@ def norm_rule(
     name = norm.lower() if isinstance(norm, str) else norm
     if not isinstance(name, str) or name not in known:
         raise ValueError(
-            f"norm must be one of {', '.join(known)} or such a rule, got {shown(norm)}{nearest(name, known)}"
+            f"norm must be one of {our_kinds(AbstractSphereNorm)} or such a rule, got {shown(norm)}{nearest(name, known)}"
         )
     return call(f"norm {name}", known[name], {key: positive(key, value) for key, value in given.items()})
