@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Self
 
-import numpy as np
-
 from ._shown import cut, did_you_mean
 
 MOST_ENTRIES = 12  # larger arrays are shown by their shape
@@ -64,7 +62,7 @@ def text(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         items = [text(item) for item in value[:MOST_ITEMS]]
         return f"[{', '.join(items)}{f', … {len(value)} in all' if len(value) > MOST_ITEMS else ''}]"
-    if isinstance(value, (float, np.ndarray, np.generic)) or _is_array(value):
+    if isinstance(value, float) or _is_array(value):
         return _array_text(value)
     name = getattr(value, "__name__", None)
     return name if callable(value) and isinstance(name, str) else cut(repr(value))
@@ -132,7 +130,7 @@ def _is_default(value: Any, parameter: inspect.Parameter | None) -> bool:
     if value is None or (isinstance(value, list) and all(item is None for item in value)):
         return default is None or default == ()
     if _is_array(value):
-        return isinstance(default, (int, float)) and np.ndim(value) == 0 and text(value) == text(float(default))
+        return isinstance(default, (int, float)) and value.ndim == 0 and text(value) == text(float(default))
     return type(value) is type(default) and bool(value == default)
 
 
@@ -149,6 +147,8 @@ def _is_array(value: Any) -> bool:
 
 
 def _array_text(value: Any) -> str:
+    import numpy as np  # not at the top: `--help` needs none
+
     shape = np.shape(value)
     named = f"array {'×'.join(map(str, shape))}" if shape else "number"
     if np.prod(shape) > MOST_ENTRIES:
