@@ -186,6 +186,8 @@ def test_a_loaded_run_has_its_model_and_its_labels(tmp_path, runs):
 def test_the_unit_of_time_is_a_unit_of_the_dataset():
     dataset = labeled_run(xarray.Dataset(coords={"time": [0.0]}, attrs={"log_time_unit": -100.0}))
     assert dataset["time"].attrs == {"long_name": "time", "units": "exp(-100)"}
+    layers = labeled_run(xarray.Dataset(coords={"time": [0.0]}, attrs={"config": '{"step": 1}'}))
+    assert layers["time"].attrs == {"long_name": "layer", "units": "1"}
 
 
 def test_observe(runs):

@@ -1,5 +1,6 @@
 """Names and units of the variables of a dataset, as xarray and its plots read them."""
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -49,5 +50,7 @@ def labeled_run(dataset: "xarray.Dataset") -> "xarray.Dataset":
     """Return the dataset of a run or an ensemble with names and units. Time has the unit of the run."""
     exponent = float(dataset.attrs.get("log_time_unit", 0.0))
     unit = "1" if exponent == 0 else f"exp({exponent:g})"
-    names = LABELS | {f"end_{name}": f"{text}, at the end of the run" for name, text in LABELS.items()}
+    by_layer = json.loads(dataset.attrs.get("config", "{}")).get("step") == 1 and exponent == 0
+    names = LABELS | ({"time": "layer"} if by_layer else {})
+    names |= {f"end_{name}": f"{text}, at the end of the run" for name, text in names.items()}
     return with_labels(dataset, names, {"time": unit, "end_time": unit})
