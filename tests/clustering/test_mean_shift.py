@@ -8,7 +8,7 @@ import pytest
 import tokenfield as tkf
 from tokenfield.clustering import MeanShift
 from tokenfield.clustering.grouping import group
-from tokenfield.clustering.shift import Kernel, shift, step_of
+from tokenfield.clustering.shift import Kernel, step_of
 
 BLOBS = np.array([[0.0, 0.0, 0.0], [9.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 9.0]])
 
@@ -52,13 +52,6 @@ def test_one_shift_is_the_naive_loop(sphere, step):
     w[3] = 0.0
     found = step_of(X[:37], X, w, Kernel(0.7, sphere, step))
     np.testing.assert_allclose(found, naive_shift(X[:37], X, w, 0.7, sphere, step), atol=1e-12)
-
-
-def test_density_that_comes_with_a_shift():
-    X, w = blobs(40)[0], np.full(40, 1 / 40)
-    log_density = np.asarray(shift(X[:5], X, w, 0.7, 1.0, False)[1])
-    exact = np.log((w * np.exp(-0.35 * ((X[:5, None] - X) ** 2).sum(-1))).sum(1))
-    np.testing.assert_allclose(log_density, exact, atol=1e-12)
 
 
 @pytest.mark.parametrize("sphere", [False, True])

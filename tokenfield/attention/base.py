@@ -12,9 +12,10 @@ from jaxtyping import Array, Bool, Float, Int
 from .._check import flag
 from .._kinds import Named
 from .._types import Beta, Map, Values, Vector
+from .._xla.exponential import exp2
 from .bounded import ENTRIES, BoundedSoftmax
 from .measure import AtomicMeasure, last
-from .pairs import pair_sums, softmax_sums
+from .pairs import Weighted, pair_sums, softmax_sums
 from .parameters import AbstractScore, Bilinear, Parameter, ValueMap
 from .positions import Positions, Rules, as_rules, biased, check_rules, rotated, turns, turns_only, visible
 from .sums import BLOCK_ENTRIES, divide, map_rows, row_max
@@ -261,10 +262,14 @@ class AbstractPairwise(AbstractHead):
         s: Float[Array, " b"],
         tau: Float[Array, " n"],
         row: Int[Array, " b"],
+        factor: float = 1.0,
     ) -> Float[Array, "b n"]:
-        """The scores of a block of rows: queries q at positions s, numbered by `row`, with keys k at positions tau."""
+        """The scores of a block of rows: queries q at positions s, numbered by `row`, with keys k at positions tau.
+
+        They are multiplied by a factor, which q and b have already.
+        """
         scores = q @ k.T if b is None else q @ k.T + b
-        return biased(self.positions, scores, s, tau, row)
+        return biased(self.positions, scores, s, tau, row, factor)
 
     def seen(self, s: Float[Array, " b"], tau: Float[Array, " n"]) -> Bool[Array, "b n"] | None:
         """Which keys at positions tau are seen from positions s; None if all of them are."""
@@ -292,17 +297,22 @@ class AbstractPairwise(AbstractHead):
             # differently from it, which is fatal for scores beyond 1e18. A product of pairs is not.
             q, k = (jnp.pad(a, ((0, 0), (0, 1))) for a in (q, k))
 
+        base = math.log2(math.e) if self.softmax else 1.0  # e^s = 2^{base s}, and powers of 2 are quicker
+        q, b = base * q, None if b is None else base * b
+        weighted = Weighted(self.normalized).columns(values, mu.weights)
+
         def rows(q, position, row):
-            s = self.scores(q, k, b, position, mu.positions, row)
+            s = self.scores(q, k, b, position, mu.positions, row, base)
             seen = self.seen(position, mu.positions)
-            w = mu.weights if seen is None else jnp.where(seen, mu.weights, 0)
             if self.softmax:
                 # What is not seen may score far above all that is: it must not overflow before its weight 0 takes it out. A
                 # derivative by that weight needs its kernel all the same.
-                s, most = s - row_max(s, w > 0), 0.8 * math.log(jnp.finfo(s.dtype).max)
-                s = jnp.where((w > 0) | (s < most), s, most)
-            c = w * self.phi(s)
-            return divide(c @ values, c.sum(-1, keepdims=True)) if self.normalized else c @ values
+                s = s - row_max(s, mu.weights > 0 if seen is None else seen & (mu.weights > 0))
+                c = exp2(jnp.minimum(s, 0.8 * jnp.finfo(s.dtype).maxexp))
+            else:
+                c = self.phi(s)
+            sums = (c if seen is None else jnp.where(seen, c, 0)) @ weighted
+            return divide(sums[:, :-1], sums[:, -1:]) if self.normalized else sums
 
         given = q, positions, jnp.arange(len(x))
         if not bounded:

@@ -5,7 +5,6 @@ search is a pass over all pairs that takes as long as their exponentials. A mask
 change the rounding of what is seen.
 """
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ ENTRIES = 1 << 20  # scores held at once: products with fewer rows at a time tak
 
 
 class BoundedSoftmax(NamedTuple):
-    """`sum_j w_j e^{s_ij} values_j / sum_j w_j e^{s_ij}` with `s_ij = <q_i, k_j> + bias_j`, for blocks of queries.
+    """`sum_j w_j 2^{s_ij} values_j / sum_j w_j 2^{s_ij}` with `s_ij = <q_i, k_j> + bias_j`, for blocks of queries.
 
     Args:
         k: keys.
@@ -36,9 +35,8 @@ class BoundedSoftmax(NamedTuple):
 
     def __call__(self, q: Float[Array, "b k"], by_rows: Callable[[], Float[Array, "b v"]]) -> Float[Array, "b v"]:
         """The averages of a block of queries. Those of rows that underflow are taken from `by_rows`."""
-        c = q.dtype.type(math.log2(math.e))
-        scores = (c * q) @ self.k.T - c * self._bound(q)
-        E = exp2(scores if self.bias is None else scores + c * self.bias)
+        scores = q @ self.k.T - self._bound(q)
+        E = exp2(scores if self.bias is None else scores + self.bias)
         return quotient(E @ Weighted(True).columns(self.values, self.w), by_rows)
 
     def _bound(self, q: Float[Array, "b k"]) -> Float[Array, "b 1"]:

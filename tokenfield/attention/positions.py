@@ -222,12 +222,17 @@ def rotated(rules: Rules, q: Float[Array, "n k"], s: Float[Array, " n"]) -> Floa
 
 
 def biased(
-    rules: Rules, scores: Float[Array, "b n"], s: Float[Array, " b"], tau: Float[Array, " n"], row: Int[Array, " b"]
+    rules: Rules,
+    scores: Float[Array, "b n"],
+    s: Float[Array, " b"],
+    tau: Float[Array, " n"],
+    row: Int[Array, " b"],
+    factor: float = 1.0,
 ) -> Float[Array, "b n"]:
-    """Scores with the biases of all rules."""
+    """Scores with the biases of all rules, times a factor that the scores have already."""
     for rule in rules:
         if isinstance(rule, AbstractBias):
-            scores = scores + rule.bias(s[:, None], tau[None, :], row)
+            scores = scores + factor * rule.bias(s[:, None], tau[None, :], row)
     return scores
 
 
