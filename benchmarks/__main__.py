@@ -16,6 +16,8 @@ def main() -> None:
         mean_shift,
         memory,
         noise,
+        points,
+        real_models,
         series,
         sweep,
         velocity,
@@ -26,6 +28,8 @@ def main() -> None:
     table = []
     sources = (
         velocity,
+        points,
+        real_models,
         whole_run,
         gaussian,
         waiting,

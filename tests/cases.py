@@ -8,6 +8,7 @@ import naive
 import numpy as np
 
 import tokenfield as tkf
+from tokenfield.attention import AbstractPairwise
 from tokenfield.flows import segments
 
 PREDICTED = [
@@ -41,6 +42,13 @@ def same(M):
     return M
 
 
+class Cauchy(AbstractPairwise):
+    """A kernel of a user's own."""
+
+    def phi(self, s):
+        return 1 / (1 + s**2)
+
+
 class Kernel(NamedTuple):
     """A kernel: the attention, and the same as a naive function `(x, w, causal, s) -> Gamma`.
 
@@ -69,6 +77,11 @@ KERNELS = {
     "linear": score_kernel("Linear", "linear"),
     "relu": score_kernel("ReLU", "relu"),
     "sigmoid": score_kernel("Sigmoid", "sigmoid"),
+    "squared-relu": score_kernel("ReLU", "relu", power=2, normalized=True),
+    "own": Kernel(
+        lambda causal=False, score=same: Cauchy(A=score(A), V=V, causal=causal, normalized=True),
+        lambda x, w, causal=False, s=None: naive.cauchy(x, w, A, V, causal=causal, s=s),
+    ),
     "hardmax-self": score_kernel("Hardmax", "hardmax", rule="self"),
     "hardmax-others": score_kernel("Hardmax", "hardmax", rule="others"),
     "l2": Kernel(
@@ -106,6 +119,19 @@ ISOTROPIC = {
     "linear": (lambda: tkf.Linear(beta=BETA), lambda x, w: naive.linear(x, w, BETA * np.eye(D), np.eye(D))),
     "relu": (lambda: tkf.ReLU(beta=BETA), lambda x, w: naive.relu(x, w, BETA * np.eye(D), np.eye(D))),
     "sigmoid": (lambda: tkf.Sigmoid(beta=BETA), lambda x, w: naive.sigmoid(x, w, BETA * np.eye(D), np.eye(D))),
+    "normalized-sigmoid": (
+        lambda: tkf.Sigmoid(beta=BETA, normalized=True),
+        lambda x, w: naive.sigmoid(x, w, BETA * np.eye(D), np.eye(D), normalized=True),
+    ),
+    "relu-power": (
+        lambda: tkf.ReLU(beta=BETA, power=1.5),
+        lambda x, w: naive.relu(x, w, BETA * np.eye(D), np.eye(D), power=1.5),
+    ),
+    "squared-relu": (
+        lambda: tkf.ReLU(beta=BETA, power=2, normalized=True),
+        lambda x, w: naive.relu(x, w, BETA * np.eye(D), np.eye(D), power=2, normalized=True),
+    ),
+    "own": (lambda: Cauchy(BETA, normalized=True), lambda x, w: naive.cauchy(x, w, BETA * np.eye(D), np.eye(D))),
     "hardmax": (
         lambda: tkf.Hardmax(rule="others"),
         lambda x, w: naive.hardmax(x, w, np.eye(D), np.eye(D), rule="others"),

@@ -202,7 +202,7 @@ def test_what_a_kill_leaves_is_brought_back_and_cleared(tmp_path, traj):
         traj.save(tmp_path / "run.zarr")
     recover(tmp_path / "run.zarr")
     assert sorted(os.listdir(tmp_path)) == [".part-9-0123abcd-other-run.zarr", "run.zarr"]  # the last is another's
-    with open_folder(tmp_path, "other-run.zarr", "a study", False):
+    with open_folder(tmp_path, "other-run.zarr", "a study", True):
         assert sorted(os.listdir(tmp_path)) == [".lock", "run.zarr"]
 
 

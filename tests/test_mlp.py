@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
-from tokenfield.config.run import MLPConfig
+from tokenfield.config.parts import MLPPart
 
 ACTIVATIONS = {
     "tanh": math.tanh,
@@ -26,7 +26,7 @@ def test_activations_are_what_their_names_say(name):
     np.testing.assert_allclose(
         made(jnp.asarray(x)), naive.mlp(x, W1, b1, W2, b2, ACTIVATIONS[name]), rtol=1e-13, atol=1e-15
     )
-    assert MLPConfig(W1=W1.tolist(), W2=W2.tolist(), activation=name).activation == name
+    assert MLPPart(W1=W1.tolist(), W2=W2.tolist(), activation=name).make().activation == name
 
 
 def test_an_unknown_activation_is_refused_with_the_names_that_exist():

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .driver import simulate as simulate
     from .driver import simulate_many as simulate_many
     from .flows import NoClosedEquation as NoClosedEquation
+    from .flows import velocity_field as velocity_field
     from .mlp import MLP as MLP
     from .noise import AnisotropicNoise as AnisotropicNoise
     from .noise import BrownianNoise as BrownianNoise
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from .observables import smallest_cosine as smallest_cosine
     from .observables import soft_cluster_count as soft_cluster_count
     from .observables import wasserstein as wasserstein
+    from .plotting.comparison import compare as compare
     from .probe.pretrained import Pretrained as Pretrained
     from .probe.pretrained import from_pretrained as from_pretrained
     from .results import Ensemble as Ensemble
@@ -98,8 +100,10 @@ if TYPE_CHECKING:
     from .states import nearly_equiangular as nearly_equiangular
     from .states import perturbed as perturbed
     from .states import separated_clusters as separated_clusters
+    from .states import sinusoidal as sinusoidal
     from .states import tokens_in as tokens_in
     from .states import uniform_sphere as uniform_sphere
+    from .theory.prediction import predict as predict
     from .transformer import Transformer as Transformer
     from .transformer import by_layer as by_layer
 
@@ -113,10 +117,12 @@ _HOMES = {
     "noise": "SphereNoise EuclideanNoise BrownianNoise CommonNoise AnisotropicNoise MultiplicativeNoise",
     "states": "Tokens Gaussian Equiangular CircleDensity SphereDensity ZonalDensity "
     "uniform_sphere gaussian_tokens hemisphere equiangular_tokens "
-    "nearly_equiangular separated_clusters circle_tokens perturbed tokens_in",
-    "flows": "NoClosedEquation",
+    "nearly_equiangular separated_clusters circle_tokens perturbed tokens_in sinusoidal",
+    "flows": "NoClosedEquation velocity_field",
     "solver": "solve Solution Layers",
     "driver": "simulate simulate_many layers SolverError",
+    "theory.prediction": "predict",
+    "plotting.comparison": "compare",
     "results": "Trajectory Ensemble Event load",
     "observables": "energy normalized_energy order_parameter mean_cosine mean_length mean_distance pairwise_cosines "
     "smallest_cosine fraction_above clusters soft_cluster_count effective_rank "
@@ -125,7 +131,7 @@ _HOMES = {
 }
 _PACKAGES = ("theory", "lipschitz", "studies", "clustering", "plotting", "report", "atlas", "sweep", "probe")
 
-__all__, _get = lazy(__name__, _HOMES)
+__all__, _get, _ = lazy(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -39,6 +39,11 @@ def is_concrete(*values: Any) -> bool:
     return not any(isinstance(value, jax.core.Tracer) for value in values)
 
 
+def has_values(*values: Any) -> bool:
+    """True for arrays with numbers that can be looked at: not traced, and no other leaves of a tree in their place."""
+    return all(isinstance(value, (Array, np.ndarray)) for value in values) and is_concrete(*values)
+
+
 def as_float(name: str, value: Any, ndim: int | tuple[int, ...] | None = None) -> Array:
     """`value` as a float64 array (float32 stays) of the allowed number of axes, finite."""
     require_double()

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, TypeVar
 
+from ._explained import Explained
 from ._shown import cut, nearest, shown
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,7 +27,7 @@ PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _functions: dict[str, dict[str, dict[str, Callable[..., Any]]]] = {}  # by role, name and place
 
 
-class Named:
+class Named(Explained):
     """A class that TOML files, sweeps and the command line can name."""
 
     kind: ClassVar[str] = ""

@@ -7,8 +7,8 @@ from types import ModuleType
 from typing import Any
 
 
-def lazy(package: str, homes: dict[str, str]) -> tuple[list[str], Callable[[str], Any]]:
-    """`(__all__, __getattr__)` of a package, given the names that each of its modules holds, set apart by spaces."""
+def lazy(package: str, homes: dict[str, str]) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """`(__all__, __getattr__, __dir__)` of a package, given the names that each of its modules holds, set apart by spaces."""
     home = {name: module for module, names in homes.items() for name in names.split()}
     if clash := sorted(home.keys() & homes.keys()):  # importing such a module would put it in the place of the name
         raise ImportError(f"{package} exports {clash[0]!r} and has a module of that name: rename the module")
@@ -20,7 +20,8 @@ def lazy(package: str, homes: dict[str, str]) -> tuple[list[str], Callable[[str]
         setattr(sys.modules[package], name, value)
         return value
 
-    return sorted(home), getter
+    names = sorted(home)
+    return names, getter, lambda: [*names]  # tab completion shows names that are not imported yet
 
 
 def drawing() -> Any:
@@ -29,6 +30,12 @@ def drawing() -> Any:
     Drawing reads results, so results must not import it: it is looked up by its name when a picture is asked for.
     """
     return import_module("tokenfield.plotting")
+
+
+def measuring() -> Any:
+    """The module `tokenfield.observables.series`, for the method `observe` of results, which must not import it either."""
+    import_module("tokenfield.observables")
+    return import_module("tokenfield.observables.series")
 
 
 def callable_package(package: str) -> None:

@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from ._explained import Explained
 from ._shown import shown
 
 
-class AbstractStopRule(eqx.Module):
+class AbstractStopRule(Explained, eqx.Module):
     """A condition on the state that holds where its margin, a real number, is at least 0.
 
     If the margin m is differentiable, so is the time of the stop: by the implicit function theorem, its derivative with

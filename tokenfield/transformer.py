@@ -1,7 +1,7 @@
 """A model: what moves the measure."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -10,11 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ._check import as_float, count, items, number, positive_number
-from ._shown import shown
+from ._explained import Explained
+from ._shown import did_you_mean, shown
 from ._types import Number
 from .attention import AbstractAttention, AbstractHead, Measure, MultiHead
 from .attention.measure import AtomicMeasure
-from .attention.parameters import Bilinear
+from .attention.parameters import Bilinear, Parameter
 from .attention.positions import Positions, as_rules
 from .mlp import MLP
 from .noise import AbstractNoise
@@ -22,10 +23,11 @@ from .normalization import AbstractNorm, AbstractTokenMap, NoNorm, PostLN, Proje
 from .spaces import AbstractSpace, Euclidean, Sphere
 
 T = TypeVar("T", bound=eqx.Module)
+PARTS = ("attention", "norm", "mlp", "noise")  # whose arguments `replace` takes too
 SHARED = ("final", "context", "encoder")  # what the layers of a model have in common
 
 
-class Transformer(eqx.Module):
+class Transformer(Explained, eqx.Module):
     """A Transformer: an attention, a normalization rule and, optionally, an MLP and noise.
 
     Args:
@@ -125,6 +127,54 @@ class Transformer(eqx.Module):
                 raise ValueError(f"{name} must be a normalization rule or None, got {shown(part)}")
         self.mlp_norm, self.cross_norm = mlp_norm, cross_norm
         self.final = self.depth = self.repeats = None
+
+    @property
+    def beta(self) -> Parameter:
+        """The inverse temperature of the only head, a number or a function of time; None if it has a matrix A instead.
+
+        Example:
+            >>> import tokenfield as tkf
+            >>> float(tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN()).beta)
+            9.0
+        """
+        heads = self.attention.heads
+        if len(heads) != 1:
+            raise AttributeError(f"beta: this model has {len(heads)} heads: see model.attention.heads")
+        return heads[0].beta  # type: ignore[attr-defined]  # Hardmax has none, and says so
+
+    def arguments(self):
+        layered = {name: getattr(self, name) for name in ("final", "depth", "repeats")}
+        given = super().arguments() | {"space": None, "breakpoints": self.breakpoints}
+        return given | {name: value for name, value in layered.items() if value is not None}
+
+    def replace(self, **changes: Any) -> "Transformer":
+        """Return the same model with other arguments: its own, or those of its attention, norm, MLP or noise.
+
+        The new values may be traced, so `jax.grad(lambda beta: f(model.replace(beta=beta)))` works. For any other change there
+        is Equinox's `eqx.tree_at`.
+
+        Example:
+            >>> import tokenfield as tkf
+            >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
+            >>> model.replace(beta=4.0)
+            Transformer(Softmax(beta=4.0), norm=PostLN())
+            >>> model.replace(norm=tkf.NGPT(alpha=0.5)).replace(alpha=0.25)
+            Transformer(Softmax(beta=9.0), norm=NGPT(alpha=0.25))
+        """
+        if self.depth is not None:
+            raise ValueError("replace: this model has weights by layer: use with_norm, with_scale, with_positions, …")
+        given = self.arguments()
+        own = {name: value for name, value in changes.items() if name in given}
+        if own.get("space") is not None:
+            own = {"norm": None} | own
+        parts = {name: part for name in PARTS if (part := own.get(name, given[name])) is not None}
+        inner: dict[str, dict[str, Any]] = {name: {} for name in parts}
+        for name in changes.keys() - own.keys():
+            homes = [home for home, part in parts.items() if name in part.arguments()]
+            if len(homes) != 1:
+                raise ValueError(f"replace: {name} is no argument of this model: {_hint(name, given, parts, homes)}")
+            inner[homes[0]][name] = changes[name]
+        return super().replace(**own, **{name: parts[name].replace(**each) for name, each in inner.items() if each})
 
     @property
     def space(self) -> AbstractSpace:
@@ -313,6 +363,14 @@ def by_layer(models: Sequence[Transformer], final: AbstractTokenMap | None = Non
     stacked = [jnp.stack(each) if eqx.is_array(each[0]) else each[0] for each in zip(*leaves, strict=True)]
     model = jax.tree.unflatten(structures[0], stacked)
     return _replaced(model, final=final, context=first.context, encoder=first.encoder, depth=len(models))
+
+
+def _hint(name: str, given: Mapping[str, Any], parts: Mapping[str, Any], homes: Sequence[str]) -> str:
+    if homes:
+        return f"{' and '.join(homes)} have one each, so replace one of them"
+    if isinstance(parts["attention"], MultiHead) and name == "beta":
+        return "it has several heads: use with_scale, or replace(attention=…)"
+    return did_you_mean(name, [*given, *(key for part in parts.values() for key in part.arguments())], "known names")
 
 
 def only_transformer(model: Any) -> Transformer:

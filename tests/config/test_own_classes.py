@@ -31,7 +31,6 @@ class Power(AbstractPairwise):
     power: float
     kind: ClassVar[str] = "power"
     title: ClassVar[str] = "power attention"
-    stochastic: ClassVar[bool] = False
 
     def __init__(self, *, power: float = 2.0, **options):
         super().__init__(**options)
@@ -449,7 +448,7 @@ BAD = {
         "attention.kind": "own_norm:Slower"
     },
     "attention.kind: bad:NoPhi does not define phi, as every AbstractPairwise must": {"attention.kind": "bad:NoPhi"},
-    "attention.kind: bad:Nothing does not define phi, stochastic, as": {"attention.kind": "bad:Nothing"},
+    "attention.kind: bad:Nothing does not define phi, as": {"attention.kind": "bad:Nothing"},
     "norm.kind: bad:HalfNorm does not define growth, inputs, layer, radial, radius, segments, speed": {
         "norm.kind": "bad:HalfNorm"
     },
@@ -491,7 +490,7 @@ class HalfSpace(AbstractSpace):
 class Nothing(AbstractPairwise):
     pass
 class NoPhi(AbstractPairwise):
-    stochastic = True
+    exponential = True
 class HalfNorm(AbstractDirectionNorm):
     def check(self, d):
         pass
@@ -522,7 +521,7 @@ def test_errors_on_the_command_line(capsys):
 def test_a_kind_that_two_classes_claim_is_refused():
     Power = imported("own_kernel:Power")
     assert read(None, {"attention.kind": "power"}).attention.kind == "own_kernel:Power"
-    other = type("Power", (Power.__mro__[1],), {"kind": "power", "stochastic": True, "phi": lambda self, s: s})
+    other = type("Power", (Power.__mro__[1],), {"kind": "power", "phi": lambda self, s: s})
     with pytest.raises(ValueError, match=r"attention\.kind: 'power' is the name of .*own_kernel:Power"):
         read(None, {"attention.kind": "power"})
     assert issubclass(other, AbstractAttention)

@@ -155,8 +155,6 @@ def score(power):
     class Own(AbstractPairwise):
         """A user's kernel: in every edition of the script it has the same name."""
 
-        stochastic = False
-
         def phi(self, s):
             return (1 + s) ** power
 

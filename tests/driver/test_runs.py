@@ -235,6 +235,7 @@ def test_provenance_is_complete():
         "score": {"kind": "Bilinear", "beta": 4.0, "factor": 1.0},
         "value": {"kind": "ValueMap"},
         "causal": False,
+        "normalized": True,
     }
     assert (config["rtol"], config["method"], config["stop_when"]["r"]) == (1e-5, "dopri5", 0.99)
     assert {"tokenfield_version", "jax_version", "diffrax_version", "threads", "steps"} <= set(traj.dataset.attrs)

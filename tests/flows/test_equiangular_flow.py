@@ -27,6 +27,8 @@ KERNELS = {
     "linear": tkf.Linear(1.3),
     "relu": tkf.ReLU(1.3),
     "sigmoid": tkf.Sigmoid(1.3),
+    "squared relu": tkf.ReLU(1.3, power=2, normalized=True),
+    "normalized sigmoid": tkf.Sigmoid(1.3, normalized=True),
     "sinkhorn": tkf.Sinkhorn(2.0, tolerance=1e-13),
     "heads": tkf.MultiHead([tkf.Softmax(1.0, V=2.0), tkf.Unnormalized(0.5, log_unit=1.0)], [0.4, -0.2]),
 }

@@ -180,7 +180,7 @@ def test_the_time_tau_is_a_number_of_a_segment(k):
 )
 def test_kicks(noise):
     def f(p):
-        rule = tkf.PostLN() if noise(p).on_sphere else None
+        rule = tkf.PostLN() if noise(p).space is tkf.Sphere else None
         model = tkf.Transformer(tkf.Softmax(p["beta"]), rule, noise=noise(p))
         flow = segments(tkf.Tokens(p["x"]), model)[0].flow
         y = flow.pack(tkf.Tokens(p["x"]))

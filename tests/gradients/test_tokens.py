@@ -1,5 +1,7 @@
 """Derivatives of tokens by their first positions, beta, V and their weights, against the variational equation."""
 
+from functools import partial
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ SCORED = {
     "relu": tkf.ReLU,
     "sigmoid": tkf.Sigmoid,
     "hardmax": tkf.Hardmax,
+    "normalized": partial(tkf.Sigmoid, normalized=True),
 }
 NORMS = {
     "none": tkf.NoNorm(),

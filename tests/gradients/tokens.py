@@ -12,7 +12,18 @@ N, D, T, TAU, ALPHA = 5, 3, 0.5, 0.2, 0.7
 _rng = np.random.default_rng(3)
 A0, A1, V1 = (0.6 * _rng.standard_normal((D, D)) for _ in range(3))  # of the scores, and of the second head
 Q0, K0 = (0.6 * _rng.standard_normal((2, D)) for _ in range(2))
-KERNELS = ("softmax", "l2", "sinkhorn", "unnormalized", "linear", "relu", "sigmoid", "hardmax", "multi_head")
+KERNELS = (
+    "softmax",
+    "l2",
+    "sinkhorn",
+    "unnormalized",
+    "linear",
+    "relu",
+    "sigmoid",
+    "hardmax",
+    "multi_head",
+    "normalized",
+)
 ON_SPHERE = ("post", "mix", "ngpt", "sqrt")
 NORMS = ("none", "rescaled", "post", "pre", "peri", "mix", "ngpt", "sqrt")
 
@@ -76,6 +87,9 @@ def matrix(kernel, x, beta, w):
     if kernel == "hardmax":
         first = S.real == S.real.max(-1, keepdims=True)
         return first / first.sum(-1, keepdims=True)
+    if kernel == "normalized":  # sigmoid
+        k = w[:, None] / (1 + np.exp(-S))
+        return k / k.sum(-1, keepdims=True)
     phi = {
         "unnormalized": np.exp,
         "linear": lambda s: s,

@@ -263,7 +263,7 @@ class Cosine(AbstractGeneralHead):
     score: Bilinear
     value: ValueMap
     causal: bool = eqx.field(static=True)
-    stochastic: ClassVar[bool] = False
+    normalized: ClassVar[bool] = False
 
     def average(self, t, x, mu, positions, values):
         q, k, _ = self.score.factors(t, x, mu.x)

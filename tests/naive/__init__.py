@@ -9,6 +9,8 @@ Attention matrices hold `P_ij = w_j k(x_i, x_j)`, zero where j is hidden from i,
 """
 
 from .attention import attend as attend
+from .attention import cauchy as cauchy
+from .attention import cauchy_matrix as cauchy_matrix
 from .attention import hardmax as hardmax
 from .attention import hardmax_matrix as hardmax_matrix
 from .attention import l2 as l2
@@ -19,6 +21,7 @@ from .attention import linear_matrix as linear_matrix
 from .attention import mlp as mlp
 from .attention import multi_head as multi_head
 from .attention import normalized_rows as normalized_rows
+from .attention import over_their_sum as over_their_sum
 from .attention import plain_rows as plain_rows
 from .attention import relu as relu
 from .attention import relu_matrix as relu_matrix

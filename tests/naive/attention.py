@@ -91,6 +91,17 @@ def plain_rows(S, w, kernel, causal, s):
     return P
 
 
+def over_their_sum(P):
+    """P_ij / sum_l P_il; a row whose sum is 0 stays 0."""
+    n = len(P)
+    out = np.zeros((n, n))
+    for i in range(n):
+        total = sum(P[i, j] for j in range(n))
+        for j in range(n):
+            out[i, j] = P[i, j] / total if total != 0 else 0.0
+    return out
+
+
 def softmax_matrix(x, w, A, causal=False, s=None):
     """P_ij = w_j e^{<A x_i, x_j>} / sum_l w_l e^{<A x_i, x_l>}."""
     return normalized_rows(scores(x, A), w, causal, s)
@@ -111,20 +122,27 @@ def linear_matrix(x, w, A, causal=False, s=None):
     return plain_rows(scores(x, A), w, lambda a: a, causal, s)
 
 
-def relu_matrix(x, w, A, causal=False, s=None):
-    """P_ij = w_j max(0, <A x_i, x_j>)."""
-    return plain_rows(scores(x, A), w, lambda a: max(0.0, a), causal, s)
+def relu_matrix(x, w, A, causal=False, s=None, power=1, normalized=False):
+    """P_ij = w_j max(0, <A x_i, x_j>)^power, over its sum in each row if normalized."""
+    P = plain_rows(scores(x, A), w, lambda a: max(0.0, a) ** power, causal, s)
+    return over_their_sum(P) if normalized else P
 
 
-def sigmoid_matrix(x, w, A, causal=False, s=None):
-    """P_ij = w_j / (1 + e^{-<A x_i, x_j>})."""
+def cauchy_matrix(x, w, A, causal=False, s=None):
+    """P_ij = w_j / (1 + <A x_i, x_j>^2), over its sum in each row."""
+    return over_their_sum(plain_rows(scores(x, A), w, lambda a: 1.0 / (1.0 + a * a), causal, s))
+
+
+def sigmoid_matrix(x, w, A, causal=False, s=None, normalized=False):
+    """P_ij = w_j / (1 + e^{-<A x_i, x_j>}), over its sum in each row if normalized."""
 
     def logistic(a):
         if a >= 0.0:
             return 1.0 / (1.0 + math.exp(-a))
         return math.exp(a) / (1.0 + math.exp(a))
 
-    return plain_rows(scores(x, A), w, logistic, causal, s)
+    P = plain_rows(scores(x, A), w, logistic, causal, s)
+    return over_their_sum(P) if normalized else P
 
 
 def hardmax_matrix(x, w, A, causal=False, s=None, rule="self", tie=1e-9):
@@ -222,14 +240,19 @@ def linear(x, w, A, V, causal=False, s=None):
     return attend(linear_matrix(x, w, A, causal, s), x, V)
 
 
-def relu(x, w, A, V, causal=False, s=None):
-    """Gamma_i = sum_j w_j max(0, <A x_i, x_j>) V x_j."""
-    return attend(relu_matrix(x, w, A, causal, s), x, V)
+def relu(x, w, A, V, causal=False, s=None, power=1, normalized=False):
+    """Gamma_i = sum_j w_j max(0, <A x_i, x_j>)^power V x_j (see relu_matrix)."""
+    return attend(relu_matrix(x, w, A, causal, s, power, normalized), x, V)
 
 
-def sigmoid(x, w, A, V, causal=False, s=None):
-    """Gamma_i = sum_j w_j V x_j / (1 + e^{-<A x_i, x_j>})."""
-    return attend(sigmoid_matrix(x, w, A, causal, s), x, V)
+def cauchy(x, w, A, V, causal=False, s=None):
+    """Gamma_i = sum_j w_j V x_j / (1 + <A x_i, x_j>^2), over the sum of these coefficients."""
+    return attend(cauchy_matrix(x, w, A, causal, s), x, V)
+
+
+def sigmoid(x, w, A, V, causal=False, s=None, normalized=False):
+    """Gamma_i = sum_j w_j V x_j / (1 + e^{-<A x_i, x_j>}) (see sigmoid_matrix)."""
+    return attend(sigmoid_matrix(x, w, A, causal, s, normalized), x, V)
 
 
 def hardmax(x, w, A, V, causal=False, s=None, rule="self", tie=1e-9):

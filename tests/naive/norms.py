@@ -19,6 +19,11 @@ def _at(alpha, t):
     return float(alpha(t)) if callable(alpha) else float(alpha)
 
 
+def written(a):
+    """N(a) of what a sublayer writes; 0 stays 0, for a token may attend to nothing."""
+    return np.array([unit(y) if y.any() else y for y in np.asarray(a, dtype=float)])
+
+
 def reads(norm_name, t, x, tau=None, alpha=1.0):
     """What the sublayers of the flow read: x, or x/|x| (pre, peri, and mix once t > tau)."""
     _check(norm_name)
@@ -50,9 +55,9 @@ def velocity(norm_name, t, x, drifts, tau=None, alpha=1.0):
             elif norm_name == "sqrt":
                 v[i] += tangent(x[i], a) / math.sqrt(t + 1.0)
             elif norm_name == "peri":
-                v[i] += unit(a)
+                v[i] += written([a])[0]
             elif norm_name == "ngpt":
-                v[i] += _at(alpha, t) * tangent(x[i], unit(a))
+                v[i] += _at(alpha, t) * tangent(x[i], written([a])[0])
     return v
 
 
@@ -77,9 +82,9 @@ def layer(norm_name, t, x, sublayers, h, tau=None, alpha=1.0):
         elif norm_name == "pre":
             x = x + h * np.asarray(sublayer(units(x)))
         elif norm_name == "peri":
-            x = x + h * units(sublayer(units(x)))
+            x = x + h * written(sublayer(units(x)))
         elif norm_name == "ngpt":
-            x = units(x + h * _at(alpha, t) * units(sublayer(x)))
+            x = units(x + h * _at(alpha, t) * written(sublayer(x)))
     return x
 
 

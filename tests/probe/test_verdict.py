@@ -30,7 +30,7 @@ def with_cosines(*rho, **options):
 
 def test_collapse_is_placed():
     assert "do not collapse" in spoken(with_cosines(0.1, 0.3, 0.6, 0.89, 0.5))["collapse"]
-    assert "nowhere above 0.89 (layer 3)" in spoken(with_cosines(0.1, 0.3, 0.6, 0.89, 0.5))["collapse"]
+    assert "its largest value is 0.89, at layer 3" in spoken(with_cosines(0.1, 0.3, 0.6, 0.89, 0.5))["collapse"]
     text = spoken(with_cosines(0.1, 0.95, 0.6, 0.92, 0.97))["collapse"]
     assert "collapse: the mean cosine is at least 0.9 from layer 3 on" in text
     assert "from 0.10 at the embeddings to 0.97 after layer 4" in text

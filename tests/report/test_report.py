@@ -44,6 +44,7 @@ def made(x, model=POST):
         ("x", jnp.asarray(x)),
         ("weights", jnp.full((frames, n), 1 / n)),
         ("positions", jnp.ones((frames, n))),
+        ("given_space", None),
     ):
         object.__setattr__(states, name, value)
     attributes = {"config": json.dumps({"model": describe(model)}), "events": "[]", "log_time_unit": -0.0}
@@ -208,6 +209,7 @@ def test_config_rows_leave_out_empty_and_internal_parts():
         "attention › A": "[0, 1; -1, 0]",
         "attention › V": -1.0,
         "attention › causal": False,
+        "attention › normalized": True,
         "norm": "PreLN",
         "norm › g": [1.0, 2.0],
         "t1": 3.0,

@@ -1,5 +1,7 @@
 """Tokens and samplers: what they hold, and what they refuse."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,13 @@ import tokenfield as tkf
         (lambda: tkf.gaussian_tokens(5, 2, cov=[[1.0, 0.0], [0.0, -1.0]]), "non-negative"),
         (lambda: tkf.gaussian_tokens(5), "d must be given"),
         (lambda: tkf.separated_clusters(3, 2, k=4), "k must be at most n"),
+        (lambda: tkf.sinusoidal(0, 4), "n must be a whole number >= 1, got 0"),
+        (lambda: tkf.sinusoidal(3, 4, theta=-1.0), "theta must be finite and > 0, got -1.0"),
+        (
+            lambda: tkf.Tokens(np.eye(2)).with_encoding(np.eye(3)),
+            r"encoding must have the shape .* \(2, 2\), got \(3, 3\)",
+        ),
+        (lambda: tkf.Tokens(np.eye(2)).with_encoding([[0.0, np.nan], [0.0, 0.0]]), "encoding must be finite"),
     ],
 )
 def test_bad_input_is_named(build, message):
@@ -66,3 +75,37 @@ def test_tokens_do_not_change_with_the_array_they_came_from():
         state, before = tkf.Tokens(x), x.copy()
         x[:] = 0.0
         np.testing.assert_array_equal(state.x, before)
+
+
+@pytest.mark.parametrize("d", [6, 5])
+def test_sinusoidal_encodings_are_those_of_the_formula(d):
+    """`PE(pos, 2i) = sin(pos / 10000^{2i/d})`, `PE(pos, 2i+1) = cos(pos / 10000^{2i/d})` (Vaswani et al. 2017)."""
+    n = 7
+    for given in ({}, {"theta": 50.0}):
+        theta = given.get("theta", 10_000.0)
+        expected = np.zeros((n, d))
+        for pos in range(n):
+            for i in range((d + 1) // 2):
+                angle = pos / math.pow(theta, 2 * i / d)
+                expected[pos, 2 * i] = math.sin(angle)
+                if 2 * i + 1 < d:
+                    expected[pos, 2 * i + 1] = math.cos(angle)
+        np.testing.assert_allclose(tkf.sinusoidal(n, d, **given), expected, rtol=0, atol=1e-15)
+
+
+def test_sinusoidal_encodings_see_distances_only():
+    """`<e_s, e_t>` depends on s - t alone, and `|e_s|^2 = d/2`."""
+    e = np.asarray(tkf.sinusoidal(9, 8))
+    gram = e @ e.T
+    for shift in range(9):
+        np.testing.assert_allclose(np.diag(gram, shift), gram[0, shift], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(np.diag(gram), 4, rtol=1e-15)
+
+
+def test_an_encoding_is_added_to_each_token():
+    state = tkf.Tokens(np.eye(3), weights=[0.2, 0.3, 0.5], positions=[2.0, 0.0, 1.0])
+    e = np.arange(9.0).reshape(3, 3)
+    coded = state.with_encoding(e)
+    np.testing.assert_array_equal(coded.x, np.eye(3) + e)
+    np.testing.assert_array_equal(coded.weights, state.weights)
+    np.testing.assert_array_equal(coded.positions, state.positions)

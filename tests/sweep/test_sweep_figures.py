@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from matplotlib.collections import PolyCollection, QuadMesh
+from matplotlib.figure import Figure
 
 import tokenfield as tkf
 from tokenfield.sweep.cells import Cells
@@ -217,3 +218,20 @@ def test_a_real_sweep_is_drawn_to_a_file(tmp_path):
     assert (tmp_path / "r.png").stat().st_size > 1000
     with pytest.raises(ValueError, match="name must be one of r, got 'q'"):
         found.plot("q")
+
+
+def test_a_sweep_of_one_panel_is_drawn_into_axes_of_the_user():
+    ax = Figure().add_subplot()
+    found = filled({"beta": [3.0, 1.0, 2.0]}, "order_parameter")
+    assert found.plot(ax=ax) is ax
+    np.testing.assert_allclose(line(ax, "mean").get_ydata(), found.mean("q").sortby("beta"))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == (r"$\beta$", "order parameter")
+    figure = Figure()
+    found = filled({"beta": BETAS, "kappa": KAPPAS}, "order_parameter")
+    found.plot("q", ax=figure.add_subplot())
+    np.testing.assert_allclose(meshes(figure)[0].get_array(), found.mean("q").transpose("beta", "kappa"))
+    several = filled({"d": [2, 64], "beta": BETAS, "kappa": KAPPAS}, "energy")
+    with pytest.raises(ValueError, match="ax: this sweep has a panel for each value of d: use plot"):
+        several.plot(ax=ax)
+    with pytest.raises(ValueError, match="ax must be matplotlib axes, got 3"):
+        found.plot(ax=3)

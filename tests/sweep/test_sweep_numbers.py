@@ -89,6 +89,7 @@ def test_every_quantity_at_the_end_and_on_a_grid_of_times():
                 "mean_cosine": np.mean(cosines(x)),
                 "smallest_cosine": min(cosines(x)),
                 "order_parameter": order_parameter(x),
+                "mean_distance": np.mean([np.linalg.norm(a - b) for i, a in enumerate(x) for b in x[:i]]),
                 "mean_length": np.mean([np.linalg.norm(v) for v in x]),
                 "clusters": counted.count,
                 "soft_cluster_count": float(tkf.soft_cluster_count(state)),

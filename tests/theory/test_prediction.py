@@ -214,3 +214,20 @@ def test_kernels_are_known_by_name_class_and_object():
 
     with pytest.raises(ValueError, match="attention must be"):
         kernel_name(Softmax)
+
+
+def test_the_table_is_indexed_by_key_and_shows_itself():
+    found = tkf.predict(n=32, d=64, beta=4.0)
+    assert found["terminal_rate"] is found[2]
+    assert found["terminal_rate"].value == 2.0
+    assert found[1:3].keys() == ["terminal_law", "terminal_rate"]
+    assert [row.key for row in found.valid] == [row.key for row in found if row.valid]
+    assert len(found.valid) < len(found) == len(list(found))
+    lines = repr(found).splitlines()
+    assert lines[0] == "Predictions(softmax, post, n = 32, d = 64, beta = 4)"
+    assert lines[3].split()[:2] == ["terminal_rate", "2"]
+    page = found._repr_html_()
+    assert page.count("<tr") == 1 + len(found)
+    assert "<θ" not in page
+    with pytest.raises(KeyError, match="did you mean terminal_rate"):
+        _ = found["terminal_rat"]

@@ -12,11 +12,13 @@ from jaxtyping import Array, Bool, Float, Int
 from .._check import flag
 from .._kinds import Named
 from .._types import Beta, Map, Values, Vector
+from .._xla.exponential import exp2
+from .bounded import ENTRIES, BoundedSoftmax
 from .measure import AtomicMeasure, last
-from .pairs import pair_sums, softmax_sums
-from .parameters import AbstractScore, Bilinear, ValueMap
-from .positions import Positions, Rules, as_rules, biased, check_rules, rotated, turns, visible
-from .sums import divide, map_rows, row_max
+from .pairs import Weighted, pair_sums, softmax_sums
+from .parameters import AbstractScore, Bilinear, Parameter, ValueMap
+from .positions import Positions, Rules, as_rules, biased, check_rules, rotated, turns, turns_only, visible
+from .sums import BLOCK_ENTRIES, divide, map_rows, row_max
 
 
 class AbstractAttention(Named, eqx.Module):
@@ -89,8 +91,8 @@ class AbstractHead(AbstractAttention):
     score: eqx.AbstractVar[AbstractScore]
     value: eqx.AbstractVar[ValueMap]
     causal: eqx.AbstractVar[bool]
-    stochastic: eqx.AbstractClassVar[bool]
-    """True when the coefficients of each row sum to 1."""
+    normalized: eqx.AbstractVar[bool]
+    """True when the coefficients of each row are divided by their sum. A row whose sum is 0 stays 0."""
     by_scores: ClassVar[bool] = False
     """True promises that the coefficients depend on the tokens through their scores and distances alone. Rotations then
     commute with a head whose score and V are isotropic, and such a run may be reduced to the span of its tokens."""
@@ -116,6 +118,11 @@ class AbstractHead(AbstractAttention):
         self, t: Float[Array, ""], mu: AtomicMeasure, values: Float[Array, "n v"], unit: bool = False
     ) -> Float[Array, "n v"]:
         """`average` at the tokens of mu, perhaps in a faster way."""
+
+    @property
+    @abc.abstractmethod
+    def selective(self) -> bool:
+        """True when a token attends to those of the largest score alone once scores are large, as softmax does."""
 
     def __call__(self, t, x, mu, positions=None):
         positions = last(mu, len(x)) if positions is None else positions
@@ -158,20 +165,25 @@ class AbstractGeneralHead(AbstractHead):
     def average_of_itself(self, t, mu, values, unit=False):
         return self.average(t, mu.x, mu, mu.positions, values)
 
+    @property
+    def selective(self):
+        return self.normalized
+
 
 class AbstractPairwise(AbstractHead):
-    """A kernel that is a function of the score alone, `k = phi(s)`, or `phi(s)` normalized along each row.
+    """A kernel that is a function phi of the score alone, normalized or not.
 
-    A new kernel of this kind says `stochastic` and writes `phi`. A row that sums to 0 attends to nothing. If it is
-    normalized and phi is exp, `softmax = True` says so: the largest score is then taken from each row, which keeps it in range.
+    Token i gives token j the coefficient `w_j phi(s_ij)`, divided by `sum_l w_l phi(s_il)` if `normalized`. Where that sum is
+    0, the row is 0: the token attends to nothing. A new kernel of this kind writes `phi`. If phi is exp, `exponential = True`
+    says so: the largest score is then subtracted from each normalized row, which keeps it in range.
     """
 
     score: AbstractScore
     value: ValueMap
     causal: bool = eqx.field(static=True)
     positions: Rules  # type: ignore[misc]
-    stochastic: ClassVar[bool]
-    softmax: ClassVar[bool] = False
+    normalized: bool = eqx.field(static=True)
+    exponential: ClassVar[bool] = False
     by_scores: ClassVar[bool] = True
 
     def __init__(
@@ -186,11 +198,13 @@ class AbstractPairwise(AbstractHead):
         positions: Positions = None,
         q: Vector | None = None,
         k: Vector | None = None,
+        normalized: bool = False,
     ):
         self.score = Bilinear(beta, A, Q, K, q, k)
         self.value = ValueMap(V)
         self.causal = flag("causal", causal)
         self.positions = as_rules(positions)
+        self.normalized = flag("normalized", normalized)
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
@@ -204,8 +218,22 @@ class AbstractPairwise(AbstractHead):
         if not self.softmax and not self.score.exact:
             raise ValueError(
                 f"{type(self).__name__} cannot take {type(self.score).__name__} as its score, which is known up to a constant in "
-                "each row: only softmax (softmax = True) does not see that"
+                "each row: only a normalized exponential does not see that"
             )
+
+    @property
+    def softmax(self) -> bool:
+        """True if each row is the softmax of its scores, with weights."""
+        return self.exponential and self.normalized
+
+    @property
+    def selective(self):
+        return self.softmax
+
+    @property
+    def beta(self) -> Parameter:
+        """The inverse temperature, a number or a function of time; None if there is a matrix A in its place."""
+        return self.score.beta
 
     @abc.abstractmethod
     def phi(self, s: Array) -> Array:
@@ -234,16 +262,34 @@ class AbstractPairwise(AbstractHead):
         s: Float[Array, " b"],
         tau: Float[Array, " n"],
         row: Int[Array, " b"],
+        factor: float = 1.0,
     ) -> Float[Array, "b n"]:
-        """The scores of a block of rows: queries q at positions s, numbered by `row`, with keys k at positions tau."""
+        """The scores of a block of rows: queries q at positions s, numbered by `row`, with keys k at positions tau.
+
+        They are multiplied by a factor, which q and b have already.
+        """
         scores = q @ k.T if b is None else q @ k.T + b
-        return biased(self.positions, scores, s, tau, row)
+        return biased(self.positions, scores, s, tau, row, factor)
 
     def seen(self, s: Float[Array, " b"], tau: Float[Array, " n"]) -> Bool[Array, "b n"] | None:
         """Which keys at positions tau are seen from positions s; None if all of them are."""
         return visible(self.positions, self.causal, s, tau)
 
     def average(self, t, x, mu, positions, values):
+        many = len(x) * len(mu.x) > BLOCK_ENTRIES
+        bounded = many and self.softmax and not self.causal and turns_only(self.positions)
+        return self._average(t, x, mu, positions, values, bounded)
+
+    def _average(
+        self,
+        t: Float[Array, ""],
+        x: Float[Array, "m d"],
+        mu: AtomicMeasure,
+        positions: Float[Array, " m"],
+        values: Float[Array, "n v"],
+        bounded: bool,
+    ) -> Float[Array, "m v"]:
+        """`average`; with `bounded`, the largest score of a row is searched for only where its bound is too large."""
         check_rules(self.positions, len(x), len(mu.x))
         q, k, b = self.factors(t, x, mu, positions)
         if q.shape[1] == 1:
@@ -251,25 +297,35 @@ class AbstractPairwise(AbstractHead):
             # differently from it, which is fatal for scores beyond 1e18. A product of pairs is not.
             q, k = (jnp.pad(a, ((0, 0), (0, 1))) for a in (q, k))
 
+        base = math.log2(math.e) if self.softmax else 1.0  # e^s = 2^{base s}, and powers of 2 are quicker
+        q, b = base * q, None if b is None else base * b
+        weighted = Weighted(self.normalized).columns(values, mu.weights)
+
         def rows(q, position, row):
-            s = self.scores(q, k, b, position, mu.positions, row)
+            s = self.scores(q, k, b, position, mu.positions, row, base)
             seen = self.seen(position, mu.positions)
-            w = mu.weights if seen is None else jnp.where(seen, mu.weights, 0)
             if self.softmax:
                 # What is not seen may score far above all that is: it must not overflow before its weight 0 takes it out. A
                 # derivative by that weight needs its kernel all the same.
-                s, most = s - row_max(s, w > 0), 0.8 * math.log(jnp.finfo(s.dtype).max)
-                s = jnp.where((w > 0) | (s < most), s, most)
-            c = w * self.phi(s)
-            return divide(c @ values, c.sum(-1, keepdims=True)) if self.stochastic else c @ values
+                s = s - row_max(s, mu.weights > 0 if seen is None else seen & (mu.weights > 0))
+                c = exp2(jnp.minimum(s, 0.8 * jnp.finfo(s.dtype).maxexp))
+            else:
+                c = self.phi(s)
+            sums = (c if seen is None else jnp.where(seen, c, 0)) @ weighted
+            return divide(sums[:, :-1], sums[:, -1:]) if self.normalized else sums
 
-        return map_rows(rows, len(x), len(mu.x), q, positions, jnp.arange(len(x)))
+        given = q, positions, jnp.arange(len(x))
+        if not bounded:
+            return map_rows(rows, len(x), len(mu.x), *given)
+        softmax = BoundedSoftmax(k, b, mu.weights, values)
+        quick = lambda q, *others: softmax(q, lambda: rows(q, *others))  # noqa: E731
+        return map_rows(quick, len(x), len(mu.x), *given, entries=ENTRIES)
 
     def average_of_itself(self, t, mu, values, unit=False):
-        by_rows = lambda: self.average(t, mu.x, mu, mu.positions, values)  # noqa: E731
+        given = t, mu.x, mu, mu.positions, values
         if self.uses_positions or not (unit and self.score.isotropic):
-            return by_rows()
+            return self.average(*given)
         b = self.score.sharpness(t, mu.x)
         if self.softmax:
-            return softmax_sums(b, mu.x, mu.weights, values, by_rows)
-        return pair_sums(self.phi, self.stochastic, b, mu.x, mu.weights, values)
+            return softmax_sums(b, mu.x, mu.weights, values, lambda: self._average(*given, bounded=False))
+        return pair_sums(self.phi, self.normalized, b, mu.x, mu.weights, values)

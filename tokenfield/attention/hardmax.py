@@ -35,7 +35,7 @@ class Hardmax(AbstractGeneralHead):
     tie: float = eqx.field(static=True)
     kind: ClassVar[str] = "hardmax"
     title: ClassVar[str] = "hardmax attention"
-    stochastic: ClassVar[bool] = True
+    normalized: ClassVar[bool] = True  # type: ignore[misc]
     by_scores: ClassVar[bool] = True
 
     def __init__(

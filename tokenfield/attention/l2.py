@@ -26,8 +26,7 @@ class L2(AbstractPairwise):
 
     kind: ClassVar[str] = "l2"
     title: ClassVar[str] = "L2 attention"
-    stochastic: ClassVar[bool] = True
-    softmax: ClassVar[bool] = True
+    exponential: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -43,6 +42,7 @@ class L2(AbstractPairwise):
         self.value = ValueMap(V)
         self.causal = flag("causal", causal)
         self.positions = as_rules(positions)
+        self.normalized = True
 
     def phi(self, s):
         return jnp.exp(s)

@@ -22,7 +22,6 @@ class Linear(AbstractPairwise):
 
     kind: ClassVar[str] = "linear"
     title: ClassVar[str] = "linear attention"
-    stochastic: ClassVar[bool] = False
 
     def __init__(
         self,

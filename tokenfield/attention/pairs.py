@@ -52,13 +52,20 @@ def softmax_sums(
 
     `b <x,y> <= |b|` bounds every score, so no maximum is searched for. Where all that a row sees lies far below |b| its
     sum underflows: a token of weight 0 far from the others at large b, or any at large -b. Such rows are taken from
-    `by_rows`, which subtracts the maximum of each. `exp2` is at least `tiny`, so rows that sum to `tiny/eps` are right to
-    rounding, and its root leaves room for the square by which derivatives divide.
+    `by_rows`, which subtracts the maximum of each.
     """
     c = b * b.dtype.type(math.log2(math.e))
     kernel = lambda u, v: exp2(_scores(c, u, v))  # noqa: E731
-    sums = _symmetric_product(kernel, Weighted(True), x, w, values)
-    limits = jnp.finfo(x.dtype)
+    return quotient(_symmetric_product(kernel, Weighted(True), x, w, values), by_rows)
+
+
+def quotient(sums: Float[Array, "b p"], by_rows: Callable[[], Float[Array, "b m"]]) -> Float[Array, "b m"]:
+    """All columns of `sums` but the last, divided by the last: the normaliser. Where it underflows, the rows of `by_rows`.
+
+    `exp2` is at least `tiny`, so rows that sum to `tiny/eps` are right to rounding, and its root leaves room for the square by
+    which derivatives divide.
+    """
+    limits = jnp.finfo(sums.dtype)
     right = sums[:, -1:] >= math.sqrt(limits.tiny / limits.eps)
     quick = sums[:, :-1] / jnp.where(right, sums[:, -1:], 1)
     exact = jax.checkpoint(lambda: jnp.where(right, quick, by_rows()))

@@ -234,12 +234,17 @@ def rotated(rules: Rules, q: Float[Array, "n k"], s: Float[Array, " n"]) -> Floa
 
 
 def biased(
-    rules: Rules, scores: Float[Array, "b n"], s: Float[Array, " b"], tau: Float[Array, " n"], row: Int[Array, " b"]
+    rules: Rules,
+    scores: Float[Array, "b n"],
+    s: Float[Array, " b"],
+    tau: Float[Array, " n"],
+    row: Int[Array, " b"],
+    factor: float = 1.0,
 ) -> Float[Array, "b n"]:
-    """Scores with the biases of all rules."""
+    """Scores with the biases of all rules, times a factor that the scores have already."""
     for rule in rules:
         if isinstance(rule, AbstractBias):
-            scores = scores + rule.bias(s[:, None], tau[None, :], row)
+            scores = scores + factor * rule.bias(s[:, None], tau[None, :], row)
     return scores
 
 
@@ -261,3 +266,8 @@ def visible(rules: Rules, causal: bool, s: Float[Array, " b"], tau: Float[Array,
 def turns(rules: Rules) -> bool:
     """True if a rule turns queries and keys."""
     return any(isinstance(rule, AbstractRotation) for rule in rules)
+
+
+def turns_only(rules: Rules) -> bool:
+    """True if no rule hides keys or adds to scores."""
+    return all(isinstance(rule, AbstractRotation) for rule in rules)

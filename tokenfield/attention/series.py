@@ -46,7 +46,7 @@ class SeriesSum(AbstractAttention):
         if not unit:
             return self.head.of_itself(t, mu)
         sums = wave_sums(self.coefficients, mu.x, mu.weights)
-        if self.head.stochastic:
+        if self.head.normalized:
             return self.head.value(t, sums[:, :-1] / sums[:, -1:])
         return self.head.value(t, jnp.exp(self.log_scale) * sums[:, :-1])
 

@@ -10,21 +10,21 @@ from .positions import Positions
 
 
 class Sigmoid(AbstractPairwise):
-    """Sigmoid attention, `k(x, y) = 1 / (1 + e^{-<Ax,y>})` (FORMULAS §1).
+    """Sigmoid attention, `k(x, y) = 1 / (1 + e^{-<Ax,y>})`, normalized or not (FORMULAS §1).
 
     As `k <= 1`, a probability measure supported in the ball of radius R has `|Gamma| <= |V| R`: it never blows up.
 
     Args:
+        normalized: divide by `∫ 1 / (1 + e^{-<Ax,y'>}) dmu(y')`.
         beta, A, Q, K, V, causal, positions: as for `Softmax`.
 
     Example:
         >>> import tokenfield as tkf
-        >>> tkf.Sigmoid(beta=1.0)
+        >>> tkf.Sigmoid(beta=1.0), tkf.Sigmoid(beta=1.0, normalized=True)
     """
 
     kind: ClassVar[str] = "sigmoid"
     title: ClassVar[str] = "sigmoid attention"
-    stochastic: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -36,8 +36,9 @@ class Sigmoid(AbstractPairwise):
         V: Values = None,
         causal: bool = False,
         positions: Positions = None,
+        normalized: bool = False,
     ):
-        super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal, positions=positions)
+        super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal, positions=positions, normalized=normalized)
 
     def phi(self, s):
         return jax.nn.sigmoid(s)

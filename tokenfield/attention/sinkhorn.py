@@ -12,7 +12,7 @@ from .._check import count, flag, positive
 from .._types import Beta, Map, Values
 from .base import AbstractHead
 from .measure import AtomicMeasure
-from .parameters import Bilinear, ValueMap, mean
+from .parameters import Bilinear, Parameter, ValueMap, mean
 
 MOST_TOKENS = 4096  # the coupling is an n x n matrix
 
@@ -44,8 +44,8 @@ class Sinkhorn(AbstractHead):
     max_iterations: int = eqx.field(static=True)
     kind: ClassVar[str] = "sinkhorn"
     title: ClassVar[str] = "Sinkhorn attention"
-    stochastic: ClassVar[bool] = True
     whole_matrix: ClassVar[bool] = True
+    normalized: ClassVar[bool] = True  # type: ignore[misc]
     by_scores: ClassVar[bool] = True
 
     def __init__(
@@ -69,6 +69,11 @@ class Sinkhorn(AbstractHead):
         self.tolerance = positive("tolerance", tolerance)
         self.max_iterations = count("max_iterations", max_iterations)
 
+    @property
+    def beta(self) -> Parameter:
+        """The inverse temperature, a number or a function of time; None if there is a matrix A in its place."""
+        return self.score.beta
+
     def average(self, t, x, mu, positions, values):
         """The potential of the keys is that of mu coupled with itself, and holds at all points x."""
         own, w = self._scores(t, mu.x, mu), mu.weights
@@ -79,6 +84,10 @@ class Sinkhorn(AbstractHead):
         s = self._scores(t, mu.x, mu)
         p = jax.nn.softmax(s + potential(s, mu.weights, self.symmetric, self.tolerance, self.max_iterations), axis=-1)
         return p @ values
+
+    @property
+    def selective(self):
+        return True
 
     def _scores(self, t: Float[Array, ""], x: Float[Array, "m d"], mu: AtomicMeasure) -> Float[Array, "m n"]:
         if max(len(x), len(mu.x)) > MOST_TOKENS:

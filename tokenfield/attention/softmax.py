@@ -28,8 +28,7 @@ class Softmax(AbstractPairwise):
 
     kind: ClassVar[str] = "softmax"
     title: ClassVar[str] = "softmax attention (SA)"
-    stochastic: ClassVar[bool] = True
-    softmax: ClassVar[bool] = True
+    exponential: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -44,7 +43,7 @@ class Softmax(AbstractPairwise):
         q: Vector | None = None,
         k: Vector | None = None,
     ):
-        super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal, positions=positions, q=q, k=k)
+        super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal, positions=positions, q=q, k=k, normalized=True)
 
     def phi(self, s):
         return jnp.exp(s)

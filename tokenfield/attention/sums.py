@@ -9,15 +9,16 @@ from jaxtyping import Array, Bool, Float
 BLOCK_ENTRIES = 1 << 18  # scores held at once: 2 MB in double precision, within a core's cache
 
 
-def map_rows(body: Callable, n: int, width: int, *arrays: Array) -> Array:
+def map_rows(body: Callable, n: int, width: int, *arrays: Array, entries: int = BLOCK_ENTRIES) -> Array:
     """`body(*rows)` for blocks of rows of `arrays`, joined: as `body(*arrays)`, in less memory.
 
     Args:
         body: takes a block of b rows of each array and returns (b, ...).
         n: number of rows.
         width: numbers that `body` holds at once for one row.
+        entries: numbers that it may hold at once for a block.
     """
-    block = max(16, BLOCK_ENTRIES // width)
+    block = max(16, entries // width)
     if n <= block:
         return body(*arrays)
     blocks = -(-n // block)

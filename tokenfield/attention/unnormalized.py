@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._check import as_float, is_concrete
+from .._check import as_float, has_values, is_concrete
 from .._types import Beta, Map, Number, Values
 from .._xla.exponential import exp
 from .base import AbstractPairwise
@@ -37,7 +37,7 @@ class Unnormalized(AbstractPairwise):
     unit_exponent: Array  # type: ignore[misc]
     kind: ClassVar[str] = "unnormalized"
     title: ClassVar[str] = "unnormalized attention (USA)"
-    stochastic: ClassVar[bool] = False
+    exponential: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -54,10 +54,18 @@ class Unnormalized(AbstractPairwise):
         super().__init__(beta, A=A, Q=Q, K=K, V=V, causal=causal, positions=positions)
         if log_unit is not None:
             self.unit_exponent = as_float("log_unit", log_unit, 0)
-        elif self.score.isotropic and isinstance(self.score.beta, Array):
-            self.unit_exponent = jnp.where(self.score.beta > LARGE_BETA, self.score.beta, 0.0)
         else:
-            self.unit_exponent = jnp.zeros(())
+            self.unit_exponent = self._default_unit()
+
+    def _default_unit(self) -> Array:
+        if self.score.isotropic and isinstance(self.score.beta, Array):
+            return jnp.where(self.score.beta > LARGE_BETA, self.score.beta, 0.0)
+        return jnp.zeros(())
+
+    def arguments(self):
+        unit = self.unit_exponent
+        derived = has_values(unit) and np.array_equal(np.asarray(unit), np.asarray(self._default_unit()))
+        return super().arguments() | {"log_unit": None if derived else unit}
 
     def check_range(self, x: Float[Array, "n d"]) -> None:
         """Raise a ValueError if the kernel of these tokens leaves the range of doubles at time 0, for want of `log_unit`."""

@@ -1,6 +1,6 @@
 """Folders that hold one dataset and one figure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -8,10 +8,20 @@ from typing import TYPE_CHECKING
 
 from .._files import present, recover, replacing
 from .._lock import alone_in
+from .._shown import shown
 
 if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
+
+
+def refuse_foreign(folder: Path, ours: Iterable[str], overwrite: bool) -> None:
+    """Raise ValueError if a folder has files, but none of ours: it is used for something else."""
+    held = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
+    if held and not overwrite and not set(held) & set(ours):
+        raise ValueError(
+            f"--out: {folder} holds other files, such as {shown(held[0])}: give a new folder, or --overwrite"
+        )
 
 
 @contextmanager
@@ -27,6 +37,7 @@ def open_folder(
         return
     with alone_in(folder, "command"):
         recover(folder / dataset)
+        refuse_foreign(folder, (dataset, *([unfinished] if unfinished else [])), overwrite)
         finished = present(folder / dataset) and not (unfinished and present(folder / unfinished))
         if finished and not overwrite:
             raise ValueError(f"--out: {folder} holds {what}: give another folder, or --overwrite")

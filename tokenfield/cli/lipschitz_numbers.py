@@ -15,7 +15,10 @@ from .._check import as_float, count
 from ..config.build import from_flags
 from ..lipschitz import Growth, adversarial, data_bounds, data_model, local
 from ..lipschitz.bounds import attention_bounds
+from ..results.labels import with_labels
 from ..results.provenance import provenance
+
+LABELS = {"constant": "local Lipschitz constant of attention", "n": "number of tokens", "sample": "sample"}
 
 
 def kernel(
@@ -101,11 +104,12 @@ def dataset(found: Growth, inputs: dict[str, Any]) -> xarray.Dataset:
     law = found.law
     low, high = law.interval
     attributes = {"power": law.power, "power_low": low, "power_high": high, "factor": law.factor}
-    return xarray.Dataset(
+    made = xarray.Dataset(
         {"constant": (("n", "sample"), found.constants)},
         coords={"n": found.lengths, "sample": np.arange(found.constants.shape[1])},
         attrs={**attributes, "converged": int(found.converged), "config": json.dumps(inputs), **provenance()},
     )
+    return with_labels(made, LABELS)
 
 
 def _bounds(attention: Any, n: int, R: float, d: int) -> dict[str, Any] | None:

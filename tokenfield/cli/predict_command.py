@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -99,13 +100,13 @@ def _matrix(name: str, path: Path | None) -> Any:
     return None if path is None else read_matrix(f"--{name}", path)
 
 
-def _print(rows: list[Any], title: str) -> None:
+def _print(rows: Iterable[Any], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from ..theory.prediction_table import cells
+
     table = Table("what", "value", "formula", "holds", title=title, show_lines=True)
     for row in rows:
-        number = f"{row.value:.8g}" if isinstance(row.value, float) else str(row.value)
-        holds = ("yes" if row.valid else "NO") + (f": {row.note}" if row.note else "")
-        table.add_row(row.name, "—" if row.value is None else number, f"{row.formula} ({row.section})", holds)
+        table.add_row(*cells(row)[1:])
     Console(markup=False).print(table)

@@ -13,7 +13,7 @@ from .._lock import alone_in
 from ..config import build
 from ..config.run import RunConfig, to_toml
 from .errors import Interrupted
-from .folders import write_figure
+from .folders import refuse_foreign, write_figure
 from .interrupts import going_on_from, interrupted
 
 CHECKPOINT, DATASET, CONFIG = "checkpoint.npz", "trajectory.zarr", "config.toml"
@@ -67,6 +67,7 @@ def _name(config: RunConfig) -> str:
 def _open(folder: Path, config: RunConfig, overwrite: bool) -> None:
     """Prepare the folder, or continue in one that holds the same run unfinished."""
     _recover(folder)
+    refuse_foreign(folder, FILES, overwrite)
     text = to_toml(config)
     written = folder / CONFIG
     finished = present(folder / DATASET) and not present(folder / CHECKPOINT)

@@ -8,11 +8,15 @@ import typer
 
 from .errors import Interrupted
 
-ABOUT = "PLAN.toml, the name of a ready plan; or `status DIR`, `figures DIR`, `export DIR FILE.nc`, `plans`."
+ABOUT = (
+    "`run PLAN.toml` or `run` and the name of a ready plan (`run` may be left out); `plans`, `status DIR`, `figures DIR`, "
+    "`export DIR FILE.nc`."
+)
+NEEDS = {"run": "PLAN", "status": "DIR", "figures": "DIR", "export": "DIR FILE.nc"}
 
 
 def sweep(
-    what: Annotated[list[str], typer.Argument(help=ABOUT, metavar="PLAN")],
+    what: Annotated[list[str], typer.Argument(help=ABOUT, metavar="run PLAN")],
     out: Annotated[
         Path | None, typer.Option(help="Folder for the dataset and figures [the plan's name].", show_default=False)
     ] = None,
@@ -32,13 +36,13 @@ def sweep(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a sweep in the folder.")] = False,
     workers: Annotated[
         int | None,
-        typer.Option(help="Local processes [one a core; 0: this process].", show_default=False),
+        typer.Option(help="Local processes [one a core; 0: this process].", show_default=False, min=0),
     ] = None,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, e.g. tcp://127.0.0.1:8786.", show_default=False)
     ] = None,
     dask_local: Annotated[
-        int | None, typer.Option(help="Run on a local Dask cluster of so many workers.", show_default=False)
+        int | None, typer.Option(help="Run on a local Dask cluster of so many workers.", show_default=False, min=1)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print counts and failures as JSON.")] = False,
 ) -> None:
@@ -56,7 +60,9 @@ def sweep(
         case ["export", folder, file]:
             _opened(folder).to_netcdf(file)
             print(f"wrote {file}")
-        case [plan]:
+        case [action, *given] if action in NEEDS and (action, len(given)) not in (("run", 1),):
+            raise ValueError(f"sweep {action} takes {NEEDS[action]}: tokenfield sweep {action} {NEEDS[action]}")
+        case [plan] | ["run", plan]:
             _sweep(plan, out, sets, dry_run, resume, not no_retry, overwrite, workers, scheduler, dask_local, as_json)
         case _:
             raise ValueError(f"sweep takes {ABOUT} Got: {' '.join(what)}")

@@ -26,7 +26,8 @@ class MeanShift:
         beta: precision of the kernel; on the sphere the kernel is `e^{beta<x,y>}`.
         bandwidth: h, instead of `beta = 1/h^2`. Without either, the normal reference rule for the gradient of a
             density, `h = s (4/((k+4) n))^{1/(k+6)}`, s^2 the mean variance in the k dimensions (d, or d-1 on the
-            sphere) and n the effective number of points: good for a few dimensions, too small for tens of them.
+            sphere): good for a few dimensions, too small for tens of them. n is the number of points, or the sum of the
+            weights, which count points as in scikit-learn; of weights that sum to 1 it is the effective number `1/sum_i w_i^2`.
         blurring: the data move too.
         geometry: "euclidean", or "sphere" for points of length 1.
         step: the share of a shift that is taken, in (0, 1]. On the sphere, blurring with `step = h/(1+h)` is a
@@ -37,7 +38,7 @@ class MeanShift:
         merge_tolerance: the largest diameter of the ends of one cluster, in bandwidths.
 
     Attributes:
-        labels_: (n,) cluster of each point, 0 the heaviest.
+        labels_: (n,) cluster of each point, 0 the heaviest; of equally heavy ones, that with the least coordinates first.
         cluster_centers_: (k, d) the maxima, or where the points met.
         n_iter_: number of shifts.
         beta_: the precision used.
@@ -73,8 +74,8 @@ class MeanShift:
     def fit(self, X, y: None = None, sample_weight=None) -> "MeanShift":
         """Find the clusters of the points X (n, d), with weights (n,) >= 0 if given; y is ignored."""
         points = self._points("X", X)
-        weights = _weights(sample_weight, len(points))
-        self.beta_, self.n_features_in_ = self._precision(points, weights), points.shape[1]
+        weights, number = _weights(sample_weight, len(points))
+        self.beta_, self.n_features_in_ = self._precision(points, weights, number), points.shape[1]
         kernel, tol, max_iter, merge = self._settings()
         sphere = self.geometry == "sphere"
         self._shift = np.zeros(points.shape[1]) if sphere else weights @ points
@@ -88,7 +89,8 @@ class MeanShift:
         _warn(moving, max_iter)
         groups = group(ends, merge * kernel.bandwidth)
         centres, masses = means(ends, weights, groups)
-        order = np.argsort(-np.round(masses, 12), kind="stable")
+        places = np.round((centres + self._shift).T[::-1], 9)  # so that the order of the data does not matter
+        order = np.lexsort((*places, -np.round(masses, 12)))
         self._centres = centres[order] / (np.linalg.norm(centres[order], axis=1, keepdims=True) if sphere else 1)
         self.cluster_centers_, self.labels_ = self._centres + self._shift, np.argsort(order)[groups]
         return self
@@ -100,10 +102,12 @@ class MeanShift:
     def predict(self, X) -> np.ndarray:
         """The cluster (m,) to which each of the new points X (m, d) moves, as a point without weight."""
         if not hasattr(self, "labels_"):
-            raise ValueError("predict needs a fitted MeanShift: call fit(X) first")
+            raise _not_fitted()("predict needs a fitted MeanShift: call fit(X) first")
         points = self._points("X", X)
         if points.shape[1] != self.n_features_in_:
-            raise ValueError(f"X must have {self.n_features_in_} columns, as in fit, got {points.shape[1]}")
+            raise ValueError(
+                f"X has {points.shape[1]} features, but MeanShift is expecting {self.n_features_in_} features as input, as in fit"
+            )
         kernel, tol, max_iter, _ = self._settings()
         points = points - self._shift
         if self.blurring:
@@ -125,16 +129,18 @@ class MeanShift:
             setattr(self, name, value)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator; only scikit-learn calls it, so it is installed then."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(estimator_type="clusterer", target_tags=TargetTags(required=False), input_tags=InputTags())
+
     def __repr__(self) -> str:
         return f"MeanShift({', '.join(f'{name}={value!r}' for name, value in self.get_params().items())})"
 
     def _points(self, name: str, X) -> np.ndarray:
         one_of("geometry", self.geometry, ("euclidean", "sphere"))
-        points = np.asarray(as_float(name, X, 2), float)
-        if 0 in points.shape:
-            raise ValueError(
-                f"{name} must hold at least one point of at least one coordinate, got shape {points.shape}"
-            )
+        points = _matrix(name, X)
         if self.geometry == "euclidean":
             return points
         lengths = np.linalg.norm(points, axis=1)
@@ -146,7 +152,7 @@ class MeanShift:
             )
         return points / lengths[:, None]
 
-    def _precision(self, points: np.ndarray, weights: np.ndarray) -> float:
+    def _precision(self, points: np.ndarray, weights: np.ndarray, number: float) -> float:
         if self.beta is not None and self.bandwidth is not None:
             raise ValueError(
                 f"give beta or bandwidth (beta = 1/bandwidth^2), not both: got {shown(self.beta)} and {shown(self.bandwidth)}"
@@ -154,7 +160,7 @@ class MeanShift:
         if self.beta is not None:
             return positive("beta", self.beta)
         h = (
-            _reference(points, weights, self.geometry)
+            _reference(points, weights, number, self.geometry)
             if self.bandwidth is None
             else positive("bandwidth", self.bandwidth)
         )
@@ -175,22 +181,56 @@ class MeanShift:
         return points
 
 
-def _weights(weights, n: int) -> np.ndarray:
+def _matrix(name: str, X: Any) -> np.ndarray:
+    """Return points as a matrix, or raise ValueError with the words that scikit-learn looks for."""
+    kind = np.dtype(getattr(X, "dtype", float)).kind
+    if kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must be real, got dtype {X.dtype}")
+    points = np.asarray(X, float) if kind == "O" else X  # NumPy's TypeError says which entry is not a number
+    try:
+        points = np.asarray(as_float(name, points, 2), float)
+    except ValueError as error:
+        hint = {
+            "must be a matrix": ". Reshape your data, e.g. X.reshape(-1, 1)",
+            "must be finite": ": NaN and inf have no cluster",
+        }
+        raise ValueError(str(error) + next((text for words, text in hint.items() if words in str(error)), "")) from None
+    if 0 in points.shape:
+        raise ValueError(
+            f"{name} must hold at least one point of at least one coordinate, got {points.shape[0]} sample(s) and "
+            f"{points.shape[1]} feature(s) (shape={points.shape}) while a minimum of 1 is required."
+        )
+    return points
+
+
+def _not_fitted() -> type[Exception]:
+    """scikit-learn's own kind of ValueError, where scikit-learn is installed."""
+    try:
+        from sklearn.exceptions import NotFittedError
+    except ImportError:
+        return ValueError
+    return NotFittedError
+
+
+def _weights(weights, n: int) -> tuple[np.ndarray, float]:
+    """Return weights that sum to 1, and the number of points that they stand for."""
     if weights is None:
-        return np.full(n, 1 / n)
+        return np.full(n, 1 / n), n
     weights = np.asarray(as_float("sample_weight", weights, 1), float)
     if weights.shape != (n,):
         raise ValueError(f"sample_weight must have one entry for each of the {n} points, got {weights.shape}")
-    if weights.min() < 0 or weights.sum() == 0:
-        raise ValueError(f"sample_weight must be >= 0 and not all 0, got a least entry of {shown(weights.min())}")
-    return weights / weights.sum()
+    total = float(weights.sum())
+    if weights.min() < 0 or total == 0:
+        least = shown(float(weights.min()))
+        raise ValueError(f"sample_weight must be >= 0, and not all weights zero, got a least entry of {least}")
+    probabilities = weights / total
+    return probabilities, 1 / (probabilities @ probabilities) if abs(total - 1) < 1e-9 else total
 
 
-def _reference(points: np.ndarray, weights: np.ndarray, geometry: str) -> float:
+def _reference(points: np.ndarray, weights: np.ndarray, n: float, geometry: str) -> float:
     """The bandwidth by the normal reference rule for the gradient (Chacón, Duong and Wand 2011); 1 for equal points."""
     k = points.shape[1] - (geometry == "sphere")
     variance = weights @ ((points - weights @ points) ** 2).sum(axis=1) / k
-    n = 1 / (weights @ weights)
     return float(np.sqrt(variance) * (4 / ((k + 4) * n)) ** (1 / (k + 6))) if variance > 0 else 1.0
 
 

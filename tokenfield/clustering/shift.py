@@ -1,6 +1,5 @@
-"""The mean shift map and its iteration: many points, blocked sums, memory O(n * block)."""
+"""The mean shift map, which is attention to the data, and its iteration."""
 
-import math
 from functools import partial
 from typing import NamedTuple
 
@@ -10,11 +9,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._xla.arrays import from_numpy
-from .._xla.exponential import exp2
-from ..attention.sums import map_rows
+from ..attention import L2, Measure, Softmax
 from .grouping import group, means
 
-LOG2E = math.log2(math.e)
 MET = 1e-5  # data closer than so many bandwidths go on as one when they blur,
 SAME_WAY = 1e-3  # and points on their way up when they come so close
 SMALL_STEP = 0.05  # in bandwidths: below it steps are extrapolated,
@@ -40,29 +37,17 @@ def shift(
     beta: Float[Array, ""],
     step: Float[Array, ""],
     sphere: bool,
-) -> tuple[Float[Array, "m d"], Float[Array, " m"]]:
-    """`x + step (m(x) - x)`, `m(x) = sum_j w_j k(x,y_j) y_j / sum_j w_j k(x,y_j)`, and `log sum_j w_j k(x,y_j)`.
+) -> Float[Array, "m d"]:
+    """`x + step (m(x) - x)`, where `m(x) = sum_j w_j k(x,y_j) y_j / sum_j w_j k(x,y_j)` is attention to the keys y.
 
-    On the sphere the result is normalised, and a point whose mean is 0 stays. `|x-y|^2 = |x|^2 - 2<x,y> + |y|^2`, of
-    which the first term is common to a row: keys should be centred, to lose no digits.
+    On the sphere the result is normalised, and a point whose mean is 0 stays.
     """
-    c = beta * LOG2E
-    bias = jnp.where(w > 0, 0.0 if sphere else -c / 2 * (keys * keys).sum(-1), -jnp.inf)
-    values = jnp.concatenate([keys, jnp.ones_like(w)[:, None]], axis=1) * w[:, None]
-
-    def rows(x):
-        s = jnp.einsum("ik,jk->ij", c * x, keys) + bias
-        top = s.max(-1, keepdims=True)
-        sums = exp2(s - top) @ values
-        return jnp.concatenate([sums[:, :-1] / sums[:, -1:], top + jnp.log2(sums[:, -1:])], axis=1)
-
-    out = map_rows(rows, len(x), len(keys), x)
-    moved = x + step * (out[:, :-1] - x)
-    squares = (x * x).sum(-1)
+    attention = Softmax(beta) if sphere else L2(beta / 2)
+    moved = x + step * (attention(jnp.zeros(()), x, Measure(keys, w, jnp.zeros_like(w))) - x)
     if not sphere:
-        return moved, out[:, -1] / LOG2E - beta / 2 * squares
+        return moved
     length = jnp.linalg.norm(moved, axis=-1, keepdims=True)
-    return jnp.where(length > 1e-12, moved / jnp.maximum(length, 1e-12), x), out[:, -1] / LOG2E
+    return jnp.where(length > 1e-12, moved / jnp.maximum(length, 1e-12), x)
 
 
 _shift = jax.jit(shift, static_argnums=5)
@@ -72,11 +57,12 @@ _shift = jax.jit(shift, static_argnums=5)
 def _climb(x, keys, w, beta, step, sphere):
     """Two shifts, an extrapolation of them where they are small (SQUAREM), and one more shift; the last step's length.
 
-    The extrapolated point is kept only where the density is not lower there.
+    The extrapolated point is kept only where the density is not lower there: the gradient of its logarithm is
+    `beta (m(x) - x)`, of which the trapezoid rule makes the change from one point to another.
     """
     move = lambda x: shift(x, keys, w, beta, step, sphere)  # noqa: E731
-    x1, _ = move(x)
-    x2, before = move(x1)
+    x1 = move(x)
+    x2 = move(x1)
     r, bend = x1 - x, x2 - 2 * x1 + x
     norm = lambda a: jnp.linalg.norm(a, axis=-1, keepdims=True)  # noqa: E731
     a = jnp.maximum(norm(r) / jnp.maximum(norm(bend), 1e-300), 1.0)
@@ -86,8 +72,8 @@ def _climb(x, keys, w, beta, step, sphere):
     guess = x2 + jnp.where(norm(x2 - x1) < SMALL_STEP * h, jump, 0)
     if sphere:
         guess = guess / norm(guess)
-    x3, after = move(guess)
-    better = (after >= before)[:, None]
+    x3 = move(guess)
+    better = ((x2 - x1 + x3 - guess) * (guess - x1)).sum(-1, keepdims=True) >= 0
     length = jnp.where(better, norm(x3 - guess), norm(x2 - x1))[:, 0]
     return jnp.where(better, x3, x2), length
 
@@ -144,7 +130,7 @@ def step_of(x, keys, w, kernel: Kernel) -> np.ndarray:
     """One shift of the points x over the measure (keys, w)."""
     room = _room(len(keys)) - len(keys)
     keys, w = np.pad(np.asarray(keys), ((0, room), (0, 0))), np.pad(np.asarray(w), (0, room))
-    return np.array(_shift(_padded(x), keys, w, kernel.beta, kernel.step, kernel.sphere)[0][: len(x)])
+    return np.array(_shift(_padded(x), keys, w, kernel.beta, kernel.step, kernel.sphere)[: len(x)])
 
 
 def _room(n: int) -> int:

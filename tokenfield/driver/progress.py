@@ -4,24 +4,29 @@ import sys
 from contextlib import AbstractContextManager
 from typing import Any
 
+from .._notebook import NotebookBar, in_notebook
+
 
 class Progress(AbstractContextManager):
-    """A progress bar on standard error; by default shown only on a terminal.
+    """A progress bar on standard error, or below the cell of a notebook; by default shown only there and on a terminal.
 
     Args:
-        show: True, False, or None for "only on a terminal".
+        show: True, False, or None for "only on a terminal or in a notebook".
         title: what is being done.
         total: the end time, or the number of items.
         things: what is counted, e.g. "runs"; by default simulated time, with steps per second.
     """
 
     def __init__(self, show: bool | None, title: str, total: float, things: str = ""):
-        self.show = sys.stderr.isatty() if show is None else show
+        self.show = in_notebook() or sys.stderr.isatty() if show is None else show
         self.title, self.total, self.things = title, total, things
         self.bar: Any = None
+        self.page: NotebookBar | None = None
 
     def __enter__(self) -> "Progress":
-        if self.show:
+        if self.show and in_notebook():
+            self.page = NotebookBar(self.title, self.total)
+        elif self.show:
             from rich.console import Console
             from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
@@ -44,9 +49,14 @@ class Progress(AbstractContextManager):
         return self
 
     def update(self, done: float, rate: float = 0.0) -> None:
+        if self.page is not None:
+            timed = f"t = {done:.4g} of {self.total:.4g} · {rate:.0f} steps/s"
+            self.page.update(done, f"{done:.0f} of {self.total:.0f} {self.things}" if self.things else timed)
         if self.bar is not None:
             self.bar.update(self.task, completed=done, t=done, rate=rate)
 
     def __exit__(self, *exception: Any) -> None:
+        if self.page is not None:
+            self.page.close()
         if self.bar is not None:
             self.bar.stop()

@@ -18,3 +18,4 @@ from .base import reduced as reduced
 from .base import reduced_all as reduced_all
 from .base import segments as segments
 from .base import states_that_close as states_that_close
+from .field import velocity_field as velocity_field

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
 
 from .._check import is_concrete
 from ..states import Tokens
+from ..states.tokens import wrap_hint
 
 Y = PyTree[Array]
 
@@ -188,7 +189,8 @@ def segments(state: Any, model: Any) -> tuple[Segment, ...]:
     Registered once for each kind of state, in the file of that state's flow. Raises if the state has no closed equation
     under the model, or if the model does not allow this initial state (`admit`).
     """
-    raise NoClosedEquation(f"state must be one of {_names(_OBSTACLES)}, got {type(state).__name__}, which has no flow")
+    hint = wrap_hint(state) or ", which has no flow"
+    raise NoClosedEquation(f"state must be one of {_names(_OBSTACLES)}, got {type(state).__name__}{hint}")
 
 
 @singledispatch

@@ -97,7 +97,7 @@ def _(head, t, u, n):
     if head.softmax:
         return softmax_pair(b * u, n)
     own, other = head.phi(b), head.phi(b - b * u)
-    Z = own + (n - 1) * other if head.stochastic else jnp.asarray(float(n))
+    Z = own + (n - 1) * other if head.normalized else jnp.asarray(float(n))
     return divide(own, Z), divide(other, Z)
 
 

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 from ..attention import Measure
 from ..normalization import AbstractSphereNorm, Projected
 from ..states import Tokens
+from ..states.tokens import wrap_hint
 from ..transformer import Transformer
 from .base import AbstractFlow, is_random, require_closed
 from .paired import Pair, read, with_context
@@ -78,7 +79,8 @@ class LayerFlow(AbstractFlow):
 def layer_flow(state: Any, model: Transformer) -> LayerFlow:
     """Return the layers of a model for tokens like `state`; raise ValueError if the model or the state does not support layers."""
     if not isinstance(state, Tokens):
-        raise ValueError(f"layers moves Tokens, got {type(state).__name__}: sample it to tokens first")
+        hint = wrap_hint(state) or ": sample it to tokens first"
+        raise ValueError(f"layers moves Tokens, got {type(state).__name__}{hint}")
     if is_random(state, model):
         raise ValueError("layers has no noise: run a Transformer with noise with simulate(..., seed=...)")
     if model.fisher_rao is not None:

@@ -220,8 +220,8 @@ def when_held(model: Transformer, U: np.ndarray, real: np.ndarray) -> tuple[floa
     Once the other eigenvalues have fallen behind, the leaders no longer change.
     """
     heads, m = model.attention.heads, float(real[-1])
-    if not (m > 0 and real[0] < m / 3 and any(head.stochastic for head in heads)):
+    if not (m > 0 and real[0] < m / 3 and any(head.selective for head in heads)):
         return math.inf, Stage.FREE
     apart = real[-2] <= m / 2 and U[-1, -2] == 0
-    lasting = model.mlp is None and all(head.stochastic and head.score.autonomous for head in heads)
+    lasting = model.mlp is None and all(head.selective and head.score.autonomous for head in heads)
     return (24 / m, Stage.DECIDED) if apart and lasting else (GROWN / m, Stage.UNRESOLVED)

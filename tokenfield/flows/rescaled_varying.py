@@ -107,7 +107,7 @@ class VaryingV(AbstractRescaledFlow):
 
     def _hidden(self, y, most):
         heads = self.model.attention.heads
-        return (len(heads) == 1 and heads[0].stochastic) & (y.c.max() > most) & (y.c.min() < y.c.max() / 3)
+        return (len(heads) == 1 and heads[0].selective) & (y.c.max() > most) & (y.c.min() < y.c.max() / 3)
 
 
 def graded(C: Float[Array, "d d"], c: Float[Array, " d"]) -> Float[Array, "d d"]:

@@ -103,7 +103,7 @@ def attention_derivative(
 
 def _head_derivative(head, W: ValueMap, t, state: Tokens, entries: int) -> AbstractDerivative:
     data = state.x, state.weights, state.positions
-    if isinstance(head, AbstractPairwise) and (head.softmax or not head.stochastic):
+    if isinstance(head, AbstractPairwise) and (head.softmax or not head.normalized):
         return pairwise_derivative(head, W, t, *data, entries)
     if isinstance(head, Sinkhorn):
         found = coupling_derivative(head, W, t, *data)

@@ -6,25 +6,34 @@ from jaxtyping import Array, Float
 
 from .._check import is_concrete
 from ..attention.sums import map_rows
-from ..spaces import AbstractSpace
-from ..states import Tokens
+from ..spaces import AbstractSpace, Euclidean
+from ..states import Equiangular, Tokens
 from ..states.tokens import only_tokens
+from .safe import root
 from .series import observable
 
 
-@observable("mean distance")
-def mean_distance(state: Tokens) -> Float[Array, ""]:
-    """Return the mean of `dist(x_i, x_j)` over pairs i ≠ j, weighted by `w_i w_j`: geodesic distances in the tokens' space.
+@observable("mean distance", rotation_invariant=True)
+def mean_distance(state: Tokens | Equiangular) -> Float[Array, ""]:
+    """Return the mean of `dist(x_i, x_j)` over pairs i ≠ j, weighted by `w_i w_j`.
+
+    Distances are geodesic in the space that the tokens were given, `Tokens(x, space=...)`, and `|x_i - x_j|` if none was given.
 
     Example:
         >>> import tokenfield as tkf
-        >>> tkf.mean_distance(tkf.circle_tokens([0.0, 1.0, 2.0]))
-        1.3333333333333333
+        >>> tkf.mean_distance(tkf.Tokens([[0.0, 0.0], [3.0, 4.0]]))
+        5.0
     """
     state = only_tokens("mean_distance", state)
     if is_concrete(state.weights) and np.sum(np.asarray(state.weights) ** 2) >= 1:
         raise ValueError("mean_distance needs at least two tokens of positive weight")
-    return _mean(state.x, state.weights, state.space)
+    return _mean(state.x, state.weights, state.given_space or Euclidean())
+
+
+@mean_distance.register(Equiangular)
+def _(state: Equiangular) -> Float[Array, ""]:
+    """`radius sqrt(2 (1 - rho))`, the distance of every pair."""
+    return state.radius * root(2 * state.gap)
 
 
 @jax.jit

@@ -10,7 +10,8 @@ import jax
 import numpy as np
 
 from .._jax import require_double
-from .._kinds import named
+from .._kinds import find_function, named, parameters
+from .._shown import did_you_mean, shown
 from ..results import Ensemble, Trajectory
 
 if TYPE_CHECKING:
@@ -100,6 +101,25 @@ def labels_of(function: Callable[..., Any]) -> Labels:
     """Return the labels of an observable. A function without the decorator may read anything, in plain Python."""
     name = getattr(function, "__name__", type(function).__name__)
     return getattr(function, "labels", Labels(name, name.replace("_", " ")))
+
+
+def observe(run: Trajectory | Ensemble, name: str | Callable[..., Any], **options: Any) -> "xarray.DataArray":
+    """Return an observable along a run or an ensemble: by its name, as "module:function", or a function of a state."""
+    try:
+        function = find_function("observable", name) if isinstance(name, str) else name
+    except ValueError as error:
+        raise ValueError(f"observable: {error}") from None
+    if not callable(function):
+        raise ValueError(f"observable: must be a name or a function of a state, got {shown(function)}")
+    taken = parameters(function)
+    if unknown := [
+        key for key in options if key not in taken and not any(p.kind is p.VAR_KEYWORD for p in taken.values())
+    ]:
+        known = list(taken)[1:]
+        raise ValueError(f"{labels_of(function).name} has no parameter {unknown[0]}: {did_you_mean(unknown[0], known)}")
+    if "model" in taken and "model" not in options:
+        options["model"] = run.model
+    return _measure(run, function, (), options, labels_of(function))
 
 
 @functools.singledispatch

@@ -1,5 +1,12 @@
 """One figure for a run."""
 
+from collections.abc import Callable
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from .._check import one_of
+from .._shown import shown
 from ..results import Trajectory
 from .cosines import cosine_panel
 from .densities import density_sheet
@@ -17,6 +24,34 @@ SHEETS = {
     "SphereDensity": density_sheet,
     "ZonalDensity": density_sheet,
 }
+
+PANELS: dict[str, Callable[..., Axes]] = {"tokens": tokens_panel, "energy": energy_panel, "cosines": cosine_panel}
+
+
+@styled
+def draw_panel(traj: Trajectory, ax: Axes, panel: str = "tokens", **options: Any) -> Axes:
+    """Draw one panel of `overview` into axes of your own, and return them: "tokens", "energy" or "cosines".
+
+    Args:
+        traj: a run of tokens.
+        ax: matplotlib axes.
+        panel: which panel.
+        options: those of `tokens_panel`, `energy_panel` or `cosine_panel`.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), tkf.PostLN())
+        >>> traj = tkf.simulate(model, tkf.uniform_sphere(16, 3, seed=0), t1=2.0, save_at=5)
+        >>> traj.plot(ax=tkf.plotting.Sheet().add_subplot(), panel="energy")
+    """
+    if not isinstance(ax, Axes):
+        raise ValueError(f"ax must be matplotlib axes, got {shown(ax)}")
+    kind = traj.dataset.attrs["state"]
+    if kind != "Tokens":
+        raise ValueError(
+            f"ax: one panel is drawn of runs of Tokens, got one of {kind}: use traj.observe(name).plot(ax=ax)"
+        )
+    return PANELS[one_of("panel", panel, tuple(PANELS))](traj, ax, **options)
 
 
 @styled

@@ -40,6 +40,7 @@ def settings() -> dict[str, Any]:
         "font.size": 9,
         "axes.titlesize": 9,
         "axes.titlelocation": "left",
+        "axes.prop_cycle": matplotlib.cycler(color=PALETTE),
         "axes.labelsize": 9,
         "axes.linewidth": 0.7,
         "axes.edgecolor": INK,
@@ -65,6 +66,18 @@ def settings() -> dict[str, Any]:
     }
 
 
+def use_style() -> None:
+    """Draw all later figures of this process, pyplot's included, in the style of tokenfield's own figures.
+
+    Example:
+        >>> import matplotlib.pyplot as plt, tokenfield as tkf
+        >>> tkf.plotting.use_style()
+        >>> figure, axes = plt.subplots(layout="constrained")
+    """
+    open_axes = {"axes.spines.top": False, "axes.spines.right": False}
+    matplotlib.rcParams.update({**settings(), **open_axes})
+
+
 class Sheet(Figure):
     """A figure that carries its style along: it is saved, and shown in notebooks, as it was drawn."""
 
@@ -74,6 +87,14 @@ class Sheet(Figure):
     def savefig(self, fname: Any, **options: Any) -> None:
         with matplotlib.rc_context(settings()):
             super().savefig(fname, **options)
+
+    def show(self, warn: bool = True) -> None:
+        """Open a window, as `matplotlib.pyplot.show` does; in a notebook, show the figure below the cell."""
+        import matplotlib.pyplot as plt
+
+        if self.canvas.manager is None:
+            plt.figure(FigureClass=lambda **options: self)  # pyplot takes this figure as one of its own
+        plt.show()
 
     def _repr_png_(self) -> bytes:
         buffer = io.BytesIO()

@@ -2,5 +2,7 @@
 
 from .._lazy import callable_package, lazy
 
-__all__, __getattr__ = lazy(__name__, {"result": "ProbeResult", "influence": "position_influence PositionInfluence"})
+__all__, __getattr__, __dir__ = lazy(
+    __name__, {"result": "ProbeResult", "influence": "position_influence PositionInfluence"}
+)
 callable_package(__name__)

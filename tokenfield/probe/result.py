@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._explained import card
 from .._files import current
 from ..results.saved import read_saved, write_saved
 from .architecture import Architecture
@@ -123,6 +124,17 @@ class ProbeResult:
         from .page import write_probe_report
 
         return write_probe_report(self, folder, command)
+
+    def _repr_html_(self) -> str:
+        kind, rho = self.architecture, self.dataset["mean_cosine"].mean("text").values
+        rows = {
+            "model": str(self.dataset.attrs["source"]),
+            "architecture": f"{kind.family}, {kind.norm_name}, {kind.depth} blocks",
+            "texts": ", ".join(str(excerpt) for excerpt in self.dataset["text_excerpt"].values[:3]),
+            "mean cosine": f"{rho[0]:.3f} at the embedding, {rho[-1]:.3f} at the last layer",
+            "findings": " ".join(self.verdict[:2]),
+        }
+        return card("Probe", rows, "result.verdict, result.plot_theory(), result.report(folder)")
 
     def __repr__(self) -> str:
         kind, sizes = self.architecture, self.dataset.sizes

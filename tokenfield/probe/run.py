@@ -14,9 +14,11 @@ from .._check import count
 from .._jax import in_double
 from .._lock import locking
 from ..driver.fingerprint import fingerprint
+from ..results.labels import with_labels
 from ..results.provenance import package_version, provenance
 from . import scores, statistics
 from .extra import enough_memory
+from .labels import LABELS
 from .loading import Loaded, load
 from .measure import measure
 from .null import random_twin
@@ -121,7 +123,7 @@ def probe(
             smooth, more = measure_smoothness(loaded, parts, sizes, seed=seed, store=kept, progress=progress)
         dataset, notes = dataset.assign(smooth.variables), notes + more
     dataset = dataset.assign_attrs(_attributes(loaded, [*loaded.notes, *notes], settings))
-    result = ProbeResult(dataset)
+    result = ProbeResult(with_labels(dataset, LABELS))
     if folder is not None:
         result.save(folder / DATASET, overwrite=True)
     if draw is not None:

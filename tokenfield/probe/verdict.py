@@ -79,7 +79,7 @@ def collapse(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
     ends = f"The mean cosine between tokens goes from {decimal_text(start)} at the embeddings to {decimal_text(end)}"
     ends += f" after layer {len(rho) - 1}"
     if len(there) == 0:
-        where = f"; it is nowhere above {decimal_text(rho[top])} (layer {top})" if top != len(rho) - 1 else ""
+        where = f"; its largest value is {decimal_text(rho[top])}, at layer {top}" if top != len(rho) - 1 else ""
         text = f"Representations do not collapse. {ends}{where}."
     elif end >= COLLAPSED:
         stays = int(np.flatnonzero(rho < COLLAPSED)[-1]) + 1 if (rho < COLLAPSED).any() else 0

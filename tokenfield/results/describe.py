@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from .._kinds import found
+from .._kinds import found, is_ours, place_of
 from ..normalization import AbstractNorm, AbstractSphereNorm
 from ..spaces import AbstractSpace, Euclidean, Sphere
 from .digest import sha256
@@ -18,6 +18,8 @@ LARGEST_LISTED = 1024  # larger arrays are recorded by shape and hash
 def describe(part: Any) -> Any:
     """Return modules as `{"kind": name, field: …}`, arrays as lists and functions by name, without fields that are None or empty.
 
+    A class that is not tokenfield's has the kind "its.module:ItsName".
+
     Example:
         >>> import tokenfield as tkf
         >>> describe(tkf.Softmax(beta=9.0))
@@ -26,7 +28,7 @@ def describe(part: Any) -> Any:
         fields = {f.name: describe(getattr(part, f.name)) for f in dataclasses.fields(part)}
         if isinstance(part, AbstractNorm):
             fields["space"] = describe(part.space)
-        return {"kind": type(part).__name__, **{k: v for k, v in fields.items() if v is not None and v != []}}
+        return {"kind": recorded_kind(type(part)), **{k: v for k, v in fields.items() if v is not None and v != []}}
     if isinstance(part, (tuple, list)):
         return [describe(item) for item in part]
     if part is None or isinstance(part, (bool, int, float, str)):
@@ -39,11 +41,16 @@ def describe(part: Any) -> Any:
     return array.tolist()
 
 
+def recorded_kind(kind: type) -> str:
+    """Return the name by which a class is recorded: its own if it is ours, otherwise "module:Class"."""
+    return kind.__qualname__ if is_ours(kind) else place_of(kind)
+
+
 def rebuilt_space(described: Mapping[str, Any]) -> AbstractSpace:
     """Return the space that `describe` recorded; the module of a space of one's own must have been imported."""
     fields = dict(described)
     name = fields.pop("kind")
-    kinds = {each.__name__: each for each in found(AbstractSpace).values()}
+    kinds = {recorded_kind(each): each for each in found(AbstractSpace).values()}
     if name not in kinds:
         raise ValueError(f"the tokens live in a space of kind {name}, which is not known: import its module first")
     return kinds[name](**fields)

@@ -1,15 +1,20 @@
 """The result of an ensemble of runs."""
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
+from .._explained import card
+from .._lazy import measuring
 from ..states import Tokens
+from ..transformer import Transformer
 from .datasets import to_table
-from .trajectory import Event, Trajectory
+from .labels import labeled_run
+from .trajectory import Event, Trajectory, time_range
 
 if TYPE_CHECKING:
     import xarray
@@ -28,7 +33,16 @@ class Ensemble:
     """
 
     def __init__(self, dataset: "xarray.Dataset"):
-        self.dataset = dataset
+        self.dataset = labeled_run(dataset)
+
+    def observe(self, name: "str | Callable[..., Any]", **options: Any) -> "xarray.DataArray":
+        """Return an observable of all members over time, with dims member and time. See `Trajectory.observe`."""
+        return measuring().observe(self, name, **options)
+
+    @property
+    def model(self) -> list[Transformer]:
+        """The Transformer of each member, as `Trajectory.model`."""
+        return [run.model for run in self]
 
     @property
     def times(self) -> np.ndarray:
@@ -63,6 +77,13 @@ class Ensemble:
         own = {name: json.loads(self.dataset.attrs[name]) for name in ("events", "config")}
         config = {name: _own(name, value, k, len(self)) for name, value in own["config"].items()}
         return Trajectory(kept.assign_attrs(events=json.dumps(own["events"][k]), config=json.dumps(config)))
+
+    def _repr_html_(self) -> str:
+        first = self[0].facts()
+        rows = {"members": str(len(self)), **{name: value for name, value in first.items() if name != "events"}}
+        kinds = Counter(event.kind for events in self.events for event in events)
+        events = ", ".join(f"{kind}: {count}" for kind, count in kinds.items()) or "none"
+        return card("Ensemble", rows | {"times": time_range(self.times, self[0].time_unit), "events": events})
 
     def __repr__(self) -> str:
         return f"Ensemble({len(self)} runs of {self.dataset.attrs['state']}; t to {self.times[-1]:.6g})"

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .labels import labeled_run
+
 if TYPE_CHECKING:
     import xarray
 
@@ -40,7 +42,8 @@ class Table:
 
         columns = dict(self.columns)
         time = columns.pop("time")
-        return xarray.Dataset({name: tuple(each) for name, each in columns.items()}, {"time": tuple(time)}, self.attrs)
+        arrays = {name: tuple(each) for name, each in columns.items()}
+        return labeled_run(xarray.Dataset(arrays, {"time": tuple(time)}, self.attrs))
 
 
 def table(times: np.ndarray, attrs: dict[str, Any], **columns: tuple[tuple[str, ...] | str, Any]) -> Table:

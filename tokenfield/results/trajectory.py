@@ -3,21 +3,25 @@
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from .._check import as_path
-from .._lazy import drawing
+from .._explained import card
+from .._lazy import drawing, measuring
 from ..spaces import AbstractSpace, Euclidean, Sphere
+from ..transformer import Transformer
 from .describe import compared_in, energy_beta, rebuilt_space
+from .rebuild import rebuilt
 from .saved import read_saved, write_saved
 from .table import Table
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMAT = "tokenfield-trajectory-2"
@@ -142,6 +146,16 @@ class Trajectory:
         return [model] if isinstance(model, Mapping) else list(model)
 
     @property
+    def model(self) -> Transformer:
+        """The Transformer of the run, from what the run records of it; ValueError if it does not record all of it.
+
+        It does unless the model has functions of time, large arrays or classes of your own, or differs between layers.
+        """
+        if len(self.models) != 1:
+            raise ValueError(f"this run has no single model: it records {len(self.models)}")
+        return rebuilt(self.models[0])
+
+    @property
     def space(self) -> AbstractSpace:
         """The space in which tokens are compared: where they live, or where their directions live if their lengths evolve."""
         if "space" in self._data.attrs:
@@ -159,23 +173,79 @@ class Trajectory:
             return None
         return energy_beta(self.models[0], self.dataset.sizes["coordinate"])
 
+    def observe(self, name: "str | Callable[..., Any]", **options: Any) -> "xarray.DataArray":
+        """Return an observable over time, labeled.
+
+        Args:
+            name: the name of an observable, such as "order_parameter" or "clusters", a user's own as "module:function", or a
+                function of a state.
+            options: its parameters. A parameter `model` is the model of the run by default.
+
+        Example:
+            >>> import tokenfield as tkf
+            >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
+            >>> traj = tkf.simulate(model, tkf.uniform_sphere(8, 3, seed=0), t1=2.0, save_at=3)
+            >>> traj.observe("fraction_above", threshold=0.9).sel(time=2.0)
+        """
+        return measuring().observe(self, name, **options)
+
     def save(self, path: str | os.PathLike, overwrite: bool = False) -> Path:
         """Write the run to a Zarr (version 3) folder; read it back with `tokenfield.load`."""
         return write_saved(self.dataset, path, FORMAT, overwrite)
 
-    def plot(self, **options: Any) -> "Figure":
-        """Draw one figure: the tokens, their energy, and their cosines over time. See `tokenfield.plotting.overview`."""
-        return drawing().overview(self, **options)
+    @overload
+    def plot(self, **options: Any) -> "Figure": ...
+    @overload
+    def plot(self, ax: "Axes", panel: str = "tokens", **options: Any) -> "Axes": ...
+    def plot(self, ax: "Axes | None" = None, panel: str = "tokens", **options: Any) -> "Figure | Axes":
+        """Draw one figure: the tokens, their energy, and their cosines over time. See `tokenfield.plotting.overview`.
+
+        Args:
+            ax: matplotlib axes of your own. One panel is then drawn into them, and they are returned.
+            panel: which one, "tokens", "energy" or "cosines".
+            options: those of `overview`, or of `tokens_panel`, `energy_panel` or `cosine_panel`.
+        """
+        return drawing().overview(self, **options) if ax is None else drawing().draw_panel(self, ax, panel, **options)
+
+    def plot_field(self, t: float | None = None, **options: Any) -> "Figure":
+        """Draw the velocity of a token at each point, and the tokens, at time t. See `tokenfield.plotting.field_figure`."""
+        return drawing().field_figure(self, t, **options)
 
     def animate(self, path: str | os.PathLike, **options: Any) -> Path:
         """Write an animation of the tokens as a GIF. See `tokenfield.plotting.animate`."""
         return drawing().animate(self, path, **options)
+
+    def facts(self) -> dict[str, str]:
+        """What the run is, in words: model, state, times, events."""
+        models = self.models
+        try:
+            model = repr(self.model) if len(models) == 1 else f"{len(models)} models, one for each layer"
+        except ValueError:  # the record has not all of it
+            model = f"{models[0]['attention']['kind']}, {models[0]['norm']['kind']}"
+        events = "; ".join(f"{event.kind} at {event.time:.6g}" for event in self.events[:5])
+        more = f"; … {len(self.events)} in all" if len(self.events) > 5 else ""
+        return {
+            "model": model if models else "not recorded",
+            "state": repr(self.state(0)),
+            "times": time_range(self.times, self.time_unit),
+            "events": events + more or "none",
+        }
+
+    def _repr_html_(self) -> str:
+        return card("Trajectory", self.facts(), "traj.final, traj.observe(name), traj.plot(), traj.animate(path)")
 
     def __repr__(self) -> str:
         order = sorted(map(str, self.dataset.sizes), key=lambda name: (name != "time", name))
         sizes = ", ".join(f"{name} {self.dataset.sizes[name]}" for name in order)
         events = "; ".join(f"{event.kind} at {event.time:.6g}" for event in self.events) or "none"
         return f"Trajectory({sizes}; t to {self.times[-1]:.6g} in units of {self.time_unit}; events: {events})"
+
+
+def time_range(times: np.ndarray, unit: str) -> str:
+    """Return the first and the last of some times, and how many they are."""
+    return (
+        f"{times[0]:.6g} to {times[-1]:.6g}" + ("" if unit == "1" else f" in units of {unit}") + f", {len(times)} saved"
+    )
 
 
 def load(path: str | os.PathLike) -> Trajectory:

@@ -4,8 +4,10 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import numpy as np
 from jaxtyping import Array, Float, Int
 
+from .._check import has_values
 from .base import REASONS
 
 
@@ -36,6 +38,13 @@ class Solution(eqx.Module):
     event_time: Float[Array, ""]
     stats: dict[str, Int[Array, ""]]
     log_time_unit: Float[Array, ""]
+
+    def __repr__(self) -> str:
+        if not has_values(self.status, self.event_time, self.times) or self.status.ndim:
+            return super().__repr__()  # traced, or several solutions stacked
+        when = "" if np.isinf(self.event_time) else f" at t = {float(self.event_time):.6g}"
+        count = int(np.isfinite(self.times).sum())
+        return f"Solution({self.final!r} at {count} times; {self.reason}{when}; {int(self.stats['steps'])} steps)"
 
     @property
     def reason(self) -> str:

@@ -3,6 +3,7 @@
 from .base import AbstractState as AbstractState
 from .circle_density import CircleDensity as CircleDensity
 from .density import AbstractDensity as AbstractDensity
+from .encodings import sinusoidal as sinusoidal
 from .equiangular import Equiangular as Equiangular
 from .gaussian import Gaussian as Gaussian
 from .near_equal import nearly_equiangular as nearly_equiangular

@@ -48,6 +48,11 @@ class AbstractDensity(AbstractState):
     def sample(self, n: int, seed: int) -> Tokens:
         """n independent tokens with this law."""
 
+    def shown_arguments(self):
+        given = self.arguments()
+        c = given.pop("coefficients")
+        return ({"modes": self.modes} if np.ndim(c) else {"coefficients": c}) | given
+
     @property
     def modes(self) -> int:
         """The largest degree."""

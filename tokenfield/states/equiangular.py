@@ -4,9 +4,10 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from .._check import as_float, count, is_concrete
+from .._check import as_float, count, has_values, is_concrete
 from .._shown import shown
 from .._types import Number
 from .base import AbstractState
@@ -56,6 +57,10 @@ class Equiangular(AbstractState):
                 raise ValueError(f"radius must be > 0, got {shown(float(self.radius))}")
             if abs(float(self.gap) - (1 - float(self.rho))) > TOLERANCE:
                 raise ValueError(f"gap must be 1 - rho = {shown(1 - float(self.rho))}, got {shown(float(self.gap))}")
+
+    def arguments(self):
+        derived = has_values(self.rho, self.gap) and np.array_equal(np.asarray(self.gap), 1 - np.asarray(self.rho))
+        return super().arguments() | {"gap": None if derived else self.gap}
 
     def tokens(self, d: int | None = None) -> Tokens:
         """Tokens at these angles in R^d, d >= n (d = n by default)."""

@@ -1,14 +1,14 @@
 """Weighted tokens: the measure `mu = sum_i w_i delta_{x_i}`."""
 
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._check import as_float, is_concrete
+from .._check import as_float, has_values, is_concrete
 from .._memory import refuse_large
 from .._shown import shown
 from .._types import Matrix, Vector
@@ -36,7 +36,7 @@ class Tokens(AbstractState):
     positions: Float[Array, " n"]
     kind: ClassVar[str] = "tokens"
     title: ClassVar[str] = "tokens"
-    given_space: AbstractSpace | None
+    given_space: AbstractSpace | None = None
     """The space, if it was given."""
 
     def __init__(
@@ -71,6 +71,22 @@ class Tokens(AbstractState):
             if abs(w.sum() - 1) > 1e-9:
                 raise ValueError(f"weights must sum to 1, got a sum of {shown(float(w.sum()))}")
 
+    def arguments(self):
+        return {"x": self.x, "weights": self.weights, "positions": self.positions, "space": self.given_space}
+
+    def shown_arguments(self):
+        if np.ndim(self.x) != 2:  # stacked, as the states of a solution are
+            return {"x": self.x}
+        n, d = self.x.shape
+        more: dict[str, Any] = {"weights": self.weights, "positions": self.positions, "space": self.given_space}
+        defaults = {"weights": _equal(n), "positions": _in_order(n), "space": None}
+        given = {name: value for name, value in more.items() if not _same(value, defaults[name])}
+        return {"n": n, "d": d} | given
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The tokens (n, d), for `np.asarray(tokens)`."""
+        return np.array(self.x, dtype, copy=copy)
+
     @property
     def n(self) -> int:
         """Number of tokens."""
@@ -97,6 +113,20 @@ class Tokens(AbstractState):
         """The same tokens with every length set to 1."""
         return Tokens(self.x / jnp.linalg.norm(self.x, axis=1, keepdims=True), self.weights, self.positions)
 
+    def with_encoding(self, encoding: Matrix) -> "Tokens":
+        """The tokens `x_i + e_i` with a positional encoding e, (n, d), added: `sinusoidal(n, d)`, or a learned one.
+
+        Under a norm that fixes lengths, set them again: `tokens.with_encoding(e).normalized()`.
+        """
+        e = as_float("encoding", encoding, 2)
+        if e.shape != self.x.shape:
+            raise ValueError(f"encoding must have the shape of the tokens, {self.x.shape}, got {e.shape}")
+        return Tokens(self.x + e, self.weights, self.positions)
+
+
+def _same(value: Any, default: Any) -> bool:
+    return value is default or (has_values(value, default) and np.array_equal(value, default))
+
 
 @lru_cache(maxsize=64)
 def _equal(n: int) -> Float[Array, " n"]:
@@ -117,8 +147,13 @@ def moved_to(tokens: Tokens, x: np.ndarray) -> Tokens:
     return jax.tree.unflatten(jax.tree.structure(tokens), [x, weights, positions])
 
 
+def wrap_hint(state: object) -> str:
+    """Return what to write in place of a plain array of tokens; "" for any other object."""
+    return ": write tkf.Tokens(x) for an array x (n, d)" if isinstance(state, (Array, np.ndarray, list, tuple)) else ""
+
+
 def only_tokens(name: str, state: object) -> Tokens:
     """The state, if it is made of tokens; otherwise a TypeError that names the function."""
     if not isinstance(state, Tokens):
-        raise TypeError(f"{name} is not known for a state of type {type(state).__name__}")
+        raise TypeError(f"{name} is not known for a state of type {type(state).__name__}{wrap_hint(state)}")
     return state

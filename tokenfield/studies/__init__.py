@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .noisy_order import noisy_order_study as noisy_order_study
     from .normalization import normalization_study as normalization_study
 
-__all__, __getattr__ = lazy(
+__all__, __getattr__, __dir__ = lazy(
     __name__,
     {
         "gaussian_ranks": "limit_ranks LimitRanks",

@@ -14,6 +14,7 @@ from ..driver.ensemble import simulate_many
 from ..driver.progress import Progress
 from ..noise import SphereNoise
 from ..normalization import PostLN
+from ..results.labels import with_labels
 from ..results.provenance import provenance
 from ..states import Tokens, uniform_sphere
 from ..theory.branches import fold
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import xarray
 
 STARTS = ("uniform", "ordered")
+LABELS = {"m_1": "order parameter", "kappa": "inverse noise", "beta": "inverse temperature", "start": "initial tokens"}
 STEP = 0.5  # of the time 1/((1 + beta) |drift|) in which the drift of coinciding tokens acts
 RELAXATIONS = 16.0  # a run lasts so many times kappa/(d-1), in which the noise alone would forget
 MOST_STEPS = 60_000
@@ -77,7 +79,7 @@ def noisy_order_study(
             m_1[row] = _orders(wanted[k], kappas, dt, d, attention, n, seed + 1000 * k)
             bar.update(row + 1)
     config = {"d": d, "attention": attention, "n": n, "seed": seed, "relaxations": RELAXATIONS, "step": STEP}
-    return xarray.Dataset(
+    found = xarray.Dataset(
         {
             "m_1": (("beta", "place", "start"), m_1),
             "kappa": (("beta", "place"), np.array([plans[k][0] for k in kept]).reshape(len(kept), 4)),
@@ -85,6 +87,7 @@ def noisy_order_study(
         {"beta": wanted[kept], "start": ("start", np.array(STARTS, dtype=object))},
         {**provenance(), "config": json.dumps(config), "left_out": json.dumps(np.delete(wanted, kept).tolist())},
     )
+    return with_labels(found, LABELS)
 
 
 def _plan(beta: float, d: int, attention: str) -> tuple[np.ndarray, float]:

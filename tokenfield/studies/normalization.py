@@ -1,9 +1,7 @@
 """Normalization rules side by side in Transformers with random weights (the survey's Figure 4)."""
 
 import json
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -17,8 +15,10 @@ from .._jax import in_double
 from .._kinds import call, find, is_ours, our_kinds, parameters
 from .._shown import nearest, shown
 from ..attention import Measure, Softmax
+from ..driver.progress import Progress
 from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
 from ..normalization.base import unit
+from ..results.labels import with_labels
 from ..results.provenance import provenance
 from ..states import Tokens, uniform_sphere
 from ..states.near_equal import nearly_equiangular
@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 RULES = tuple(rule.kind for rule in (PostLN, PreLN, MixLN, PeriLN, NGPT, SqrtScaling))
 """The rules of the survey's Figure 4."""
 MOST_SEEDS = 10**6
+LABELS = {
+    "cosine": "mean cosine of pairs of tokens",
+    "recursion": "predicted mean cosine, random weights",
+    "deviation": "predicted standard deviation of the mean cosine, random weights",
+    "identity": "predicted mean cosine, identity weights",
+    "rule": "normalization rule",
+    "title": "name of the normalization rule",
+}
 CURVES = ("recursion", "deviation", "identity")
 
 
@@ -88,14 +96,14 @@ def normalization_study(
     tau = depth / 4 if tau is None else tau
     norms = named_rules(rules, {"tau": tau, "alpha": alpha, **(options or {})})
     cosines = np.empty((len(norms), len(chosen), depth + 1))
-    with _bar(progress, len(chosen)) as advance:
+    with Progress(progress, "running seeds", len(chosen), "seeds") as bar:
         for place, seed in enumerate(chosen):
             x = start(n, d, rho0, seed).x.astype(precision)
             cosines[:, place] = _run(tuple(norms.values()), jax.random.key(seed), x, jnp.asarray(beta, x.dtype), depth)
-            advance()
+            bar.update(place + 1)
     curves = np.stack([_predicted(norm, n, beta, d, depth, rho0) for norm in norms.values()], axis=1)
     config = {"d": d, "n": n, "depth": depth, "beta": beta, "rho0": rho0, "tau": tau, "alpha": alpha}
-    return xarray.Dataset(
+    found = xarray.Dataset(
         {
             "cosine": (("rule", "seed", "layer"), cosines),
             **{name: (("rule", "layer"), curve) for name, curve in zip(CURVES, curves, strict=True)},
@@ -108,6 +116,7 @@ def normalization_study(
         },
         attrs={**provenance(), "study": "normalization", "precision": precision, "config": json.dumps(config)},
     )
+    return with_labels(found, LABELS)
 
 
 def _predicted(
@@ -206,17 +215,3 @@ def _seeds(seeds: int | Sequence[int]) -> list[int]:
     if not chosen or len(set(chosen)) < len(chosen):
         raise ValueError(f"seeds must be a number or different whole numbers, got {shown(seeds)}")
     return chosen
-
-
-@contextmanager
-def _bar(show: bool | None, total: int) -> Iterator:
-    """A function that advances a progress bar on standard error, or does nothing."""
-    if not (sys.stderr.isatty() if show is None else show):
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("seeds", total=total)
-        yield lambda: bar.advance(task)

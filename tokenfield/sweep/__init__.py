@@ -2,7 +2,7 @@
 
 from .._lazy import callable_package, lazy
 
-__all__, __getattr__ = lazy(
+__all__, __getattr__, __dir__ = lazy(
     __name__,
     {"plan": "Plan read_plan ready differences", "result": "SweepResult", "estimates": "estimate"},
 )

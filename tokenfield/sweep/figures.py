@@ -47,8 +47,6 @@ def plot_sweep(found: SweepResult, name: str) -> Sheet:
         >>> plot_sweep(found, "r").savefig("order.png")
     """
     plan = found.plan
-    if name not in plan.record:
-        raise ValueError(f"name must be one of {', '.join(plan.record)}, got {shown(name)}")
     across, up, colour, panels = _roles(found, name)
     every = list(itertools.product(*(plan.axes[axis].expanded() for axis in panels)))
     points = [dict(zip(panels, point, strict=True)) for point in every[:MOST_PANELS]]
@@ -97,9 +95,32 @@ def plot_sweep(found: SweepResult, name: str) -> Sheet:
     return sheet
 
 
+@styled
+def draw_sweep(found: SweepResult, name: str, ax: Axes) -> Axes:
+    """One quantity of a sweep in axes of the user, as `plot_sweep` draws it; raise ValueError if it has several panels."""
+    if not isinstance(ax, Axes):
+        raise ValueError(f"ax must be matplotlib axes, got {shown(ax)}")
+    across, up, colour, panels = _roles(found, name)
+    several = [axis for axis in panels if len(found.plan.axes[axis].expanded()) > 1]
+    if several:
+        raise ValueError(f"ax: this sweep has a panel for each value of {', '.join(several)}: use plot() without ax")
+    here, label = {axis: found.plan.axes[axis].expanded()[0] for axis in panels}, found.dataset[name].attrs["long_name"]
+    if up:
+        mesh = _heat_map(ax, found, name, here, across, up, _limits(found, name, [here]))
+        ax.figure.colorbar(mesh, ax=ax, label=fill(label, 28))
+    else:
+        _curves(ax, found, name, here, across, colour)
+    ax.set(xlabel=_label(across), ylabel=_label(up) if up else fill(label, 32))
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend(loc="best")
+    return ax
+
+
 def _roles(found: SweepResult, name: str) -> tuple[str, str | None, str | None, list[str]]:
     """Which axis goes across, which up (for a heat map), which is told by colour, and which make panels."""
     plan = found.plan
+    if name not in plan.record:
+        raise ValueError(f"name must be one of {', '.join(plan.record)}, got {shown(name)}")
     numeric = [a for a in plan.axes if found.dataset[a].dtype.kind in "if" and found.dataset.sizes[a] > 1]
     long = sorted((a for a in numeric if found.dataset.sizes[a] >= MANY), key=lambda a: -found.dataset.sizes[a])
     time = f"time_{name}" if plan.record[name].times is not None else None

@@ -4,17 +4,22 @@ import sys
 from contextlib import AbstractContextManager
 from typing import Any
 
+from .._notebook import NotebookBar, in_notebook
+
 
 class SweepProgress(AbstractContextManager):
-    """Shown on standard error, only on a terminal unless asked for."""
+    """Shown on standard error or below the cell of a notebook; only there and on a terminal, unless asked for."""
 
     def __init__(self, show: bool | None, title: str, total: int):
-        self.show = sys.stderr.isatty() if show is None else show
+        self.show = in_notebook() or sys.stderr.isatty() if show is None else show
         self.title, self.total = title, total
         self.bar: Any = None
+        self.page: NotebookBar | None = None
 
     def __enter__(self) -> "SweepProgress":
-        if self.show:
+        if self.show and in_notebook():
+            self.page = NotebookBar(self.title, self.total)
+        elif self.show:
             from rich.console import Console
             from rich.progress import (
                 BarColumn,
@@ -43,6 +48,8 @@ class SweepProgress(AbstractContextManager):
         return self
 
     def update(self, done: int, failed: int) -> None:
+        if self.page is not None:
+            self.page.update(done + failed, f"{done + failed} of {self.total} cells, {failed} failed")
         if self.bar is None:
             return
         speed = self.bar.tasks[0].speed
@@ -50,5 +57,7 @@ class SweepProgress(AbstractContextManager):
         self.bar.update(self.task, completed=done + failed, failed=failed, rate=rate)
 
     def __exit__(self, *exception: Any) -> None:
+        if self.page is not None:
+            self.page.close()
         if self.bar is not None:
             self.bar.stop()

@@ -1,16 +1,18 @@
 """What a sweep gives back."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from .._explained import card, text
 from .plan import Plan
 from .store import DONE, FAILED
 from .stored import open_dataset
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -58,12 +60,22 @@ class SweepResult:
         """A quantity's mean over repeats, leaving out cells that failed or that have no value."""
         return self.dataset[name].mean("repeat", keep_attrs=True)
 
-    def plot(self, name: str | None = None) -> "Figure":
+    @overload
+    def plot(self, name: str | None = None) -> "Figure": ...
+    @overload
+    def plot(self, name: str | None = None, *, ax: "Axes") -> "Axes": ...
+    def plot(self, name: str | None = None, *, ax: "Axes | None" = None) -> "Figure | Axes":
         """A picture of one quantity (the first by default): a heat map or curves, small multiples for further axes, and
-        theory over it where the plan names it."""
-        from .figures import plot_sweep
+        theory over it where the plan names it.
 
-        return plot_sweep(self, name or next(iter(self.plan.record)))
+        Args:
+            name: the quantity.
+            ax: matplotlib axes of your own, for a sweep that has one panel; they are returned.
+        """
+        from .figures import draw_sweep, plot_sweep
+
+        name = name or next(iter(self.plan.record))
+        return plot_sweep(self, name) if ax is None else draw_sweep(self, name, ax)
 
     def to_netcdf(self, path: str | Path) -> None:
         """Write the dataset as one NetCDF 4 file."""
@@ -81,6 +93,13 @@ class SweepResult:
             plain.to_netcdf(path, engine="netcdf4")
         except OSError as error:
             raise ValueError(f"cannot write {path}: {error.strerror or error}") from None
+
+    def _repr_html_(self) -> str:
+        axes = {str(name): text(self.dataset[name].values.tolist()) for name in self.dataset["status"].dims}
+        recorded = {name: str(self.dataset[name].attrs["long_name"]) for name in self.plan.record}
+        counts = ", ".join(f"{number} {name}" for name, number in self.counts.items())
+        note = f"found.dataset, found.mean({next(iter(recorded), '')!r}), found.plot()"
+        return card(f"Sweep: {self.plan.name}", {**axes, **recorded, "state": counts}, note)
 
     def __repr__(self) -> str:
         counts = self.counts

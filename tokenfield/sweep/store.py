@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._files import replacing, write_text
+from ..results.labels import with_labels
 from ..results.provenance import provenance
 from ..results.saved import UNSEALED, seal, with_checksums
 from .batches import batches, in_one_thread
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 
 PENDING, DONE, FAILED = 0, 1, 2
 PLAN = "plan.json"  # for people: the plan that counts is in the dataset
+LABELS = {
+    "repeat": "repeat",
+    "status": "status of the cell",
+    "error": "error of a cell that failed",
+    "id": "hash of the cell",
+    "seed_used": "seed of the cell",
+}
 CHUNK = 1 << 15  # numbers in a file
 
 
@@ -93,14 +101,18 @@ def layout(plan: Plan, cells: Cells) -> "xarray.Dataset":
     for name in plan.record:
         extra = [f"time_{name}"] if f"time_{name}" in axes else []
         shape = (*plan.shape, *(len(axes[time]) for time in extra))
-        variables[name] = ([*dims, *extra], np.full(shape, np.nan), {"long_name": label(plan, name)})
+        variables[name] = (
+            [*dims, *extra],
+            np.full(shape, np.nan),
+            {"long_name": label(plan, name), "units": unit(plan, name)},
+        )
     variables["end_time"] = (dims, np.full(plan.shape, np.nan), {"long_name": "time at which the run ended"})
     variables["status"] = (dims, np.zeros(plan.shape, np.int8), {"flag_meanings": "pending done failed"})
     variables["error"] = (dims, np.full(plan.shape, "", dtype="T"))
     variables["id"] = (dims, np.array(cells.ids(), dtype="T").reshape(plan.shape))
     variables["seed_used"] = (dims, np.array(cells.seeds(), np.int64).reshape(plan.shape))
     attributes = {**what_fixes_bits(cells), "plan": plan.model_dump_json(exclude_none=True)}
-    return xarray.Dataset(variables, axes, attributes)
+    return with_labels(xarray.Dataset(variables, axes, attributes), LABELS)
 
 
 def what_fixes_bits(cells: Cells) -> dict[str, Any]:
@@ -115,6 +127,12 @@ def label(plan: Plan, name: str) -> str:
     if quantity.observable is None:
         return f"time of {str(quantity.event).replace('_', ' ').replace('-', ' ')}"
     return quantity.text
+
+
+def unit(plan: Plan, name: str) -> str:
+    """The unit of a recorded quantity."""
+    quantity = plan.record[name]
+    return "1" if quantity.observable is None else quantity.labels.units
 
 
 def create(plan: Plan, cells: Cells, folder: Path | None) -> Store:

@@ -2,7 +2,7 @@
 
 from .._lazy import lazy
 
-__all__, __getattr__ = lazy(
+__all__, __getattr__, __dir__ = lazy(
     __name__,
     {
         "gaussian": "gaussian_closed_form gaussian_mean gaussian_blowup_time gaussian_limit gaussian_rank_bound "
@@ -26,6 +26,6 @@ __all__, __getattr__ = lazy(
         "random_weights": "random_attention random_weight_layers random_weight_tail",
         "response": "position_response recency_ends lost_time layer_influence token_influence",
         "response_fit": "fit_influence InfluenceFit",
-        "prediction": "predict Prediction",
+        "prediction": "predict Prediction Predictions",
     },
 )

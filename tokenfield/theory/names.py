@@ -15,16 +15,14 @@ KERNELS = {kernel.kind: kernel for kernel in (Softmax, Unnormalized)}
 
 def kernel_name(attention: str | AbstractAttention | type) -> str:
     """ "softmax" or "unnormalized", from a name in any capitals, an attention or its class."""
-    if isinstance(attention, AbstractAttention):
-        attention = type(attention)
-    if isinstance(attention, type):
-        name: Any = next((name for name, kernel in KERNELS.items() if attention is kernel), attention.__name__)
+    kind = type(attention) if isinstance(attention, AbstractAttention) else attention
+    if isinstance(kind, type):
+        name: Any = next((name for name, kernel in KERNELS.items() if kind is kernel), None)
+        given = kind.__name__
     else:
-        name = attention.lower() if isinstance(attention, str) else attention
+        name, given = kind.lower() if isinstance(kind, str) else kind, shown(attention)
     if not isinstance(name, str) or name not in KERNELS:
-        raise ValueError(
-            f'attention must be "softmax" or "unnormalized", got {shown(attention)}{nearest(str(name).lower(), KERNELS)}'
-        )
+        raise ValueError(f'attention must be "softmax" or "unnormalized", got {given}{nearest(given.lower(), KERNELS)}')
     return name
 
 

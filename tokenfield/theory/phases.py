@@ -18,6 +18,15 @@ from .self_consistency import SelfConsistency
 if TYPE_CHECKING:
     import xarray
 
+LABELS = {
+    "beta": "inverse temperature",
+    "kappa": "inverse noise",
+    "critical_kappa": "inverse noise above which the uniform law is unstable",
+    "fold": "inverse noise above which an ordered law exists",
+    "equal": "inverse noise at which free energies are equal",
+    "region": "region, an index into the attribute regions",
+    "m_1": "order parameter of the stable ordered law",
+}
 REGIONS = ("uniform only", "both, uniform favoured", "both, order favoured", "order only")
 
 
@@ -51,6 +60,7 @@ def phase_diagram(
     """
     import xarray
 
+    from ..results.labels import with_labels
     from ..results.provenance import provenance
 
     d, attention = count("d", d, 2, MOST_DIMENSION), kernel_name(attention)
@@ -75,7 +85,7 @@ def phase_diagram(
     star = beta_star(d, attention)
     at_star = critical_kappa(star, d, attention) if math.isfinite(star) else math.nan
     config = {"d": d, "attention": attention, "beta_star": star, "kappa_star": at_star}
-    return xarray.Dataset(
+    found = xarray.Dataset(
         {
             "critical_kappa": ("beta", lines[0]),
             "fold": ("beta", lines[1]),
@@ -86,6 +96,7 @@ def phase_diagram(
         {"beta": beta_axis, "kappa": kappa_axis},
         {**provenance(), **config, "regions": json.dumps(REGIONS)},
     )
+    return with_labels(found, LABELS)
 
 
 def _axis(name: str, values: Sequence[float] | np.ndarray, or_zero: bool) -> np.ndarray:

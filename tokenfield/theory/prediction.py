@@ -11,6 +11,7 @@ from ..normalization import AbstractSphereNorm
 from .names import MOST_DIMENSION, kernel_name, norm_rule
 from .prediction_rows import TOPICS, Case, same
 from .prediction_rows import Prediction as Prediction
+from .prediction_table import Predictions as Predictions
 
 
 def predict(
@@ -29,7 +30,7 @@ def predict(
     radius: float = 1.0,
     alpha: float | None = None,
     tau: float | None = None,
-) -> list[Prediction]:
+) -> Predictions:
     """What theory says about n tokens in R^d, without simulating (FORMULAS §6–§10).
 
     A value whose formula does not apply is still there, marked `valid=False`, with the reason in its note.
@@ -50,11 +51,12 @@ def predict(
         tau: time at which Mix-LN turns from Post to Pre.
 
     Returns:
-        a list of `Prediction(key, name, value, formula, section, valid, note)`.
+        a table: a sequence of `Prediction(key, name, value, formula, section, valid, note)`, also indexed by key.
 
     Example:
         >>> import tokenfield as tkf
-        >>> [(row.key, row.value, row.valid) for row in tkf.theory.predict(32, 64, beta=4.0)]
+        >>> found = tkf.predict(n=32, d=64, beta=4.0)
+        >>> found["first_clusters"].value, [(row.key, row.value) for row in found.valid]
     """
     n, d, rule = count("n", n), count("d", d, 2, MOST_DIMENSION), norm_rule(norm, alpha, tau)
     A, V = _matrix("A", A, d), _matrix("V", V, d)
@@ -77,7 +79,9 @@ def predict(
         kappa=None if kappa is None else positive("kappa", kappa),
         radius=positive("radius", radius),
     )
-    return [row for topic in TOPICS for row in topic(case)]
+    scale = "none" if case.beta is None else f"{case.beta:g}"
+    title = f"{case.attention}, {rule.kind or type(rule).__name__}, n = {n}, d = {d}, beta = {scale}"
+    return Predictions([row for topic in TOPICS for row in topic(case)], title)
 
 
 def _matrix(name: str, value: ArrayLike | None, d: int) -> np.ndarray | None:

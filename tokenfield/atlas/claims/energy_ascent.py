@@ -23,7 +23,7 @@ def along(flow, states, w, beta):
     def at(x):
         energy = lambda x: w @ jnp.exp(beta * x @ x.T) @ w / (2 * beta)  # noqa: E731
         v = flow.velocity(jnp.zeros(()), flow.pack(tkf.Tokens(x, w))).theta
-        m = jnp.exp(beta * x @ x.T) @ w if flow.model.attention.stochastic else jnp.ones(N)
+        m = jnp.exp(beta * x @ x.T) @ w if flow.model.attention.normalized else jnp.ones(N)
         return (*jax.jvp(energy, (x,), (v,)), w @ (m * (v * v).sum(-1)))
 
     return jax.vmap(at)(states)

@@ -1,0 +1,70 @@
+"""Runs drawn over each other, and panels in the user's own axes: lines are read back and compared with observables."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import tokenfield as tkf
+
+STARTS = [tkf.circle_tokens([0.0, 1.0, 2.0]), tkf.circle_tokens([0.0, 0.2, 3.0])]
+MODELS = [tkf.Transformer(tkf.Softmax(beta), norm=tkf.PostLN()) for beta in (1.0, 4.0)]
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return list(tkf.simulate_many(MODELS, STARTS, 0.5, save_at=4))
+
+
+def test_lines_are_observables(runs):
+    sheet = tkf.compare(runs)
+    energies, orders, counts = sheet.axes
+    for k, run in enumerate(runs):
+        for ax, expected in (
+            (energies, run.observe("normalized_energy")),
+            (orders, run.observe("order_parameter")),
+            (counts, run.observe("clusters")),
+        ):
+            line = ax.lines[k]
+            np.testing.assert_allclose(line.get_xdata(), run.times, atol=1e-15)
+            np.testing.assert_allclose(line.get_ydata(), expected, atol=1e-14)
+    named = [text.get_text() for text in sheet.legends[0].get_texts()]
+    assert named == ["Softmax(beta=1.0)", "Softmax(beta=4.0)"]
+    assert orders.get_title(loc="left") == r"$\mathbf{b}$  Order parameter"
+
+
+def test_into_axes_of_the_user(runs):
+    figure = Figure()
+    first, second = figure.subplots(1, 2)
+    assert tkf.compare(runs, ["one", "two"], "mean_cosine", ax=first) is first
+    assert [text.get_text() for text in first.get_legend().get_texts()] == ["one", "two"]
+    np.testing.assert_allclose(first.lines[1].get_ydata(), runs[1].observe("mean_cosine"), atol=1e-14)
+    assert runs[0].plot(ax=second, panel="energy") is second
+    np.testing.assert_allclose(second.lines[1].get_ydata(), runs[0].observe("order_parameter"), atol=1e-14)
+    assert figure.axes == [first, second]
+
+
+def test_names_say_what_differs_and_other_states_join(runs):
+    """Under different units of time the axis is log10 t."""
+    dataset = runs[1].dataset.assign_attrs(log_time_unit=np.log(100.0))
+    both = tkf.compare([runs[0], tkf.Trajectory(dataset)], quantities=["order_parameter"])
+    np.testing.assert_allclose(both.axes[0].lines[1].get_xdata()[1:], 2 + np.log10(runs[1].times[1:]), atol=1e-14)
+    assert both.axes[0].get_xlabel() == r"$\log_{10} t$"
+    same = tkf.compare([runs[0], runs[0]], quantities=["order_parameter"])
+    assert [text.get_text() for text in same.legends[0].get_texts()] == ["run 1", "run 2"]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda runs: tkf.compare([]), "runs must be a non-empty list of trajectories"),
+        (lambda runs: tkf.compare(runs[0]), "runs must be a list of trajectories, got Trajectory"),
+        (lambda runs: tkf.compare(runs, ["one"]), "labels must have one entry for each of the 2 runs, got 1"),
+        (lambda runs: tkf.compare(runs, quantities="ordr_parameter"), "did you mean 'order_parameter'"),
+        (lambda runs: tkf.compare(runs, ax=Figure().add_subplot()), "ax must be one axes for each of the 3 quantities"),
+        (lambda runs: runs[0].plot(ax=Figure().add_subplot(), panel="energies"), "panel must be"),
+        (lambda runs: runs[0].plot(ax=3), "ax must be matplotlib axes, got 3"),
+    ],
+)  # fmt: skip
+def test_bad_input(runs, make, words):
+    with pytest.raises(ValueError, match=words):
+        make(runs)

@@ -1,0 +1,107 @@
+"""The gallery: every example has its form, some of them run here, and together they use the names of the package."""
+
+import ast
+import io
+import re
+import runpy
+import tokenize
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+
+import tokenfield as tkf
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted(ROOT.glob("examples/*/plot_*.py"))
+NOT_SHOWN = {"Ensemble", "Event", "NoClosedEquation", "NoNorm", "Pretrained", "Projected", "Solution", "SolverError", "Trajectory"}
+SILENT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+
+
+def code_lines(text: str) -> int:
+    """Lines that hold code: neither blank nor comment, nor part of the docstring."""
+    docstring = ast.parse(text).body[0].end_lineno
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    used = (range(t.start[0], t.end[0] + 1) for t in tokens if t.type not in SILENT and t.start[0] > docstring)
+    return len({line for lines in used for line in lines})
+
+
+def faults(path: Path) -> list[str]:
+    """What is wrong with the form of an example."""
+    text = path.read_text(encoding="utf-8")
+    title, rule, blank, *story = (ast.get_docstring(ast.parse(text)) or "\n\n").split("\n")
+    prose = " ".join(re.findall(r"^# (?!%%)(.*)$", text, re.MULTILINE))
+    checks = {
+        "no title underlined with =": bool(title) and rule == "=" * len(title) and not blank,
+        "no story below the title": len(" ".join(story).split()) >= 25,
+        "no block of prose after # %%": "\n# %%\n# " in text,
+        "prose that does not say what one sees": len(prose.split()) >= 40,
+        f"{code_lines(text)} lines of code, above 40": code_lines(text) <= 40,
+        "it does not end with the picture": text.rstrip().endswith(("plt.show()", "figure.show()")),
+        "it writes into the working directory": not re.search(r"savefig\(|\.save\(\"", text),
+    }
+    return [f"{path.parent.name}/{path.name}: {what}" for what, passed in checks.items() if not passed]
+
+
+def test_form_of_every_example():
+    assert len(EXAMPLES) >= 30
+    assert [fault for path in EXAMPLES for fault in faults(path)] == []
+    for folder in {path.parent for path in EXAMPLES} | {ROOT / "examples"}:
+        title, rule = (folder / "GALLERY_HEADER.rst").read_text(encoding="utf-8").split("\n")[:2]
+        assert len(title) == len(rule) > 0
+
+
+def test_examples_use_every_public_name():
+    text = "\n".join(path.read_text(encoding="utf-8") for path in EXAMPLES)
+    used = set(re.findall(r"tkf\.(\w+)", text))
+    assert set(tkf.__all__) - used - NOT_SHOWN == set()
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run an example and return what it leaves behind, with its one figure drawn."""
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(name):
+        with matplotlib.rc_context():
+            (path,) = ROOT.glob(f"examples/*/plot_{name}.py")
+            left = runpy.run_path(str(path))
+            (number,) = plt.get_fignums()
+            plt.figure(number).savefig(tmp_path / "figure.png", dpi=50)
+        assert (tmp_path / "figure.png").stat().st_size > 4000
+        assert [each.name for each in tmp_path.iterdir()] == ["figure.png"]
+        return left
+
+    yield run
+    plt.close("all")
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
+
+
+def test_save_and_load_prints_the_merger(run, capsys):
+    assert run("save_and_load")["end"].time == pytest.approx(328.364, abs=1e-2)  # FORMULAS §9
+    assert "one_cluster at 328.364" in capsys.readouterr().out
+
+
+def test_positions_are_seen_in_the_matrices(run):
+    found = run("positions")["matrices"]
+    for matrix in found.values():
+        np.testing.assert_allclose(matrix.sum(axis=1), 1, rtol=1e-12)
+    assert np.triu(found["causal"], 1).max() == 0
+    np.testing.assert_array_equal(found["causal, window and sink"][20] > 0, [k == 0 or 12 <= k <= 20 for k in range(32)])
+
+
+def test_leaders_stand_still(run):
+    left = run("hardmax_leaders")
+    z, lead = left["z"], left["lead"]
+    assert np.abs(z[-1, lead] - z[0, lead]).max() < 1e-5 < np.abs(z[-1] - z[0]).max()
+
+
+def test_merge_tree_is_a_sheet(run):
+    """A `Sheet` is handed to pyplot by `show`."""
+    assert isinstance(run("merge_tree")["figure"], tkf.plotting.Sheet)

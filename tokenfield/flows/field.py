@@ -1,0 +1,70 @@
+"""The velocity of a token at any point, among given tokens."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._check import as_float, number
+from .._types import Matrix
+from ..attention import Measure
+from ..attention.fixed import Fixed
+from ..attention.measure import last
+from ..normalization import AbstractSphereNorm, PreNorm, Rescaled
+from ..states import Tokens
+from ..states.tokens import only_tokens
+from ..transformer import Transformer, only_transformer
+from .base import AbstractFlow, rules_in_time, segments
+
+
+def velocity_field(model: Transformer, state: Tokens, points: Matrix, t: float = 0.0) -> Float[Array, "m d"]:
+    """Return the velocity dx/dt that a token at each of some points would have at time t, among the tokens of a state.
+
+    It is `Gamma_mu(x)` (and the MLP), moved by the norm: under Post-LN `P_x Gamma_mu(x)`, say. At the tokens themselves it is
+    their velocity, without noise. If attention uses positions, the points come after all tokens.
+
+    Args:
+        model: the Transformer.
+        state: the tokens, of measure mu.
+        points: (m, d) the points x, of the length that the norm fixes if it fixes one.
+        t: the time, at which A(t), V(t), … are evaluated.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=4.0), norm=tkf.PostLN())
+        >>> tkf.velocity_field(model, tkf.uniform_sphere(64, 2, seed=0), [[1.0, 0.0], [0.0, 1.0]])
+    """
+    only_transformer(model)
+    mu, time = only_tokens("velocity_field", state), number("t", t)
+    x = as_float("points", points, 2)
+    if x.shape[1] != mu.d:
+        raise ValueError(f"points must have shape (m, {mu.d}), like the tokens, got {x.shape}")
+    if model.depth is not None:
+        raise ValueError("model has weights by layer: choose a layer, e.g. model.at_layer(0)")
+    if model.encoder is not None:
+        raise ValueError("model has a context that moves: give it the context at time t, and no encoder")
+    if isinstance(model.norm, Rescaled):
+        raise ValueError("norm=Rescaled() has no field of x: use the model with norm=NoNorm(), and tokens x")
+    rule = next(rule for until, rule in rules_in_time(model) if time <= until)
+    seen = Fixed(model.attention, Measure(_read(rule, jnp.asarray(time), mu.x), mu.weights, mu.positions))
+    given = eqx.tree_at(
+        lambda m: (m.attention, m.norm, m.noise, m.fisher_rao),
+        model,
+        (seen, rule, None, None),
+        is_leaf=lambda a: a is None,
+    )
+    asked = Tokens(x, positions=last(mu, len(x)))
+    return _velocity(segments(asked, given)[-1].flow, asked, jnp.asarray(time))
+
+
+def _read(norm, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    """Return what attention reads of tokens x."""
+    if isinstance(norm, AbstractSphereNorm):
+        return norm.inputs(t, x)
+    return norm.map(x) if isinstance(norm, PreNorm) else x
+
+
+@eqx.filter_jit
+def _velocity(flow: AbstractFlow, state: Tokens, t: Float[Array, ""]) -> Float[Array, "m d"]:
+    y = flow.pack(state)
+    return jax.jvp(lambda y: flow.unpack(y).x, (y,), (flow.velocity(t, y),))[1]
