@@ -57,7 +57,7 @@ def simulate(
     ] = None,
     merge_tolerance: Annotated[float | None, _flag("Distance within which coarsen merges tokens [1e-6].")] = None,
     stop_when: Annotated[
-        str | None, _flag("one-cluster, clusters<=K, order>=R, energy-settled or energy-settled<=RATE.")
+        str | None, _flag("one-cluster, clusters<=K, order>=R, cosine>=RHO, energy-settled or energy-settled<=RATE.")
     ] = None,
     observe: Annotated[
         list[str] | None, _flag("An observable of the final state, by name or as module:function (may be repeated).")
