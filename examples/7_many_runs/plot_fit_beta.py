@@ -33,8 +33,8 @@ print("truth:", np.asarray(truth))
 print("found:", found.x.round(3), "after", found.nit, "steps")
 
 # %%
-# Left: the five parameters during the search, from :math:`\beta = 1`, V = I to the end. Dashed lines are the truth. The observations
-# have an error of one percent, and so has the answer.
+# Left: the five parameters during the search, from :math:`\beta = 1`, V = I to the end. Dashed lines are the truth. The
+# observations have an error of one percent, and so has the answer.
 #
 # Right: the angles of the tokens that were observed, against those that the fitted model predicts.
 

@@ -199,7 +199,10 @@ def test_sinkhorn_scales_rows_and_columns_of_what_the_rules_give(rules):
     if rules != "matrix":  # which has one row for each token
         points, places = RNG.standard_normal((3, D)), np.array([0.3, 0.5, 0.8])
         E = np.array(
-            [[math.exp(score(given, x, X[j], s, S[j], 0, j)) for j in range(N)] for x, s in zip(points, places)]
+            [
+                [math.exp(score(given, x, X[j], s, S[j], 0, j)) for j in range(N)]
+                for x, s in zip(points, places, strict=True)
+            ]
         )
         p = E * [[sees(given, False, s, tau, S) for tau in S] for s in places] * W * v
         found = attention(jnp.zeros(()), jnp.asarray(points), state, jnp.asarray(places))

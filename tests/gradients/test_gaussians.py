@@ -130,9 +130,8 @@ def test_a_singular_covariance():
     e = np.zeros_like(p)
     e[2:6] = (np.outer([1.0, 0.5], [0.3, -0.4]) + np.outer([0.3, -0.4], [1.0, 0.5])).ravel()
     model = tkf.Transformer(tkf.Softmax(A=p[6:10].reshape(2, 2), V=p[10:].reshape(2, 2)))
-    final = lambda s: (
-        tkf.solve(model, tkf.Gaussian(p[:2], p[2:6].reshape(2, 2) + s * e[2:6].reshape(2, 2)), 0.4, **TIGHT).final
-    )  # noqa: E731
+    covariance = lambda s: (p + s * e)[2:6].reshape(2, 2)  # noqa: E731
+    final = lambda s: tkf.solve(model, tkf.Gaussian(p[:2], covariance(s)), 0.4, **TIGHT).final  # noqa: E731
     assert error(jax.jacfwd(lambda s: final(s).cov)(0.0).ravel(), (exact @ e)[2:]) < 1e-8
 
 
