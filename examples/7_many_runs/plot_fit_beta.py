@@ -2,9 +2,9 @@ r"""
 An inverse problem: find the temperature and the value matrix
 =============================================================
 
-Someone gives you two snapshots of a cloud of tokens, before and after an attention flow. What were :math:`\beta` and V? As a run
-is a differentiable function, this is an optimization: minimize the distance between the tokens that the model predicts and
-those that were observed. The gradient comes from ``jax.value_and_grad`` through ``tkf.solve``.
+Someone gives you two snapshots of a cloud of tokens, before and after an attention flow. What were :math:`\beta` and V?
+As a run is a differentiable function, this is an optimization: minimize the distance between the tokens that the model
+predicts and those that were observed. The gradient comes from ``jax.value_and_grad`` through ``tkf.solve``.
 """
 
 import jax

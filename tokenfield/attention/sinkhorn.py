@@ -27,6 +27,12 @@ class Sinkhorn(AbstractHead):
     treats as a failed step. Of the rules for positions, `Sinks` is refused: what a sink gives to tokens that it does not see
     cannot return to it.
 
+    Args:
+        beta, A, Q, K, V: as for `Softmax`.
+        causal: must be False: a causal doubly stochastic matrix is the identity.
+        tolerance: allowed error of the marginals, in L1.
+        max_iterations: maximum number of scalings.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Sinkhorn(beta=2.0, tolerance=1e-10)
