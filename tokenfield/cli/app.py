@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from .atlas_command import atlas
+from .explore_command import explore
 from .kinds_command import kinds
 from .lipschitz_command import lipschitz
 from .norms_command import norms
@@ -29,6 +30,7 @@ app.command("phase-diagram")(phase_diagram)
 app.command()(sweep)
 app.command()(probe)
 app.command()(kinds)
+app.command()(explore)
 
 
 def _version(wanted: bool) -> None:
