@@ -5,12 +5,14 @@ from typing import Annotated
 import typer
 
 from .atlas_command import atlas
+from .examples import epilog
 from .kinds_command import kinds
 from .lipschitz_command import lipschitz
 from .norms_command import norms
 from .phase_diagram_command import phase_diagram
 from .predict_command import predict
 from .probe_command import probe
+from .quiet_flag import with_quiet
 from .simulate_command import simulate
 from .sweep_command import sweep
 
@@ -20,15 +22,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="The dynamics of tokens in deep Transformers: simulate them, and check the theory.",
 )
-app.command()(simulate)
-app.command()(predict)
-app.command()(atlas)
-app.command()(norms)
-app.command()(lipschitz)
-app.command("phase-diagram")(phase_diagram)
-app.command()(sweep)
-app.command()(probe)
-app.command()(kinds)
+for command in (simulate, predict, atlas, norms, lipschitz, phase_diagram, sweep, probe, kinds):
+    name = command.__name__.replace("_", "-")
+    app.command(name, epilog=epilog(name))(with_quiet(command))
 
 
 def _version(wanted: bool) -> None:

@@ -60,6 +60,11 @@ def write_dataset(dataset: "xarray.Dataset", path: Path) -> None:
         dataset.to_zarr(part, mode="w", consolidated=False, zarr_format=3, encoding=with_checksums(dataset))
 
 
+def say_open(path: Path) -> None:
+    """Print the last line of a command that has written files: the one to open first."""
+    print(f"open {path}")
+
+
 def write_figure(figure: "Figure", path: Path) -> None:
     """As an image for print."""
     with replacing(path) as part:

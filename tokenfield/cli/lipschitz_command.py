@@ -10,7 +10,7 @@ import typer
 from .._cost import SHORTEST_BASIS, refuse_derivative
 from .._shown import shown
 from .choices import one_of
-from .folders import open_folder, write_dataset, write_figure
+from .folders import open_folder, say_open, write_dataset, write_figure
 
 DATASET, FIGURE, CHECKPOINT = "growth.zarr", "growth.png", "growth.npz"
 BOUNDS = {
@@ -162,7 +162,7 @@ def _print(numbers: dict[str, Any], title: str) -> None:
             "NOT converged to --rtol: raise it or --max-products; a singular value lies in each interval all the same"
         )
     if "out" in numbers:
-        print(f"written to {numbers['out']}")
+        say_open(Path(numbers["out"]) / FIGURE)
 
 
 def _mean(values: list[float]) -> float:

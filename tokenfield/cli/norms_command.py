@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .choices import one_of
-from .folders import open_folder, write_dataset, write_figure
+from .folders import open_folder, say_open, write_dataset, write_figure
 
 if TYPE_CHECKING:
     import xarray
@@ -112,4 +112,4 @@ def _print(numbers: dict[str, Any]) -> None:
         table.add_row(name, f"{row['cosine']:.5f}", f"{low:.5f} … {high:.5f}", *theory)
     Console(markup=False).print(table)
     if "out" in numbers:
-        print(f"written to {numbers['out']}")
+        say_open(Path(numbers["out"]) / FIGURE)

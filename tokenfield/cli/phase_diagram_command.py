@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .folders import open_folder, write_dataset, write_figure
+from .folders import open_folder, say_open, write_dataset, write_figure
 
 if TYPE_CHECKING:
     import xarray
@@ -129,4 +129,4 @@ def _print(numbers: dict[str, Any]) -> None:
         beta = numbers["runs"]["left_out"][0]
         print(f"no runs from beta = {beta:g} on: their drift is too fast for so long a time")
     if "out" in numbers:
-        print(f"written to {numbers['out']}")
+        say_open(Path(numbers["out"]) / FIGURE)

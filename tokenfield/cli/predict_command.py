@@ -39,11 +39,12 @@ def predict(
     tau: Annotated[float | None, _flag("Time at which Mix-LN turns from Post to Pre.")] = None,
     alpha: Annotated[float | None, _flag("Rate of nGPT [1].")] = None,
     sets: Annotated[list[str] | None, _flag("A parameter of the norm, e.g. norm.power=3.", "--set")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="List what does not apply too, with the reason.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the predictions as JSON.")] = False,
 ) -> None:
     """Say what theory predicts, without simulating: speeds, rates, clusters, lifetimes, thresholds, bounds.
 
-    A value whose formula does not apply to the case is marked, with the reason.
+    What applies is listed. What does not is named in the last line; --all lists it too, with the reason.
     """
     from ..theory.prediction import predict as rows_of
 
@@ -69,7 +70,8 @@ def predict(
         options |= {"alpha": None, "tau": None}
     rows = rows_of(n, d, beta, rule, attention, A=scores, V=values, **options)
     if not as_json:
-        _print(rows, f"{attention}, {norm}, n = {n}, d = {d}, beta = {'none' if beta is None else f'{beta:g}'}")
+        title = f"{attention}, {norm}, n = {n}, d = {d}, beta = {'none' if beta is None else f'{beta:g}'}"
+        _print(rows, title, everything)
         return
     files = {"A": A and str(A), "V": V and str(V)}
     inputs = {
@@ -100,13 +102,18 @@ def _matrix(name: str, path: Path | None) -> Any:
     return None if path is None else read_matrix(f"--{name}", path)
 
 
-def _print(rows: Iterable[Any], title: str) -> None:
+def _print(rows: Iterable[Any], title: str, everything: bool) -> None:
+    """What applies, in a table; what does not, below it, or in one line."""
     from rich.console import Console
     from rich.table import Table
 
     from ..theory.prediction_table import cells
 
     table = Table("what", "value", "formula", "holds", title=title, show_lines=True)
-    for row in rows:
+    rows = list(rows)
+    others = [row for row in rows if not row.valid]
+    for row in [*(row for row in rows if row.valid), *(others if everything else ())]:
         table.add_row(*cells(row)[1:])
     Console(markup=False).print(table)
+    if others and not everything:
+        print(f"{len(others)} more do not apply here (--all says why): {', '.join(row.key for row in others)}")

@@ -11,7 +11,7 @@ import typer
 from .._files import remove
 from .._shown import shown
 from .errors import Interrupted
-from .folders import open_folder
+from .folders import open_folder, say_open
 
 
 def _flag(help: str, *names: str) -> Any:
@@ -153,4 +153,4 @@ def _print(numbers: dict[str, Any]) -> None:
     for note in numbers["notes"]:
         print(f"note: {note}")
     if "out" in numbers:
-        print(f"written to {numbers['out']}")
+        say_open(Path(numbers["out"]) / "report.html")

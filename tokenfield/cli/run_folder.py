@@ -4,12 +4,12 @@ import hashlib
 import json
 import math
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 from .._files import present, recover, remove, rename, write_text
 from .._lock import alone_in
+from .._quiet import say, shows_progress
 from ..config import build
 from ..config.run import RunConfig, to_toml
 from .errors import Interrupted
@@ -28,16 +28,19 @@ def execute(config: RunConfig, out: Path | None, *, overwrite: bool, animation: 
     model, state, rule = build.model(config), build.start(config), build.stop_rule(config.stop_when)
     folder = out if out is not None or as_json else Path("runs") / _name(config)
     with alone_in(folder):
-        numbers = _execute(config, model, state, rule, folder, overwrite, animation)
+        traj, numbers = _execute(config, model, state, rule, folder, overwrite, animation)
     if as_json:
         print(json.dumps(numbers))
-    else:
-        _print(numbers)
+        return
+    from .run_lines import run_lines
+
+    for label, text in run_lines(traj, numbers, None if folder is None else str(folder / REPORT)):
+        print(f"{label:7s} {text}")
 
 
 def _execute(
     config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | None, overwrite: bool, animation: bool
-) -> dict[str, Any]:
+) -> tuple[Any, dict[str, Any]]:
     from ..report.summary import summary
 
     if folder is not None:
@@ -55,7 +58,7 @@ def _execute(
     if folder is not None:
         numbers["out"] = str(folder)
         _write(traj, folder, animation)
-    return numbers
+    return traj, numbers
 
 
 def _name(config: RunConfig) -> str:
@@ -188,23 +191,5 @@ def _write(traj: Any, folder: Path, animation: bool) -> None:
 
 
 def _say(message: str) -> None:
-    if sys.stderr.isatty():
-        print(message + " …", file=sys.stderr)
-
-
-def _print(numbers: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("what", "value", title="final state")
-    for key, value in numbers.items():
-        if key == "events":
-            value = "; ".join(f"{event['kind']} at {event['time']:.6g}" for event in value) or "none"
-        elif isinstance(value, list):
-            value = " ".join(map(str, value[:12])) + (f" … ({len(value)} in all)" if len(value) > 12 else "")
-        elif isinstance(value, dict):
-            value = "; ".join(f"{name} = {'none' if each is None else f'{each:.8g}'}" for name, each in value.items())
-        elif isinstance(value, float):
-            value = f"{value:.8g}"
-        table.add_row(key, str(value))
-    Console(markup=False).print(table)
+    if shows_progress():
+        say(message + " …")

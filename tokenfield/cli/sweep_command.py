@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from .errors import Interrupted
+from .folders import say_open
 
 ABOUT = (
     "`run PLAN.toml` or `run` and the name of a ready plan (`run` may be left out); `plans`, `status DIR`, `figures DIR`, "
@@ -56,10 +57,10 @@ def sweep(
         case ["status", folder]:
             _report(_opened(folder), as_json)
         case ["figures", folder]:
-            _figures(_opened(folder), Path(folder))
+            _say_written(_figures(_opened(folder), Path(folder)))
         case ["export", folder, file]:
             _opened(folder).to_netcdf(file)
-            print(f"wrote {file}")
+            say_open(Path(file))
         case [action, *given] if action in NEEDS and (action, len(given)) not in (("run", 1),):
             raise ValueError(f"sweep {action} takes {NEEDS[action]}: tokenfield sweep {action} {NEEDS[action]}")
         case [plan] | ["run", plan]:
@@ -110,8 +111,10 @@ def _sweep(
 
         kept = f": {_counts(_opened(str(folder)).counts)}; --resume goes on" if holds_sweep(folder) else ""
         raise Interrupted(f"interrupted{kept}") from None
-    _figures(found, folder, quiet=as_json)
+    written = _figures(found, folder)
     _report(found, as_json)
+    if not as_json:
+        _say_written(written)
     if found.counts["failed"]:
         raise typer.Exit(1)
 
@@ -139,18 +142,27 @@ def _report(found: Any, as_json: bool) -> None:
         print(f"  and {len(failed) - 10} more: see --json")
 
 
-def _figures(found: Any, folder: Path, quiet: bool = False) -> None:
-    """One picture for each quantity of the plan that has any value."""
+def _figures(found: Any, folder: Path) -> list[Path]:
+    """Draw one picture for each quantity of the plan that has any value; return their files."""
     from ..sweep.folder import clear_errors
     from .folders import write_figure
 
+    written = []
     for name in found.plan.record:
         if found.dataset[name].notnull().any():
             path = folder / f"{name}.png"
             with clear_errors(folder):
                 write_figure(found.plot(name), path)
-            if not quiet:
-                print(f"wrote {path}")
+            written.append(path)
+    return written
+
+
+def _say_written(paths: list[Path]) -> None:
+    """Print the files, the one to open last."""
+    for path in paths[1:]:
+        print(f"wrote {path}")
+    if paths:
+        say_open(paths[0])
 
 
 def _plans(as_json: bool) -> None:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..observables.cluster_text import cluster_text
 from ..results import Trajectory
+from ..results.moments import moment_text
 from .summary import MEASURED
 
 LARGEST_SHOWN = 64  # entries of a matrix written out
@@ -46,9 +48,9 @@ def headline(traj: Trajectory) -> str:
     return "; ".join([*parts, f"time {traj.times[0]:g} to {moment(traj, traj.times[-1])}"])
 
 
-def moment(traj: Trajectory, time: float) -> str:
-    """A time with its unit."""
-    return f"{time:.6g}" + ("" if traj.log_time_unit == 0 else f" × {traj.time_unit}")
+def moment(traj: Trajectory, time: float, log_time: float | None = None) -> str:
+    """A time as a number, or as "log10 t = 846.1" where the unit of time is not 1."""
+    return moment_text(time, traj.log_time_unit, log_time).removeprefix("t = ")
 
 
 def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, object]]:
@@ -62,7 +64,7 @@ def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, 
     sample = f" (of a sample of {numbers['sampled']} tokens)" if numbers["sampled"] else ""
     rows: list[tuple[str, object]] = [
         *_run_rows(traj, numbers),
-        (f"clusters, by {numbers['cluster_metric']}{sample}", clusters_text(numbers)),
+        (f"clusters, by {numbers['cluster_metric']}{sample}", cluster_text(numbers["clusters"])),
         (energy + sample, numbers["energy"] if numbers["energy_kind"] else "none for this model"),
         ("order parameter", numbers["order_parameter"]),
         ("mean cosine", numbers["mean_cosine"]),
@@ -75,17 +77,10 @@ def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, 
 
 
 def _run_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, object]]:
-    happened = [f"{e['kind'].replace('_', ' ')} at {moment(traj, e['time'])}" for e in numbers["events"]]
+    happened = [
+        f"{e['kind'].replace('_', ' ')} at {moment(traj, e['time'], e.get('log_time'))}" for e in numbers["events"]
+    ]
     return [("time reached", moment(traj, numbers["time"])), ("events", "; ".join(happened) or "none")]
-
-
-def clusters_text(numbers: Mapping[str, Any]) -> str:
-    """Sizes of clusters in words; single tokens are counted together."""
-    sizes = [size for size in numbers["clusters"] if size > 1]
-    single = len(numbers["clusters"]) - len(sizes)
-    listed = ", ".join(map(str, sizes[:20])) + (f" and {len(sizes) - 20} more" if len(sizes) > 20 else "")
-    words = [f"{len(sizes)} of size{'s' * (len(sizes) != 1)} {listed}"] if sizes else []
-    return "; ".join(words + ([f"{single} single token{'s' * (single != 1)}"] if single else []))
 
 
 def full_config(traj: Trajectory) -> dict[str, Any]:
