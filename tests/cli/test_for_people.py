@@ -3,12 +3,13 @@
 import io
 import json
 import math
+import re
 import shlex
 
 import numpy as np
 import pytest
 import typer
-from commands import tokenfield_here
+from commands import assert_one_line_error, tokenfield_here
 
 import tokenfield as tkf
 from tokenfield._quiet import quietly, shows_progress
@@ -133,6 +134,22 @@ def test_the_last_line_says_what_to_open(arguments, opened, capsys, tmp_path):
     assert (tmp_path / "quiet" / opened).exists()
 
 
+def test_figures_in_other_formats(capsys, tmp_path):
+    for name, start in (("pdf", b"%PDF"), ("svg", b"<?xml")):
+        flags = ["--points", 4, "--runs", 0, "--format", name, "--out", tmp_path / name]
+        ended = tokenfield_here(capsys, "phase-diagram", *flags)
+        written = tmp_path / name / f"phase_diagram.{name}"
+        assert ended.stdout.splitlines()[-1] == f"open {written}"
+        assert written.read_bytes().startswith(start)
+    refused = tokenfield_here(capsys, "phase-diagram", "--format", "gif")
+    assert_one_line_error(refused, "--format")
+
+
+def test_every_command_that_draws_has_formats():
+    drawing = ("simulate", "norms", "lipschitz", "phase-diagram", "sweep")
+    assert all(any("--format" in option.opts for option in COMMANDS[name].params) for name in drawing)
+
+
 def test_quiet_keeps_json_and_errors(capsys):
     ended = tokenfield_here(capsys, "predict", "--quiet", "--json")
     assert json.loads(ended.stdout)["inputs"]["n"] == 256
@@ -142,8 +159,8 @@ def test_quiet_keeps_json_and_errors(capsys):
 
 
 def test_every_command_can_be_quiet():
-    for name, command in COMMANDS.items():
-        assert any("--quiet" in option.opts for option in command.params), name
+    for name in COMMANDS.keys() - {"completion"}:  # which does nothing but print
+        assert any("--quiet" in option.opts for option in COMMANDS[name].params), name
 
 
 def test_quiet_hides_bars_and_notices(monkeypatch):
@@ -189,8 +206,8 @@ def test_every_help_has_examples(capsys):
 def test_examples_parse(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "TEXT.txt").write_text("a text")
-    program, name, *flags = shlex.split(line)
-    assert program == "tokenfield"
+    _, _, arguments = line.partition("tokenfield ")
+    name, *flags = shlex.split(re.split(r"\)|\|", arguments)[0])
     COMMANDS[name].make_context(name, flags)
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from .atlas_command import atlas
+from .completion_command import completion
 from .examples import epilog
 from .kinds_command import kinds
 from .lipschitz_command import lipschitz
@@ -25,6 +26,7 @@ app = typer.Typer(
 for command in (simulate, predict, atlas, norms, lipschitz, phase_diagram, sweep, probe, kinds):
     name = command.__name__.replace("_", "-")
     app.command(name, epilog=epilog(name))(with_quiet(command))
+app.command(epilog=epilog("completion"))(completion)  # what it prints is all it does: it cannot be quiet
 
 
 def _version(wanted: bool) -> None:

@@ -41,6 +41,11 @@ EXAMPLES = {
         "tokenfield kinds",
         "tokenfield kinds --json",
     ),
+    "completion": (
+        'eval "$(tokenfield completion bash)"',
+        'autoload -U compinit && compinit && eval "$(tokenfield completion zsh)"',
+        "tokenfield completion fish | source",
+    ),
 }
 
 

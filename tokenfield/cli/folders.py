@@ -60,7 +60,12 @@ def write_dataset(dataset: "xarray.Dataset", path: Path) -> None:
         dataset.to_zarr(part, mode="w", consolidated=False, zarr_format=3, encoding=with_checksums(dataset))
 
 
-def say_open(path: Path) -> None:
+def figure_file(folder: Path, name: str, format: str) -> Path:
+    """Return the file of a figure: its usual name, with the suffix of the format."""
+    return (folder / name).with_suffix(f".{format}")
+
+
+def say_open(path: Path | str) -> None:
     """Print the last line of a command that has written files: the one to open first."""
     print(f"open {path}")
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .choices import one_of
-from .folders import open_folder, say_open, write_dataset, write_figure
+from .choices import Format, kind_flag
+from .folders import figure_file, open_folder, say_open, write_dataset, write_figure
 
 if TYPE_CHECKING:
     import xarray
@@ -29,10 +29,7 @@ def norms(
     alpha: Annotated[float, typer.Option(help="Rate of nGPT.")] = 1.0,
     rule: Annotated[
         list[str] | None,
-        typer.Option(
-            help=f"Only this rule (may be repeated): {one_of('normalization', 'AbstractSphereNorm')}.",
-            show_default=False,
-        ),
+        kind_flag("Only this rule (may be repeated)", "normalization", "AbstractSphereNorm"),
     ] = None,
     sets: Annotated[
         list[str] | None,
@@ -42,6 +39,7 @@ def norms(
         Path | None,
         typer.Option(help=f"Folder for {FIGURE} and {DATASET} [norms; with --json, none].", show_default=False),
     ] = None,
+    format: Format = "png",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a study in the folder.")] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="A small study: d 128, n 32, depth 24, 6 seeds; a quarter of a minute.")
@@ -69,10 +67,10 @@ def norms(
     )
     numbers = summary(study)
     if folder is not None:
-        numbers["out"] = str(folder)
+        numbers |= {"out": str(folder), "figure": str(figure_file(folder, FIGURE, format))}
         from ..plotting.norms import norms_figure
 
-        write_figure(norms_figure(study), folder / FIGURE)
+        write_figure(norms_figure(study), figure_file(folder, FIGURE, format))
         write_dataset(study, folder / DATASET)
     if as_json:
         print(json.dumps(numbers))
@@ -111,5 +109,5 @@ def _print(numbers: dict[str, Any]) -> None:
         theory = "—" if recursion is None else f"{recursion:.5f}", "—" if identity is None else f"{identity:.3g}"
         table.add_row(name, f"{row['cosine']:.5f}", f"{low:.5f} … {high:.5f}", *theory)
     Console(markup=False).print(table)
-    if "out" in numbers:
-        say_open(Path(numbers["out"]) / FIGURE)
+    if "figure" in numbers:
+        say_open(numbers["figure"])

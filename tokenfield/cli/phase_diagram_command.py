@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .folders import open_folder, say_open, write_dataset, write_figure
+from .choices import Format
+from .folders import figure_file, open_folder, say_open, write_dataset, write_figure
 
 if TYPE_CHECKING:
     import xarray
@@ -24,7 +25,9 @@ def phase_diagram(
     kappa_max: Annotated[
         float | None, typer.Option(help="Largest inverse noise [above all lines].", show_default=False)
     ] = None,
-    attention: Annotated[str, typer.Option(help="unnormalized or softmax.")] = "unnormalized",
+    attention: Annotated[
+        str, typer.Option(help="unnormalized or softmax.", autocompletion=lambda: ["unnormalized", "softmax"])
+    ] = "unnormalized",
     points: Annotated[int, typer.Option(help="Values of beta, and of kappa.")] = 60,
     runs: Annotated[
         int, typer.Option(help="Values of beta at which tokens are run (a minute or two); 0 for none.")
@@ -36,6 +39,7 @@ def phase_diagram(
             help=f"Folder for {FIGURE}, {DATASET} and {RUNS} [phase-diagram; with --json, none].", show_default=False
         ),
     ] = None,
+    format: Format = "png",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a diagram in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines of the diagram as JSON.")] = False,
 ) -> None:
@@ -77,12 +81,12 @@ def phase_diagram(
         numbers["runs"] = {name: values.values.tolist() for name, values in columns.items()}
         numbers["runs"]["left_out"] = json.loads(tokens.attrs["left_out"])
     if folder is not None:
-        numbers["out"] = str(folder)
+        numbers |= {"out": str(folder), "figure": str(figure_file(folder, FIGURE, format))}
         from ..plotting.phase_diagram import phase_diagram_figure
 
         if tokens is not None:
             write_dataset(tokens, folder / RUNS)
-        write_figure(phase_diagram_figure(diagram, tokens), folder / FIGURE)
+        write_figure(phase_diagram_figure(diagram, tokens), figure_file(folder, FIGURE, format))
         write_dataset(diagram, folder / DATASET)
     if as_json:
         print(json.dumps(numbers, allow_nan=False))
@@ -128,5 +132,5 @@ def _print(numbers: dict[str, Any]) -> None:
     if numbers.get("runs", {}).get("left_out"):
         beta = numbers["runs"]["left_out"][0]
         print(f"no runs from beta = {beta:g} on: their drift is too fast for so long a time")
-    if "out" in numbers:
-        say_open(Path(numbers["out"]) / FIGURE)
+    if "figure" in numbers:
+        say_open(numbers["figure"])

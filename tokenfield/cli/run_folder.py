@@ -13,33 +13,39 @@ from .._quiet import say, shows_progress
 from ..config import build
 from ..config.run import RunConfig, to_toml
 from .errors import Interrupted
-from .folders import refuse_foreign, write_figure
+from .folders import figure_file, refuse_foreign, write_figure
 from .interrupts import going_on_from, interrupted
 
 CHECKPOINT, DATASET, CONFIG = "checkpoint.npz", "trajectory.zarr", "config.toml"
 FIGURE, ANIMATION, REPORT = "overview.png", "animation.gif", "report.html"
-FILES = CHECKPOINT, DATASET, CONFIG, FIGURE, ANIMATION, REPORT
+FILES = CHECKPOINT, DATASET, CONFIG, FIGURE, "overview.pdf", "overview.svg", ANIMATION, REPORT
 ASIDE = ".replaced"  # a run that is to be replaced
 MOVING = ".moving"  # the same while its files are moved, either way: a kill leaves some here and some in the folder
 
 
-def execute(config: RunConfig, out: Path | None, *, overwrite: bool, animation: bool, as_json: bool) -> None:
+def execute(
+    config: RunConfig, out: Path | None, *, overwrite: bool, animation: bool, as_json: bool, format: str = "png"
+) -> None:
     """Run, write the folder, print the numbers."""
     model, state, rule = build.model(config), build.start(config), build.stop_rule(config.stop_when)
     folder = out if out is not None or as_json else Path("runs") / _name(config)
     with alone_in(folder):
-        traj, numbers = _execute(config, model, state, rule, folder, overwrite, animation)
+        traj, numbers = _execute(config, model, state, rule, folder, overwrite, animation, format)
     if as_json:
         print(json.dumps(numbers))
-        return
-    from .run_lines import run_lines
-
-    for label, text in run_lines(traj, numbers, None if folder is None else str(folder / REPORT)):
-        print(f"{label:7s} {text}")
+    else:
+        _print(traj, numbers, folder)
 
 
 def _execute(
-    config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | None, overwrite: bool, animation: bool
+    config: RunConfig,
+    model: Any,
+    state: Any,
+    rule: Any,
+    folder: Path | None,
+    overwrite: bool,
+    animation: bool,
+    format: str,
 ) -> tuple[Any, dict[str, Any]]:
     from ..report.summary import summary
 
@@ -57,7 +63,7 @@ def _execute(
         numbers["observed"] = {name: value if math.isfinite(value) else None for name, value in found.items()}
     if folder is not None:
         numbers["out"] = str(folder)
-        _write(traj, folder, animation)
+        _write(traj, folder, animation, format)
     return traj, numbers
 
 
@@ -173,14 +179,14 @@ def _trajectory(config: RunConfig, model: Any, state: Any, rule: Any, checkpoint
     )
 
 
-def _write(traj: Any, folder: Path, animation: bool) -> None:
+def _write(traj: Any, folder: Path, animation: bool, format: str) -> None:
     from ..report import write_report
     from ..states import Tokens
 
     try:
         traj.save(folder / DATASET, overwrite=True)
         _say("drawing")
-        write_figure(traj.plot(), folder / FIGURE)
+        write_figure(traj.plot(), figure_file(folder, FIGURE, format))
         of_tokens = traj.dataset.attrs["state"] == Tokens.__name__
         gif = traj.animate(folder / ANIMATION) if animation and of_tokens else None
         write_report(traj, folder, animation=gif)
@@ -193,3 +199,10 @@ def _write(traj: Any, folder: Path, animation: bool) -> None:
 def _say(message: str) -> None:
     if shows_progress():
         say(message + " …")
+
+
+def _print(traj: Any, numbers: dict[str, Any], folder: Path | None) -> None:
+    from .run_lines import run_lines
+
+    for label, text in run_lines(traj, numbers, None if folder is None else str(folder / REPORT)):
+        print(f"{label:7s} {text}")

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .choices import Format
 from .errors import Interrupted
 from .folders import say_open
 
@@ -17,7 +18,9 @@ NEEDS = {"run": "PLAN", "status": "DIR", "figures": "DIR", "export": "DIR FILE.n
 
 
 def sweep(
-    what: Annotated[list[str], typer.Argument(help=ABOUT, metavar="run PLAN")],
+    what: Annotated[
+        list[str], typer.Argument(help=ABOUT, metavar="run PLAN", autocompletion=lambda: [*NEEDS, "plans"])
+    ],
     out: Annotated[
         Path | None, typer.Option(help="Folder for the dataset and figures [the plan's name].", show_default=False)
     ] = None,
@@ -34,6 +37,7 @@ def sweep(
         bool, typer.Option("--resume", help="Go on with the sweep in the folder; failed cells are run again.")
     ] = False,
     no_retry: Annotated[bool, typer.Option("--no-retry", help="With --resume, leave failed cells.")] = False,
+    format: Format = "png",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a sweep in the folder.")] = False,
     workers: Annotated[
         int | None,
@@ -57,14 +61,15 @@ def sweep(
         case ["status", folder]:
             _report(_opened(folder), as_json)
         case ["figures", folder]:
-            _say_written(_figures(_opened(folder), Path(folder)))
+            _say_written(_figures(_opened(folder), Path(folder), format))
         case ["export", folder, file]:
             _opened(folder).to_netcdf(file)
-            say_open(Path(file))
+            print(f"wrote {file}")
         case [action, *given] if action in NEEDS and (action, len(given)) not in (("run", 1),):
             raise ValueError(f"sweep {action} takes {NEEDS[action]}: tokenfield sweep {action} {NEEDS[action]}")
         case [plan] | ["run", plan]:
-            _sweep(plan, out, sets, dry_run, resume, not no_retry, overwrite, workers, scheduler, dask_local, as_json)
+            engine = workers, scheduler, dask_local
+            _sweep(plan, out, sets, dry_run, resume, not no_retry, format, overwrite, *engine, as_json)
         case _:
             raise ValueError(f"sweep takes {ABOUT} Got: {' '.join(what)}")
 
@@ -76,6 +81,7 @@ def _sweep(
     dry_run: bool,
     resume: bool,
     retry: bool,
+    format: str,
     overwrite: bool,
     workers: int | None,
     scheduler: str | None,
@@ -111,7 +117,7 @@ def _sweep(
 
         kept = f": {_counts(_opened(str(folder)).counts)}; --resume goes on" if holds_sweep(folder) else ""
         raise Interrupted(f"interrupted{kept}") from None
-    written = _figures(found, folder)
+    written = _figures(found, folder, format)
     _report(found, as_json)
     if not as_json:
         _say_written(written)
@@ -142,7 +148,7 @@ def _report(found: Any, as_json: bool) -> None:
         print(f"  and {len(failed) - 10} more: see --json")
 
 
-def _figures(found: Any, folder: Path) -> list[Path]:
+def _figures(found: Any, folder: Path, format: str) -> list[Path]:
     """Draw one picture for each quantity of the plan that has any value; return their files."""
     from ..sweep.folder import clear_errors
     from .folders import write_figure
@@ -150,7 +156,7 @@ def _figures(found: Any, folder: Path) -> list[Path]:
     written = []
     for name in found.plan.record:
         if found.dataset[name].notnull().any():
-            path = folder / f"{name}.png"
+            path = folder / f"{name}.{format}"
             with clear_errors(folder):
                 write_figure(found.plot(name), path)
             written.append(path)
