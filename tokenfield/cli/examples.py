@@ -3,7 +3,7 @@
 EXAMPLES = {
     "simulate": (
         "tokenfield simulate --n 256 --beta 9 --t1 40 --out runs/first",
-        "tokenfield simulate --n 200 --d 2 --beta 4 --kappa 10 --t1 20 --no-animation",
+        "tokenfield simulate --n 200 --d 2 --beta 4 --kappa 10 --t1 20 --animation html",
         "tokenfield simulate --norm pre --depth 24 --n 32 --json",
     ),
     "predict": (

@@ -5,7 +5,7 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._files import present, recover, remove, rename, write_text
 from .._lock import alone_in
@@ -17,14 +17,28 @@ from .folders import figure_file, refuse_foreign, write_figure
 from .interrupts import going_on_from, interrupted
 
 CHECKPOINT, DATASET, CONFIG = "checkpoint.npz", "trajectory.zarr", "config.toml"
-FIGURE, ANIMATION, REPORT = "overview.png", "animation.gif", "report.html"
-FILES = CHECKPOINT, DATASET, CONFIG, FIGURE, "overview.pdf", "overview.svg", ANIMATION, REPORT
+FIGURE, REPORT = "overview.png", "report.html"
+DRAWN = FIGURE, "overview.pdf", "overview.svg", "animation.gif", "animation.mp4", "animation.html"
+FILES = CHECKPOINT, DATASET, CONFIG, *DRAWN, REPORT
 ASIDE = ".replaced"  # a run that is to be replaced
 MOVING = ".moving"  # the same while its files are moved, either way: a kill leaves some here and some in the folder
 
 
+class Animation(NamedTuple):
+    """How to animate a run: "gif", "mp4", "html" or "none", and the clock (see `tokenfield.plotting.animate`)."""
+
+    format: str = "gif"
+    time: str | None = None
+
+    def write(self, traj: Any, folder: Path) -> Path | None:
+        """Return the file, None if there is nothing to animate."""
+        if self.format == "none" or traj.dataset.attrs["state"] != "Tokens":
+            return None
+        return traj.animate(folder / f"animation.{self.format}", time=self.time)
+
+
 def execute(
-    config: RunConfig, out: Path | None, *, overwrite: bool, animation: bool, as_json: bool, format: str = "png"
+    config: RunConfig, out: Path | None, *, overwrite: bool, animation: Animation, as_json: bool, format: str = "png"
 ) -> None:
     """Run, write the folder, print the numbers."""
     model, state, rule = build.model(config), build.start(config), build.stop_rule(config.stop_when)
@@ -44,7 +58,7 @@ def _execute(
     rule: Any,
     folder: Path | None,
     overwrite: bool,
-    animation: bool,
+    animation: Animation,
     format: str,
 ) -> tuple[Any, dict[str, Any]]:
     from ..report.summary import summary
@@ -179,17 +193,15 @@ def _trajectory(config: RunConfig, model: Any, state: Any, rule: Any, checkpoint
     )
 
 
-def _write(traj: Any, folder: Path, animation: bool, format: str) -> None:
+def _write(traj: Any, folder: Path, animation: Animation, format: str) -> None:
     from ..report import write_report
-    from ..states import Tokens
 
     try:
         traj.save(folder / DATASET, overwrite=True)
         _say("drawing")
         write_figure(traj.plot(), figure_file(folder, FIGURE, format))
-        of_tokens = traj.dataset.attrs["state"] == Tokens.__name__
-        gif = traj.animate(folder / ANIMATION) if animation and of_tokens else None
-        write_report(traj, folder, animation=gif)
+        drawn = animation.write(traj, folder)
+        write_report(traj, folder, animation=drawn if animation.format == "gif" else None)
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted while drawing; the run is in {folder}: the same command draws it") from None
     remove(folder / ASIDE)

@@ -1,7 +1,7 @@
 """`tokenfield simulate`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -64,7 +64,15 @@ def simulate(
     out: Annotated[Path | None, flag("Run folder [runs/NAME; with --json, none].")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in the folder.")] = False,
     format: Format = "png",
-    animation: Annotated[bool, typer.Option(help="Draw the animation.")] = True,
+    animation: Annotated[
+        Literal["gif", "mp4", "html", "none"],
+        typer.Option(help="Format of the animation; mp4 needs ffmpeg, html is a page with a player."),
+    ] = "gif",
+    no_animation: Annotated[bool, typer.Option("--no-animation", help="The same as --animation none.")] = False,
+    animate_time: Annotated[
+        Literal["log", "linear"] | None,
+        typer.Option(help="Clock of the animation [log where tokens move early].", show_default=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final numbers as JSON.")] = False,
 ) -> None:
     """Simulate tokens moving through a Transformer; write the run, figures, an animation and a report.
@@ -117,12 +125,23 @@ def simulate(
         **{f"observe.{name.rpartition(':')[2]}": name for name in observe or ()},
         **dict(assignment(text) for text in sets or ()),
     }
+    if animation == "mp4" and not no_animation:
+        from ..plotting.movie import ffmpeg
+
+        ffmpeg()  # before the run
     resolved = read(config, {key: value for key, value in given.items() if value is not None})
     if resolved.t1 is not None and resolved.depth is not None:
         raise ValueError("give t1 (the flow) or depth (discrete layers), not both")
     if resolved.t1 is None and resolved.depth is None:
         resolved.t1 = 10.0
     resolved.refuse_large()  # before tokens are made
-    from .run_folder import execute
+    from .run_folder import Animation, execute
 
-    execute(resolved, out, overwrite=overwrite, format=format, animation=animation, as_json=as_json)
+    execute(
+        resolved,
+        out,
+        overwrite=overwrite,
+        format=format,
+        animation=Animation("none" if no_animation else animation, animate_time),
+        as_json=as_json,
+    )

@@ -213,7 +213,7 @@ class Trajectory:
         return drawing().field_figure(self, t, **options)
 
     def animate(self, path: str | os.PathLike, **options: Any) -> Path:
-        """Write an animation of the tokens as a GIF. See `tokenfield.plotting.animate`."""
+        """Write an animation of the tokens: a GIF, an MP4 film or a page, by the suffix. See `tokenfield.plotting.animate`."""
         return drawing().animate(self, path, **options)
 
     def facts(self) -> dict[str, str]:
