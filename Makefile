@@ -3,8 +3,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 ATLAS_FLAGS ?=
+DOCS_FLAGS ?=
 
-.PHONY: atlas atlas-full test fuzz lint bench browser models weights lock clean
+.PHONY: atlas atlas-full docs test fuzz lint bench browser models weights lock clean
 
 atlas: $(VENV)/base weights
 	@echo "The quick atlas: small experiments for every claim, about three minutes on two cores. make atlas-full takes about a quarter of an hour."
@@ -12,6 +13,12 @@ atlas: $(VENV)/base weights
 
 atlas-full: $(VENV)/base weights
 	$(BIN)/tokenfield atlas $(ATLAS_FLAGS)
+
+# The documentation site. The first time all examples of the gallery are run; later only those that have changed.
+docs: $(VENV)/docs weights
+	$(BIN)/python -m sphinx -W --keep-going -q -d docs/_build/doctrees $(DOCS_FLAGS) docs docs/_build/html
+	$(BIN)/python tools/check_site.py docs/_build/html
+	@echo "open docs/_build/html/index.html"
 
 test: $(VENV)/test browser weights lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -74,5 +81,9 @@ $(VENV)/bench: $(VENV)/pip pyproject.toml constraints.txt
 	$(INSTALL) ".[bench,models]"
 	touch $@
 
+$(VENV)/docs: $(VENV)/pip pyproject.toml constraints.txt
+	$(INSTALL) ".[docs,models]" || { $(NO_TORCH); $(INSTALL) ".[docs]"; }
+	touch $@
+
 clean:
-	rm -rf $(VENV) atlas .jax-cache .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
+	rm -rf $(VENV) docs/_build docs/api docs/gallery atlas .jax-cache .pytest_cache .ruff_cache .mypy_cache .import_linter_cache

@@ -1,16 +1,75 @@
-"""What the documentation shows is run: README, examples, and the example of every public name."""
+"""What the documentation shows is run: README, the pages of the site, and the example of every public name."""
 
+import ast
 import doctest
 import re
+import sys
 from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
+import pages
 import pytest
 
 import tokenfield as tkf
+from tokenfield.atlas.runner import all_claims
 
 ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+sys.path.append(str(DOCS / "_ext"))
+import api_pages  # noqa: E402
+import typeset  # noqa: E402
+
+MADE = {"_build", "api", "gallery"}
+PAGES = {
+    str(path.relative_to(DOCS)): path
+    for path in sorted(DOCS.rglob("*.md"))
+    if not MADE & set(path.relative_to(DOCS).parts)
+}
+PROGRAMS = [
+    name
+    for name, path in PAGES.items()
+    if {"python", "sh"} & {block.kind for block in pages.blocks(path.read_text(encoding="utf-8"))}
+]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_page_prints_what_it_says(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = pages.expected(PAGES[name])
+    try:
+        printed = pages.run(PAGES[name])
+    except ValueError as error:
+        if "make models" in str(error):
+            pytest.skip(str(error))
+        raise
+    assert {block.line: text for block, text in printed} == said
+
+
+def cited(option, role):
+    """What `checked` blocks and roles of all pages name."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in PAGES.values())
+    listed = [word for line in re.findall(rf"^:{option}: (.*)$", text, re.MULTILINE) for word in line.split(", ")]
+    return {*listed, *re.findall(rf"{{{role}}}`(?:[^`<]*<)?([^`>]*)>?`", text)}
+
+
+def test_theory_names_functions_tests_and_claims_that_exist():
+    assert cited("claims", "claim") == {claim.id for claim in all_claims()}
+    public = {name.removeprefix("tokenfield.") for page in api_pages.PAGES.values() for name in api_pages.names(page)}
+    assert cited("functions", "name") <= public
+    for test in cited("tests", "test"):
+        file, _, function = test.partition("::")
+        body = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8")).body
+        assert not function or function in {each.name for each in body if isinstance(each, ast.FunctionDef)}, test
+
+
+def test_every_public_name_has_a_page(tmp_path):
+    api_pages.write(tmp_path)
+    assert "Softmax\n" in (tmp_path / "models.rst").read_text(encoding="utf-8")
+
+
+def test_formulas_of_docstrings_are_told_from_code():
+    assert doctest.testmod(typeset) == (0, 3)
 
 
 def test_readme_example_prints_what_it_says(tmp_path, monkeypatch, capsys):

@@ -15,7 +15,17 @@ import tokenfield as tkf
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted(ROOT.glob("examples/*/plot_*.py"))
-NOT_SHOWN = {"Ensemble", "Event", "NoClosedEquation", "NoNorm", "Pretrained", "Projected", "Solution", "SolverError", "Trajectory"}
+NOT_SHOWN = {
+    "Ensemble",
+    "Event",
+    "NoClosedEquation",
+    "NoNorm",
+    "Pretrained",
+    "Projected",
+    "Solution",
+    "SolverError",
+    "Trajectory",
+}
 SILENT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 
@@ -93,7 +103,9 @@ def test_positions_are_seen_in_the_matrices(run):
     for matrix in found.values():
         np.testing.assert_allclose(matrix.sum(axis=1), 1, rtol=1e-12)
     assert np.triu(found["causal"], 1).max() == 0
-    np.testing.assert_array_equal(found["causal, window and sink"][20] > 0, [k == 0 or 12 <= k <= 20 for k in range(32)])
+    np.testing.assert_array_equal(
+        found["causal, window and sink"][20] > 0, [k == 0 or 12 <= k <= 20 for k in range(32)]
+    )
 
 
 def test_leaders_stand_still(run):

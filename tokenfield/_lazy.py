@@ -38,6 +38,11 @@ def measuring() -> Any:
     return import_module("tokenfield.observables.series")
 
 
+def live_page() -> Any:
+    """The package `tokenfield.explorer`, for the method `explore` of results: looked up by its name, as `drawing` is."""
+    return import_module("tokenfield.explorer")
+
+
 def callable_package(package: str) -> None:
     """Let a package be called like the function of its own name in its file `run`: `tkf.sweep(plan)`, `tkf.sweep.Plan`."""
     name = package.rpartition(".")[2]

@@ -28,7 +28,10 @@ class MLP(Named, eqx.Module):
     With a gate it is `x -> W_2 (sigma(G x) ⊙ (W_1 x + b_1)) + b_2`: SwiGLU if sigma is "silu" (Shazeer 2020), as in Llama.
 
     Args:
-        W1, b1: (m, d) and (m,); W2, b2: (d, m) and (d,). Biases default to 0.
+        W1: (m, d) weights into the hidden layer.
+        W2: (d, m) weights out of it.
+        b1: (m,) biases of the hidden layer; 0 by default.
+        b2: (d,) biases of the output; 0 by default.
         gate: (m, d) the matrix G.
         activation: "tanh", "relu", "gelu", "gelu_tanh" or "silu". "gelu" is `z Phi(z) = (z/2)(1 + erf(z/sqrt 2))`, PyTorch's
             default and BERT's; "gelu_tanh" is its approximation `(z/2)(1 + tanh(sqrt(2/pi)(z + 0.044715 z^3)))`, GPT-2's

@@ -2,8 +2,9 @@ r"""
 Watch the tokens move
 =====================
 
-``traj.animate`` writes an animation. Save times need not be evenly spaced: clusters form early and wait long, so logarithmic times
-show more.
+``traj.animate`` writes an animation of a run, one frame for each saved time. Save times need not be evenly spaced.
+Clusters form early and then wait for long, so most frames of evenly spaced times would show nothing new. Times on a
+logarithmic scale show all of it.
 """
 
 import tempfile
@@ -25,8 +26,8 @@ with tempfile.TemporaryDirectory() as folder:
 print(len(frames), "frames of", frames[0].shape[1], "by", frames[0].shape[0], "pixels")
 
 # %%
-# Six frames of the animation. The colors are those of the final clusters, so you can see from the start who will end up with
-# whom. Neighbors gather first, then small clusters merge into larger ones, more and more slowly.
+# Six frames of the animation. The colors are those of the final clusters, so you can see from the start who will end up
+# with whom. Neighbors gather first, then small clusters merge into larger ones, more and more slowly.
 
 tkf.plotting.use_style()
 figure, axes = plt.subplots(2, 3, figsize=(8.4, 5.6), layout="constrained")

@@ -17,7 +17,9 @@ q = np.array([0.40632365, 0.91372922])
 A = -np.outer(q, q)
 starts = [[[0.7, 0.1], [0.1, 0.3]], [[0.3, -0.2], [-0.2, 0.6]], [[0.2, 0.15], [0.15, 0.9]]]
 times = np.append(0.0, np.geomspace(0.05, 3000.0, 120))
-runs = tkf.simulate_many(tkf.Transformer(tkf.Softmax(A=A)), [tkf.Gaussian(None, cov) for cov in starts], 3000.0, save_at=times)
+runs = tkf.simulate_many(
+    tkf.Transformer(tkf.Softmax(A=A)), [tkf.Gaussian(None, cov) for cov in starts], 3000.0, save_at=times
+)
 
 # %%
 # Left: ellipses of one standard deviation, from dark to light, for three starts. All flatten to the same line, the one

@@ -3,7 +3,7 @@ Four kinds of noise
 ===================
 
 Noise in a Transformer can come from many sources, and need not be the same for all tokens. Here are four kinds on the circle,
-with the same attention, the same start and the same strength.
+with the same attention, the same start and about the same strength.
 """
 
 import matplotlib.pyplot as plt

@@ -19,7 +19,7 @@ kappa = 0.97 * tkf.theory.critical_kappa(beta, d=2)
 model = tkf.Transformer(tkf.Unnormalized(beta=beta), norm=tkf.PostLN(), noise=tkf.SphereNoise(kappa=kappa))
 widths = (2.0, 1.0, 0.2)
 starts = [tkf.circle_tokens(width * np.random.default_rng(0).standard_normal(n)) for width in widths]
-runs = tkf.simulate_many(model, starts, t1=6.0, seeds=range(3), save_at=121, dt=0.003)
+runs = tkf.simulate_many(model, starts, t1=30.0, seeds=range(3), save_at=151, dt=0.006)
 laws = tkf.theory.stationary_states(beta, kappa, d=2, l_max=1)
 for law in laws:
     print(f"{law.kind}: m_1 = {law.m_1:.4f}, {'stable' if law.stable else 'unstable'}")

@@ -22,8 +22,9 @@ print(f"beta_* = {tkf.theory.beta_star(d=2):.6f}")
 # left half has the shade of the order that was found from disorder, the right half of the order that was kept from
 # order. Where the halves differ, both laws are stable.
 #
-# Panel b shows this range, which is too thin to be seen in a. It opens at :math:`\beta_*`. Between the two dashed lines
-# lies the point at which both laws have the same free energy.
+# Panel b shows this range, which is too thin to be seen in a. It opens at :math:`\beta_*`. The ordered law appears at the
+# dotted line, the fold. On the dashed line both laws have the same free energy: above it order is favored, but a
+# spread-out start does not know of it before the black line.
 
 figure = tkf.plotting.phase_diagram_figure(diagram, runs)
 figure.show()

@@ -2,9 +2,9 @@ r"""
 An inverse problem: find the temperature and the value matrix
 =============================================================
 
-Someone gives you two snapshots of a cloud of tokens, before and after an attention flow. What were :math:`\beta` and V? As a run
-is a differentiable function, this is an optimization: minimize the distance between the tokens that the model predicts and
-those that were observed. The gradient comes from ``jax.value_and_grad`` through ``tkf.solve``.
+Someone gives you two snapshots of a cloud of tokens, before and after an attention flow. What were :math:`\beta` and V?
+As a run is a differentiable function, this is an optimization: minimize the distance between the tokens that the model
+predicts and those that were observed. The gradient comes from ``jax.value_and_grad`` through ``tkf.solve``.
 """
 
 import jax
@@ -33,8 +33,8 @@ print("truth:", np.asarray(truth))
 print("found:", found.x.round(3), "after", found.nit, "steps")
 
 # %%
-# Left: the five parameters during the search, from :math:`\beta = 1`, V = I to the end. Dashed lines are the truth. The observations
-# have an error of one percent, and so has the answer.
+# Left: the five parameters during the search, from :math:`\beta = 1`, V = I to the end. Dashed lines are the truth. The
+# observations have an error of one percent, and so has the answer.
 #
 # Right: the angles of the tokens that were observed, against those that the fitted model predicts.
 

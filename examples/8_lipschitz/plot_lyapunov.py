@@ -36,7 +36,9 @@ for name, norm in norms.items():
 tkf.plotting.use_style()
 figure, (left, right) = plt.subplots(1, 2, figsize=(8.2, 3.6), layout="constrained")
 for k, (t1, values) in enumerate(spectra.items()):
-    left.plot(np.arange(1, len(values) + 1), values, "o-", ms=3, lw=0.8, color=plt.cm.viridis(k / 4), label=f"t = {t1:g}")
+    left.plot(
+        np.arange(1, len(values) + 1), values, "o-", ms=3, lw=0.8, color=plt.cm.viridis(k / 4), label=f"t = {t1:g}"
+    )
 left.axhline(0, color="0.7", lw=0.8, zorder=0)
 left.set(xlabel="index", ylabel="Lyapunov exponent", ylim=(-3, 1))
 left.legend()

@@ -24,7 +24,9 @@ except ValueError as error:
 if pre is not None:
     tokens = pre.tokens(reactions()[0])
     traj = tkf.layers(pre.model, tokens, depth=48)
-    print(f"{len(tokens.x)} tokens in R^{tokens.x.shape[1]}; mean cosines:", tkf.mean_cosine(traj)[::12].values.round(3))
+    print(
+        f"{len(tokens.x)} tokens in R^{tokens.x.shape[1]}; mean cosines:", tkf.mean_cosine(traj)[::12].values.round(3)
+    )
 
 # %%
 # Histograms of the cosines of all pairs of tokens, at four depths. The block was trained to be applied 12 times. Applied 48

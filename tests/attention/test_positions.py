@@ -181,6 +181,48 @@ def test_weights_order_and_causality(rules):
     assert change[S == 0.7] > 1e-3
 
 
+@pytest.mark.parametrize("rules", [name for name, given in RULES.items() if not isinstance(given[-1], tkf.Sinks)])
+def test_sinkhorn_scales_rows_and_columns_of_what_the_rules_give(rules):
+    """Plain loops over all pairs, scaled in turn until nothing changes; the potential of the keys holds at other points."""
+    given = RULES[rules]
+    E = np.array([[math.exp(score(given, X[i], X[j], S[i], S[j], i, j)) for j in range(N)] for i in range(N)])
+    E = E * [[sees(given, False, s, tau, S) for tau in S] for s in S]
+    v = np.ones(N)
+    for _ in range(200_000):
+        u = 1 / (E @ (W * v))
+        v, before = 1 / (E.T @ (W * u)), v
+        if np.abs(v - before).max() <= 1e-15 * v.max():
+            break
+    attention, state = tkf.Sinkhorn(A=A, V=V, positions=given, tolerance=1e-13), tkf.Tokens(X, W, S)
+    expected = (u[:, None] * E * (W * v)) @ X @ V.T
+    np.testing.assert_allclose(attention.of_itself(jnp.zeros(()), state), expected, rtol=0, atol=1e-11)
+    if rules != "matrix":  # which has one row for each token
+        points, places = RNG.standard_normal((3, D)), np.array([0.3, 0.5, 0.8])
+        E = np.array(
+            [
+                [math.exp(score(given, x, X[j], s, S[j], 0, j)) for j in range(N)]
+                for x, s in zip(points, places, strict=True)
+            ]
+        )
+        p = E * [[sees(given, False, s, tau, S) for tau in S] for s in places] * W * v
+        found = attention(jnp.zeros(()), jnp.asarray(points), state, jnp.asarray(places))
+        np.testing.assert_allclose(found, p / p.sum(1, keepdims=True) @ X @ V.T, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("rules", [tkf.Window(0.05), (tkf.RoPE(frequencies=[3.0, 0.5]), tkf.ALiBi(0.6))])
+def test_derivatives_of_sinkhorn_with_positions(rules):
+    """Difference quotients, also where a window leaves tokens alone; Lipschitz constants take the same derivative."""
+    attention, state = tkf.Sinkhorn(A=A, positions=rules, tolerance=1e-13), tkf.Tokens(X, positions=S)
+    move = eqx.Partial(moved, attention, state)
+    e, h = jnp.asarray(RNG.standard_normal((N, D))), 1e-5
+    slope = jax.jvp(move, (state.x,), (e,))[1]
+    np.testing.assert_allclose(slope, (move(state.x + h * e) - move(state.x - h * e)) / (2 * h), rtol=0, atol=1e-7)
+    dense = jax.jacobian(move)(state.x).reshape(N * D, N * D)
+    assert tkf.lipschitz.local(attention, state, rtol=1e-10).constant == pytest.approx(
+        np.linalg.norm(dense, 2), rel=1e-8
+    )
+
+
 def moved(attention, state, x):
     return attention.of_itself(jnp.zeros(()), Measure(x, state.weights, state.positions))
 
@@ -204,7 +246,7 @@ def test_lipschitz_uses_the_same_positions(kernel, rules):
 
 
 @pytest.mark.parametrize(
-    ("rules", "norm"), itertools.product(["rope", "alibi", "window and sinks"], ["none", "post", "pre", "peri"])
+    ("rules", "norm"), [*itertools.product(["rope", "alibi", "window and sinks"], ["none", "post", "pre", "peri"])]
 )
 def test_every_norm_reads_what_the_rules_give(rules, norm):
     """The velocity by the norm's own equation, from the attention of the naive loop."""
@@ -257,6 +299,7 @@ def test_gradients_by_the_numbers_of_a_rule():
         (lambda: tkf.RoPE(100.0, frequencies=[1.0]), "theta or frequencies, not both"),
         (lambda: tkf.Softmax(positions=tkf.RoPE(frequencies=[1.0])).of_itself(0.0, tkf.Tokens(X)), "must have length 2"),
         (lambda: tkf.RoPE(-1.0), "theta must be"),
+        (lambda: tkf.Sinkhorn(positions=[tkf.Window(0.5), tkf.Sinks(1)]), "Sinkhorn cannot take Sinks"),
         (lambda: tkf.Window(-1.0), "width must be"),
         (lambda: tkf.Sinks(0), "k must be"),
         (lambda: tkf.Bias([1.0, 2.0]), "b must be"),

@@ -119,21 +119,20 @@ def test_the_mean_against_its_closed_form():
         assert error(found, exact) < 1e-8, mode
 
 
-RAISES_THE_RANK = pytest.mark.xfail(
-    strict=True,
-    reason="a factor of a singular covariance has no derivative in directions that raise its rank: it is taken as 0",
-)
-
-
-@pytest.mark.parametrize("by", ["A, V", pytest.param("Sigma_0", marks=RAISES_THE_RANK)])
-def test_a_singular_covariance(by):
-    """Sigma_0 of rank 1: Sigma(t) is smooth in all parameters there, though the square root of Sigma_0 is not."""
+def test_a_singular_covariance():
+    """Sigma_0 of rank 1: right by all else; by Sigma_0 itself right where the rank stays, and NaN, not 0, where it does not."""
     singular = np.outer([1.0, 0.5], [1.0, 0.5])
     p = parameters("softmax", singular)
     _, exact = run("softmax", p, D, 0.4)
-    columns = slice(6, 14) if by == "A, V" else slice(2, 6)
     for mode, found in program("softmax")(p, 0.4)[1].items():
-        assert column_error(found[:, columns], exact[:, columns]) < 1e-8, mode
+        assert column_error(found[:, 6:14], exact[:, 6:14]) < 1e-8, mode
+        assert np.isnan(np.asarray(found)[2:, 2:6]).all(), mode
+    e = np.zeros_like(p)
+    e[2:6] = (np.outer([1.0, 0.5], [0.3, -0.4]) + np.outer([0.3, -0.4], [1.0, 0.5])).ravel()
+    model = tkf.Transformer(tkf.Softmax(A=p[6:10].reshape(2, 2), V=p[10:].reshape(2, 2)))
+    covariance = lambda s: (p + s * e)[2:6].reshape(2, 2)  # noqa: E731
+    final = lambda s: tkf.solve(model, tkf.Gaussian(p[:2], covariance(s)), 0.4, **TIGHT).final  # noqa: E731
+    assert error(jax.jacfwd(lambda s: final(s).cov)(0.0).ravel(), (exact @ e)[2:]) < 1e-8
 
 
 def test_the_reference_is_the_closed_form():

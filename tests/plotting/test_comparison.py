@@ -37,6 +37,9 @@ def test_into_axes_of_the_user(runs):
     first, second = figure.subplots(1, 2)
     assert tkf.compare(runs, ["one", "two"], "mean_cosine", ax=first) is first
     assert [text.get_text() for text in first.get_legend().get_texts()] == ["one", "two"]
+    tkf.compare(runs, quantities="fraction_above", ax=second)
+    assert second.get_title(loc="left") == "Fraction of pairs with cosine above 0.999"
+    second.clear()
     np.testing.assert_allclose(first.lines[1].get_ydata(), runs[1].observe("mean_cosine"), atol=1e-14)
     assert runs[0].plot(ax=second, panel="energy") is second
     np.testing.assert_allclose(second.lines[1].get_ydata(), runs[0].observe("order_parameter"), atol=1e-14)

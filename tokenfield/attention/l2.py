@@ -16,6 +16,9 @@ class L2(AbstractPairwise):
 
     Q and K default to the identity and beta to 1. On the unit sphere `L2(beta=b)` is `Softmax(beta=2 b)`.
 
+    Args:
+        beta, Q, K, V, causal, positions: as for `Softmax`; there is no A.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.L2(Q=[[1.0, 0.0]], K=[[0.0, 1.0]])

@@ -12,6 +12,9 @@ class Linear(AbstractPairwise):
 
     Without a norm it can blow up in finite time.
 
+    Args:
+        beta, A, Q, K, V, causal, positions: as for `Softmax`.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Linear(beta=1.0)

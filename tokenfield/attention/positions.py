@@ -104,6 +104,9 @@ class RoPE(AbstractRotation):
 class ALiBi(AbstractBias):
     """`-slope |s - tau|` is added to the score (Press et al. 2021).
 
+    Args:
+        slope: the slope lambda.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Softmax(beta=1.0, causal=True, positions=tkf.ALiBi(slope=2.0))
@@ -125,6 +128,9 @@ class ALiBi(AbstractBias):
 
 class Bias(AbstractBias):
     """Any bias of the scores: a function `b(s, tau)` of positions, which must broadcast, or a matrix of queries by keys.
+
+    Args:
+        b: a function of s and tau, or an (n, n) matrix.
 
     Example:
         >>> import jax.numpy as jnp, tokenfield as tkf
@@ -150,6 +156,9 @@ class Bias(AbstractBias):
 class Window(AbstractMask):
     """Only tokens with `|s - tau| <= width` are seen; under a causal mask those with `0 <= s - tau <= width`.
 
+    Args:
+        width: the largest distance of positions that is seen, >= 0.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Softmax(beta=1.0, causal=True, positions=[tkf.Window(0.25), tkf.Sinks(4)])
@@ -172,6 +181,9 @@ class Window(AbstractMask):
 
 class Sinks(AbstractMask):
     """The first k tokens are always seen, whatever a `Window` hides (Xiao et al. 2023). A causal mask still hides later tokens.
+
+    Args:
+        k: number of first tokens that are always seen.
 
     Example:
         >>> import tokenfield as tkf

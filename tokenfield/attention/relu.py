@@ -22,6 +22,9 @@ class ReLU(AbstractPairwise):
             average of tokens.
         beta, A, Q, K, V, causal, positions: as in `Softmax`.
 
+    Args:
+        beta, A, Q, K, V, causal, positions: as for `Softmax`.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.ReLU(beta=1.0), tkf.ReLU(beta=1.0, power=2, normalized=True)

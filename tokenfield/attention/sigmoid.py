@@ -16,7 +16,7 @@ class Sigmoid(AbstractPairwise):
 
     Args:
         normalized: divide by `∫ 1 / (1 + e^{-<Ax,y'>}) dmu(y')`.
-        beta, A, Q, K, V, causal, positions: as in `Softmax`.
+        beta, A, Q, K, V, causal, positions: as for `Softmax`.
 
     Example:
         >>> import tokenfield as tkf

@@ -13,6 +13,7 @@ from .._types import Beta, Map, Values
 from .base import AbstractHead
 from .measure import AtomicMeasure
 from .parameters import Bilinear, Parameter, ValueMap, mean
+from .positions import AbstractMask, Positions, Rules, as_rules, biased, check_rules, rotated, turns, visible
 
 MOST_TOKENS = 4096  # the coupling is an n x n matrix
 
@@ -23,7 +24,14 @@ class Sinkhorn(AbstractHead):
 
     The scalings are computed in the log domain by OTT-JAX until the marginals are right to `tolerance` (in L1);
     rows then sum to 1 to rounding. If that takes more than `max_iterations` the result is NaN, which a solver
-    treats as a failed step.
+    treats as a failed step. Of the rules for positions, `Sinks` is refused: what a sink gives to tokens that it does not see
+    cannot return to it.
+
+    Args:
+        beta, A, Q, K, V: as for `Softmax`.
+        causal: must be False: a causal doubly stochastic matrix is the identity.
+        tolerance: allowed error of the marginals, in L1.
+        max_iterations: maximum number of scalings.
 
     Example:
         >>> import tokenfield as tkf
@@ -33,6 +41,7 @@ class Sinkhorn(AbstractHead):
     score: Bilinear
     value: ValueMap
     causal: bool = eqx.field(static=True)
+    positions: Rules  # type: ignore[misc]
     symmetric: bool = eqx.field(static=True)
     tolerance: float = eqx.field(static=True)
     max_iterations: int = eqx.field(static=True)
@@ -51,6 +60,7 @@ class Sinkhorn(AbstractHead):
         K: Map = None,
         V: Values = None,
         causal: bool = False,
+        positions: Positions = None,
         tolerance: float = 1e-10,
         max_iterations: int = 20_000,
     ):
@@ -59,7 +69,12 @@ class Sinkhorn(AbstractHead):
         self.score = Bilinear(beta, A, Q, K)
         self.value = ValueMap(V)
         self.causal = False
-        self.symmetric = self.score.symmetric()
+        self.positions = as_rules(positions)
+        if any(isinstance(rule, AbstractMask) and rule.stronger for rule in self.positions):
+            raise ValueError(
+                "Sinkhorn cannot take Sinks: a sink that is seen by tokens which it does not see has no doubly stochastic row"
+            )
+        self.symmetric = self.score.symmetric() and not self.positions
         self.tolerance = positive("tolerance", tolerance)
         self.max_iterations = count("max_iterations", max_iterations)
 
@@ -70,27 +85,35 @@ class Sinkhorn(AbstractHead):
 
     def average(self, t, x, mu, positions, values):
         """The potential of the keys is that of mu coupled with itself, and holds at all points x."""
-        own, w = self._scores(t, mu.x, mu), mu.weights
-        g = potential(own, w, self.symmetric, self.tolerance, self.max_iterations)
-        return jax.nn.softmax(self._scores(t, x, mu) + g, axis=-1) @ values
+        g = self._potential(self._scores(t, mu.x, mu, mu.positions), mu)
+        return jax.nn.softmax(self._scores(t, x, mu, positions) + g, axis=-1) @ values
 
     def average_of_itself(self, t, mu, values, unit=False):
-        s = self._scores(t, mu.x, mu)
-        p = jax.nn.softmax(s + potential(s, mu.weights, self.symmetric, self.tolerance, self.max_iterations), axis=-1)
-        return p @ values
+        s = self._scores(t, mu.x, mu, mu.positions)
+        return jax.nn.softmax(s + self._potential(s, mu), axis=-1) @ values
 
     @property
     def selective(self):
         return True
 
-    def _scores(self, t: Float[Array, ""], x: Float[Array, "m d"], mu: AtomicMeasure) -> Float[Array, "m n"]:
+    def _potential(self, s: Float[Array, "n n"], mu: AtomicMeasure) -> Float[Array, " n"]:
+        return potential(s, mu.weights, self.symmetric, self.tolerance, self.max_iterations)
+
+    def _scores(
+        self, t: Float[Array, ""], x: Float[Array, "m d"], mu: AtomicMeasure, positions: Float[Array, " m"]
+    ) -> Float[Array, "m n"]:
+        """Scores of the points x with the tokens of mu; those that are not seen are -inf."""
         if max(len(x), len(mu.x)) > MOST_TOKENS:
             most = max(len(x), len(mu.x))
             raise ValueError(f"Sinkhorn holds an n x n matrix and takes at most {MOST_TOKENS} tokens, got {most}")
+        check_rules(self.positions, len(x), len(mu.x))
         # Constants in rows and columns of the scores change no coupling: about the mean they keep their digits far from 0.
-        m = mean(mu.x, mu.weights)
+        m = 0 if turns(self.positions) else mean(mu.x, mu.weights)
         q, k, _ = self.score.factors(t, x - m, mu.x - m)
-        return q @ k.T
+        q, k = rotated(self.positions, q, positions), rotated(self.positions, k, mu.positions)
+        s = biased(self.positions, q @ k.T, positions, mu.positions, jnp.arange(len(x)))
+        seen = visible(self.positions, False, positions, mu.positions)
+        return s if seen is None else jnp.where(seen, s, -jnp.inf)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2, 3, 4))
@@ -120,7 +143,8 @@ def _(symmetric, tolerance, max_iterations, primals, tangents):
     """The implicit function theorem: `(diag w - p^T diag(w) p) dg = dw - p^T dw - sum_i w_i p_ij (ds_ij - sum_k p_ik ds_ik)`.
 
     Scaled by `w^{-1/2}` on both sides the matrix is `I - r^T r`, `r_ij = w_i^{1/2} p_ij w_j^{-1/2}`, whose null vector is
-    `w^{1/2}`: dg is free up to a constant. Tokens of weight 0 have `g = -inf` and no share in it.
+    `w^{1/2}`: dg is free up to a constant. Tokens of weight 0 have `g = -inf` and no share in it. Where a mask cuts the tokens
+    into groups that do not see each other, dg is free in each of them, and a diagonal of the size of rounding chooses it.
     """
     s, w = primals
     ds, dw = tangents
@@ -131,5 +155,6 @@ def _(symmetric, tolerance, max_iterations, primals, tangents):
     unit = jnp.where(there, root, 0)
     r = unit[:, None] * jnp.where(there, p / root, 0)
     pull = dw - dw @ p - w @ (p * (ds - (p * ds).sum(-1, keepdims=True)))
-    solved = jnp.linalg.solve(jnp.eye(len(w)) - r.T @ r + jnp.outer(unit, unit), jnp.where(there, pull / root, 0))
+    diagonal = (1 + 16 * jnp.finfo(w.dtype).eps) * jnp.eye(len(w))
+    solved = jnp.linalg.solve(diagonal - r.T @ r + jnp.outer(unit, unit), jnp.where(there, pull / root, 0))
     return g, jnp.where(there, solved / root, 0)

@@ -25,6 +25,10 @@ class Unnormalized(AbstractPairwise):
     `log_unit=0` for plain time at any beta, or another value for a unit of your own. Without a norm it can
     blow up in finite time.
 
+    Args:
+        beta, A, Q, K, V, causal, positions: as for `Softmax`.
+        log_unit: logarithm of the unit in which the kernel is computed; 0 for beta <= 30 and beta above by default.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Unnormalized(beta=1.0), tkf.Unnormalized(beta=1e4).log_unit

@@ -7,6 +7,7 @@ import typer
 from .atlas_command import atlas
 from .completion_command import completion
 from .examples import epilog
+from .explore_command import explore
 from .kinds_command import kinds
 from .lipschitz_command import lipschitz
 from .norms_command import norms
@@ -23,7 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="The dynamics of tokens in deep Transformers: simulate them, and check the theory.",
 )
-for command in (simulate, predict, atlas, norms, lipschitz, phase_diagram, sweep, probe, kinds):
+for command in (simulate, predict, atlas, norms, lipschitz, phase_diagram, sweep, probe, kinds, explore):
     name = command.__name__.replace("_", "-")
     app.command(name, epilog=epilog(name))(with_quiet(command))
 app.command(epilog=epilog("completion"))(completion)  # what it prints is all it does: it cannot be quiet

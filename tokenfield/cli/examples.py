@@ -41,6 +41,10 @@ EXAMPLES = {
         "tokenfield kinds",
         "tokenfield kinds --json",
     ),
+    "explore": (
+        "tokenfield explore",
+        "tokenfield explore --export explorer.html",
+    ),
     "completion": (
         'eval "$(tokenfield completion bash)"',
         'autoload -U compinit && compinit && eval "$(tokenfield completion zsh)"',

@@ -133,7 +133,11 @@ def _vector(name: str, value: list[float] | str | None) -> Any:
 
 @named("start", "file")
 def tokens_of_file(file: str) -> Tokens:
-    """Return the tokens of a file: a matrix in .npy, .csv or text, or an .npz with x and perhaps weights and positions."""
+    """Return the tokens of a file: a matrix in .npy, .csv or text, or an .npz with x and perhaps weights and positions.
+
+    Args:
+        file: the path of the file.
+    """
     path = Path(file)
     if path.suffix != ".npz":
         return Tokens(read_matrix("tokens.file", path))

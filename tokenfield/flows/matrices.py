@@ -18,8 +18,8 @@ SINGULAR = 1e-14  # eigenvalues below this, relative to the largest, count as 0
 def root(S: Float[Array, "d d"]) -> Float[Array, "d d"]:
     """Return a factor L of `S = L L^T`. Eigenvalues that are negative by rounding count as 0.
 
-    L is unique only up to a rotation, so its derivative is that of one choice. `dS = dL L^T + L dL^T` holds for every dS that
-    keeps the rank of S. The part of dS outside the range of S on both sides is dropped, since `L` has no derivative there.
+    L is unique only up to a rotation, so its derivative is that of one choice: `dS = dL L^T + L dL^T` for every dS that keeps
+    the rank of S. In directions that raise the rank L has no derivative: it is NaN.
     """
     return _factors(S)[0]
 
@@ -30,7 +30,7 @@ def _(primals, tangents):
     (S,), (dS,) = primals, tangents
     L, inverse = _factors(_once(S))
     dS, P = (dS + dS.T) / 2, L @ inverse
-    return root(S), (dS - P @ dS / 2) @ inverse.T
+    return root(S), (dS - P @ dS / 2) @ inverse.T + _nan_if_raised(jnp.eye(len(S)) - P, dS)
 
 
 def _factors(S: Float[Array, "d d"]) -> tuple[Float[Array, "d d"], Float[Array, "d d"]]:
@@ -39,6 +39,24 @@ def _factors(S: Float[Array, "d d"]) -> tuple[Float[Array, "d d"], Float[Array, 
     roots = jnp.sqrt(jnp.maximum(eigenvalues, 0))
     there = eigenvalues > SINGULAR * jnp.abs(eigenvalues).max()
     return vectors * roots, jnp.where(there, 1 / jnp.where(there, roots, 1), 0)[:, None] * vectors.T
+
+
+def _nan_if_raised(null: Float[Array, "d d"], dS: Float[Array, "d d"]) -> Float[Array, "d d"]:
+    """0, or NaN if dS has a part in the null space on both sides. In reverse mode: NaN if there is a null space at all."""
+    return _raised.bind(null, dS)[0]
+
+
+def _nan_if(condition, like: Array) -> Array:
+    return jnp.where(condition, jnp.nan, jnp.zeros_like(like))
+
+
+_raised = eqxi.create_vprim(  # counted as linear in dS, since derivatives must be
+    "nan_if_raised",
+    impl=lambda null, dS: [_nan_if(jnp.abs(null @ dS @ null).max() > 1e-9 * jnp.abs(dS).max(), dS)],
+    abstract_eval=lambda null, dS: [dS],
+    jvp=lambda primals, tangents: ([_nan_if_raised(*primals)], [_nan_if(True, primals[1])]),
+    transpose=lambda cotangents, null, dS: [None, _nan_if(jnp.trace(null) > 0.5, null)],
+)
 
 
 def _once(matrix: Float[Array, "d d"]) -> Float[Array, "d d"]:

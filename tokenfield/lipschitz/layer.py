@@ -105,7 +105,7 @@ def _head_derivative(head, W: ValueMap, t, state: Tokens, entries: int) -> Abstr
     data = state.x, state.weights, state.positions
     if isinstance(head, AbstractPairwise) and (head.softmax or not head.normalized):
         return pairwise_derivative(head, W, t, *data, entries)
-    if isinstance(head, Sinkhorn):
+    if isinstance(head, Sinkhorn) and not head.positions:
         found = coupling_derivative(head, W, t, *data)
         if is_concrete(found.P) and not np.isfinite(np.asarray(found.P)).all():
             raise ValueError(

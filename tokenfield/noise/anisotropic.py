@@ -20,6 +20,10 @@ class AnisotropicNoise(AbstractNoise):
     integral. (The Stratonovich equation would add the tangent drift `-(1/kappa) P S S^T X`; for S = I both are
     `SphereNoise`.) For tokens under `PostLN`.
 
+    Args:
+        kappa: inverse strength of the noise.
+        S: (d, d) matrix that shapes the noise.
+
     Example:
         >>> import tokenfield as tkf
         >>> noise = tkf.AnisotropicNoise(kappa=4.0, S=[[1.0, 0.0], [0.0, 0.2]])

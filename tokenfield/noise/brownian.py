@@ -30,6 +30,9 @@ class BrownianNoise(AbstractBrownian):
     angle has its own Brownian motion, and in hyperbolic space of dimension m, `E cosh dist(X(t), X(0)) = e^{mt/kappa}` without
     drift.
 
+    Args:
+        kappa: inverse strength of the noise.
+
     Example:
         >>> import tokenfield as tkf
         >>> model = tkf.Transformer(tkf.Softmax(beta=2.0), space=tkf.Torus(), noise=tkf.BrownianNoise(kappa=8.0))

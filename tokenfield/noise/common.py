@@ -18,6 +18,9 @@ class CommonNoise(AbstractBrownian):
     stay together, and without drift tokens cluster, since B pushes towards one point of the sphere at a time. For
     tokens under `PostLN`.
 
+    Args:
+        kappa: inverse strength of the noise.
+
     Example:
         >>> import tokenfield as tkf
         >>> model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN(), noise=tkf.CommonNoise(kappa=4.0))

@@ -15,6 +15,9 @@ class EuclideanNoise(AbstractBrownian):
 
     Tokens have independent Brownian motions, without a norm.
 
+    Args:
+        kappa: inverse strength of the noise.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0, V=-1.0), noise=tkf.EuclideanNoise(kappa=4.0))

@@ -16,6 +16,9 @@ class SphereNoise(AbstractBrownian):
     In R^d (Itô): `dX = [P drift - ((d-1)/kappa) X] dt + sqrt(2/kappa) P_X dB`. The generator of the noise is
     `(1/kappa) Δ`, so `E<X(t), X(0)> = e^{-(d-1)t/kappa}` without drift. For tokens under `PostLN`.
 
+    Args:
+        kappa: inverse strength of the noise.
+
     Example:
         >>> import tokenfield as tkf
         >>> model = tkf.Transformer(tkf.Unnormalized(beta=1.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(kappa=4.0))

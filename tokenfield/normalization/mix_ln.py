@@ -17,6 +17,9 @@ from .pre_ln import PreLN
 class MixLN(AbstractDirectionNorm):
     """Post-LN up to time tau, Pre-LN after it, the radius starting from 1 at tau (FORMULAS §7).
 
+    Args:
+        tau: the time of the change, >= 0.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=2.0), norm=tkf.MixLN(tau=1.5))

@@ -12,6 +12,9 @@ class PeriLN(AbstractGainNorm):
     `theta' = P A / (r |A|)`, `r' = <theta, A> / |A|`. A token's length is its radius r. With a gain g, sublayers
     read `g ⊙ theta sqrt(d)`. Each sublayer's output is normalised by itself.
 
+    Args:
+        gain: a number or (d,) numbers g; None for the idealized norm, of length 1 instead of sqrt(d).
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=2.0), norm=tkf.PeriLN())

@@ -18,6 +18,9 @@ class PostLN(AbstractGainNorm):
     of radius `R = g sqrt(d)` and the flow is `x' = P A(x)`. If they differ, the layer with h = 0 is not the
     identity: there is no flow, and only `layers` runs it.
 
+    Args:
+        gain: a number or (d,) numbers g; None for the idealized norm, of length 1 instead of sqrt(d).
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.PostLN(), tkf.PostLN(gain=[1.0, 0.5, 2.0])

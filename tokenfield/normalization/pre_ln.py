@@ -11,6 +11,9 @@ class PreLN(AbstractGainNorm):
 
     A token's length is its radius r. With a gain g, sublayers read `g ⊙ theta sqrt(d)`.
 
+    Args:
+        gain: a number or (d,) numbers g; None for the idealized norm, of length 1 instead of sqrt(d).
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=2.0), norm=tkf.PreLN())

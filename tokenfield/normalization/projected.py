@@ -12,6 +12,9 @@ class Projected(AbstractNorm):
 
     It is what `PostLN()` is on the sphere and `NoNorm()` in R^d. Usually written `Transformer(attention, space=Torus())`.
 
+    Args:
+        space: the space in which tokens stay.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.Projected(tkf.Hyperbolic()))

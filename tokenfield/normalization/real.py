@@ -29,6 +29,11 @@ class AbstractTokenMap(Named, eqx.Module):
 class LayerNorm(AbstractTokenMap):
     """`x -> g ⊙ (x - mean) / sqrt(var + eps) + b`, mean and variance over the coordinates of a token (Ba et al. 2016).
 
+    Args:
+        gain: a number or (d,) numbers g.
+        bias: a number or (d,) numbers b.
+        eps: added to the variance.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.PreNorm(tkf.LayerNorm(gain=[1.0, 2.0, 1.0], bias=[0.0, 0.1, 0.0], eps=1e-5))
@@ -58,6 +63,10 @@ class LayerNorm(AbstractTokenMap):
 class RMSNorm(AbstractTokenMap):
     """`x -> g ⊙ x / sqrt(|x|^2/d + eps)` (Zhang, Sennrich 2019).
 
+    Args:
+        gain: a number or (d,) numbers g.
+        eps: added to the mean square.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.PreNorm(tkf.RMSNorm(gain=1.0, eps=1e-6))
@@ -84,6 +93,9 @@ class PreNorm(AbstractNorm):
     """`x <- x + h A(N(x))`, N any map of tokens: the layer of GPT-2 (`LayerNorm`) and Llama (`RMSNorm`).
 
     `PreLN` is its idealization on directions and lengths, on which the theory rests.
+
+    Args:
+        map: the map N, such as `LayerNorm` or `RMSNorm`.
 
     Example:
         >>> import tokenfield as tkf
@@ -116,6 +128,9 @@ class PostNorm(AbstractNorm):
     """`x <- N(x + h A(x))`, N any map of tokens: the layer of BERT. `PostLN` is its idealization on the sphere.
 
     It has layers, but no flow: with h = 0 the layer is not the identity.
+
+    Args:
+        map: the map N, such as `LayerNorm` or `RMSNorm`.
 
     Example:
         >>> import tokenfield as tkf

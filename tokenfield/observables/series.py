@@ -45,7 +45,7 @@ class Labels(NamedTuple):
         """Return the long name, with arguments in place of their {names}."""
         if "{" not in self.long_name:
             return self.long_name
-        bound = inspect.signature(function).bind(*args, **options)
+        bound = inspect.signature(function).bind_partial(*args, **options)
         bound.apply_defaults()
         return self.long_name.format(**bound.arguments)
 

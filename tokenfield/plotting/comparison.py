@@ -139,7 +139,8 @@ def _draw(
     ax.grid(axis="y", lw=0.4, color="#e3e3e3")
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
-    text = labels_of(find_function("observable", name)).long_name
+    function = find_function("observable", name)
+    text = labels_of(function).text(function, None)
     write_title(ax, text[:1].upper() + text[1:], letter)
 
 

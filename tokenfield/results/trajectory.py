@@ -11,7 +11,7 @@ import numpy as np
 
 from .._check import as_path
 from .._explained import card
-from .._lazy import drawing, measuring
+from .._lazy import drawing, live_page, measuring
 from ..spaces import AbstractSpace, Euclidean, Sphere
 from ..transformer import Transformer
 from .describe import compared_in, energy_beta, rebuilt_space
@@ -234,6 +234,10 @@ class Trajectory:
 
     def _repr_html_(self) -> str:
         return card("Trajectory", self.facts(), "traj.final, traj.observe(name), traj.plot(), traj.animate(path)")
+
+    def explore(self, height: int = 640) -> Any:
+        """Return the live page with this run, for a notebook; see `tokenfield.explorer.explore`."""
+        return live_page().explore(self, height)
 
     def __repr__(self) -> str:
         order = sorted(map(str, self.dataset.sizes), key=lambda name: (name != "time", name))

@@ -49,7 +49,15 @@ class CircleDensity(AbstractDensity):
         seed: int = 0,
         coefficients: ArrayLike | None = None,
     ) -> "CircleDensity":
-        """Return `CircleDensity(coefficients)`, or the density of a function or the uniform one, perturbed if a size is given."""
+        """Return `CircleDensity(coefficients)`, or the density of a function or the uniform one, perturbed if a size is given.
+
+        Args:
+            modes: number of modes.
+            function: a function to which the density is proportional; uniform by default.
+            size: size of a random perturbation; none by default.
+            seed: random seed of the perturbation.
+            coefficients: the coefficients instead, as the class takes them.
+        """
         if coefficients is not None:
             return perturbed_by(CircleDensity(coefficients), size, seed)
         made = CircleDensity.uniform(modes) if function is None else CircleDensity.from_function(function, modes)

@@ -22,6 +22,11 @@ def _unit(x: np.ndarray) -> np.ndarray:
 def uniform_sphere(n: int, d: int, seed: int = 0) -> Tokens:
     """n tokens independent and uniform on the unit sphere of R^d.
 
+    Args:
+        n: number of tokens.
+        d: their dimension.
+        seed: random seed.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.uniform_sphere(n=256, d=3, seed=0)
@@ -40,6 +45,12 @@ def sphere_points(n: int, d: int, seed: int) -> np.ndarray:
 @named("start", "space")
 def tokens_in(space: AbstractSpace, n: int, d: int, seed: int = 0) -> Tokens:
     """n independent tokens in a space in R^d, uniform where its volume is finite (see the space for its law elsewhere).
+
+    Args:
+        space: the space, such as `Torus()`.
+        n: number of tokens.
+        d: dimension of the R^d around it.
+        seed: random seed.
 
     Example:
         >>> import tokenfield as tkf
@@ -60,6 +71,7 @@ def gaussian_tokens(
     """n tokens independent and Gaussian in R^d; standard normal by default.
 
     Args:
+        n: number of tokens.
         d: dimension; may be left out when `mean` or `cov` is given.
         mean: (d,) mean.
         cov: (d, d) covariance, or a number c for c I.
@@ -92,6 +104,12 @@ def gaussian_tokens(
 def hemisphere(n: int, d: int, seed: int = 0, margin: float = 0.0) -> Tokens:
     """n tokens independent and uniform on the part `x_1 > margin` of the unit sphere of R^d.
 
+    Args:
+        n: number of tokens.
+        d: their dimension.
+        seed: random seed.
+        margin: in [0, 1).
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.hemisphere(n=50, d=3, seed=0)
@@ -113,6 +131,12 @@ def hemisphere(n: int, d: int, seed: int = 0, margin: float = 0.0) -> Tokens:
 @named("start", "equiangular")
 def equiangular_tokens(rho: float, n: int, d: int | None = None, radius: float = 1.0) -> Tokens:
     """n tokens of one length with all pairwise cosines equal to rho, in R^d (d >= n; d = n by default).
+
+    Args:
+        rho: the common cosine, in [-1/(n-1), 1].
+        n: number of tokens.
+        d: their dimension, at least n; n by default.
+        radius: their length.
 
     Example:
         >>> import tokenfield as tkf
@@ -145,6 +169,13 @@ def separated_clusters(n: int, d: int, k: int, spread: float = 0.1, seed: int = 
     The centres are the best separated of 200 random k-tuples; a token is a centre plus a Gaussian of standard
     deviation `spread` in each coordinate, normalised.
 
+    Args:
+        n: number of tokens.
+        d: their dimension.
+        k: number of groups.
+        spread: standard deviation of each coordinate about a center.
+        seed: random seed.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.separated_clusters(n=60, d=3, k=4, spread=0.05, seed=0)
@@ -165,6 +196,9 @@ def separated_clusters(n: int, d: int, k: int, spread: float = 0.1, seed: int = 
 @named("start", "circle")
 def circle_tokens(angles: Vector) -> Tokens:
     """Tokens on the unit circle at the given angles.
+
+    Args:
+        angles: (n,) angles in radians.
 
     Example:
         >>> import tokenfield as tkf

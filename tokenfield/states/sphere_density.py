@@ -51,7 +51,15 @@ class SphereDensity(AbstractDensity):
         seed: int = 0,
         coefficients: ArrayLike | None = None,
     ) -> "SphereDensity":
-        """Return `SphereDensity(coefficients)`, or the density of a function or the uniform one, perturbed if a size is given."""
+        """Return `SphereDensity(coefficients)`, or the density of a function or the uniform one, perturbed if a size is given.
+
+        Args:
+            modes: number of modes.
+            function: a function to which the density is proportional; uniform by default.
+            size: size of a random perturbation; none by default.
+            seed: random seed of the perturbation.
+            coefficients: the coefficients instead, as the class takes them.
+        """
         if coefficients is not None:
             return perturbed_by(SphereDensity(coefficients), size, seed)
         made = SphereDensity.uniform(modes) if function is None else SphereDensity.from_function(function, modes)

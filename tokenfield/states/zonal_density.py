@@ -60,7 +60,16 @@ class ZonalDensity(AbstractDensity):
         seed: int = 0,
         coefficients: ArrayLike | None = None,
     ) -> "ZonalDensity":
-        """Return `ZonalDensity(coefficients, d)`, or the density of a function or the uniform one, perturbed if a size is given."""
+        """Return `ZonalDensity(coefficients, d)`, or the density of a function or the uniform one, perturbed if a size is given.
+
+        Args:
+            modes: number of modes.
+            d: dimension of the R^d around the sphere.
+            function: a function to which the density is proportional; uniform by default.
+            size: size of a random perturbation; none by default.
+            seed: random seed of the perturbation.
+            coefficients: the coefficients instead, as the class takes them.
+        """
         if coefficients is not None:
             return perturbed_by(ZonalDensity(coefficients, d), size, seed)
         made = ZonalDensity.uniform(modes, d) if function is None else ZonalDensity.from_function(function, modes, d)

@@ -103,6 +103,19 @@ class Recorded(Observed):
 class Plan(Section):
     """A base run, the axes along which it is varied, and what is kept of each run.
 
+    Attributes:
+        name: its name in figures and folders; that of the file by default.
+        about: a sentence about it, for figures.
+        state: "tokens", or "equiangular" for the reduction to one cosine.
+        run: the base run, with the keys and tables of a run.
+        axes: the parameters that are varied, by a short name or a dotted key, each with its values; the last varies fastest.
+        repeats: number of independent starts at every point.
+        seed: the seed from which those of all cells are made.
+        seeds: "independent" gives every cell its own seed; "shared" gives repeat r the same seed at all points.
+        record: what is kept of each run, by a name of your choice.
+        batch: number of cells that run side by side; chosen by default.
+        theory: a curve to draw over the figures: "equiangular", "critical-kappa", "first-clusters" or "critical-gamma".
+
     Example:
         >>> import tokenfield as tkf
         >>> run = {"t1": 5.0, "tokens": {"n": 16, "d": 3}}

@@ -18,15 +18,16 @@ from .self_consistency import SelfConsistency
 class StationaryState(NamedTuple):
     """A stationary law, a function of `t = <x, e>`.
 
-    kind: "uniform", "one peak" (mode 1), on the circle "2 peaks", "3 peaks", …; for d > 2 "l = 3" or
-        "l = 2, poles high" / "l = 2, poles low" (an even mode leaves the uniform law on both sides).
-    mode: the l at which its branch leaves the uniform law (0: the uniform law itself).
-    m_1: the order parameter `|∫ x dmu|`.
-    free_energy: of this law minus that of the uniform one.
-    growth: the largest growth rate of perturbations (see `stationary_states`); nan where round-off hides it.
-    stable: growth < 0; None where growth is nan or within round-off of 0 (1e-7/kappa).
-    coefficients: `c_l = ∫ P_l dmu`, P_l(1) = 1, for l = 0, 1, … until they stay below 1e-13.
-    series, power, log_mass: what `density` is made of.
+    Attributes:
+        kind: "uniform", "one peak" (mode 1), on the circle "2 peaks", "3 peaks", …; for d > 2 "l = 3" or
+            "l = 2, poles high" / "l = 2, poles low" (an even mode leaves the uniform law on both sides).
+        mode: the l at which its branch leaves the uniform law (0: the uniform law itself).
+        m_1: the order parameter `|∫ x dmu|`.
+        free_energy: of this law minus that of the uniform one.
+        growth: the largest growth rate of perturbations (see `stationary_states`); nan where round-off hides it.
+        stable: growth < 0; None where growth is nan or within round-off of 0 (1e-7/kappa).
+        coefficients: `c_l = ∫ P_l dmu`, P_l(1) = 1, for l = 0, 1, … until they stay below 1e-13.
+        series, power, log_mass: what `density` is made of.
     """
 
     kind: str

@@ -1,0 +1,37 @@
+"""The directive `commands`: what `tokenfield --help` says of each command, as tables."""
+
+import typer.main
+from sphinx.util.docutils import SphinxDirective
+
+from tokenfield.cli.app import app as cli
+
+
+class Commands(SphinxDirective):
+    """All commands, with their arguments and options."""
+
+    def run(self):
+        lines = []
+        for name, command in typer.main.get_command(cli).commands.items():
+            lines += [f"## tokenfield {name}", "", plain(command.help or ""), "", "| | |", "|---|---|"]
+            lines += [
+                f"| {spelled(each)} | {plain(each.help or '')} |" for each in command.params if each.name != "help"
+            ]
+            lines += [""]
+        return self.parse_text_to_nodes("\n".join(lines), allow_section_headings=True)
+
+
+def spelled(parameter) -> str:
+    """An option as it is typed."""
+    if parameter.param_type_name == "argument":
+        return f"`{parameter.name.upper()}`"
+    return ", ".join(f"`{each}`" for each in [*parameter.opts, *parameter.secondary_opts])
+
+
+def plain(text: str) -> str:
+    """Text in which nothing is markup of Markdown; "[10]" is a default."""
+    return "".join(f"\\{character}" if character in r"\`*_<>$|~" else character for character in text)
+
+
+def setup(app):
+    app.add_directive("commands", Commands)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,95 @@
+/** Links, frames and stories. */
+
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { decodeFrame, decodeFrames, encodeFrame } from "../../../tokenfield/explorer/page/frames.js";
+import { readConfig } from "../../../tokenfield/explorer/page/engine/config.js";
+import { DEFAULT_VIEW, readLink, writeLink } from "../../../tokenfield/explorer/page/link.js";
+import { PANELS } from "../../../tokenfield/explorer/page/panels.js";
+import { forServer, Replay } from "../../../tokenfield/explorer/page/sources.js";
+import { STORIES, STORY_NAMES } from "../../../tokenfield/explorer/page/stories.js";
+
+const RAW = [
+  {},
+  { attention: { kind: "unnormalized", beta: 1.25, causal: true, V: -1 }, noise: { kappa: 3.5 }, tokens: { n: 7, d: 2, seed: 99 } },
+  { attention: { kind: "sigmoid", A: [[1, -0.5], [0.25, 2]], V: [[0, 1], [-1, 0]] }, norm: { kind: "mix", tau: 1.5 }, tokens: { kind: "circle", angles: [0.1, -2.5, 3] } },
+  { attention: { kind: "hardmax", rule: "others" }, norm: { kind: "ngpt", alpha: 0.5 }, tokens: { kind: "clusters", n: 30, d: 3, k: 3, spread: 0.2, seed: 4 } },
+  { attention: { kind: "softmax", beta: 2, causal: true, slope: 3 }, norm: { kind: "sqrt" }, tokens: { x: [[32767, 0, 0], [0, -32767, 5], [-7, 8, 30000]], weights: [1, 2, 0.5] }, t1: 12 },
+  { attention: { kind: "l2", beta: 0.5 }, norm: { kind: "peri" }, tokens: { kind: "hemisphere", n: 5, d: 3, seed: 1 } },
+];
+
+test("a link gives back the run and the view", () => {
+  for (const raw of RAW) {
+    const { config, problems } = readConfig(raw);
+    assert.deepEqual(problems, []);
+    const view = { ...DEFAULT_VIEW, speed: 0.25, log: true, yaw: 1.5, pitch: -0.25, trails: false, field: true, compare: "pre", story: "wait", step: 2 };
+    const read = readLink(`#${writeLink(config, view)}`, STORY_NAMES);
+    assert.deepEqual(read.problems, []);
+    assert.deepEqual(view, read.view);
+    assert.deepEqual(read.config, raw.attention?.kind === "hardmax" ? { ...config, attention: { ...config.attention, beta: 9 } } : raw.attention?.A ? { ...config, attention: { ...config.attention, beta: 9 } } : config);
+  }
+});
+
+test("nonsense in a link is replaced by defaults, and each piece is named", () => {
+  const { config, view, problems } = readLink("#kernel=__proto__&beta=1e999&A=1,2,3&n=1.5&d=7&seed=-1&norm=constructor&kappa=0&x=%%%&speed=fast&log=2&vs=toString&story=none&step=99&%3Cb%3E=1", STORY_NAMES);
+  const plain = readConfig({}).config;
+  assert.deepEqual(config, plain);
+  assert.deepEqual(view, DEFAULT_VIEW);
+  for (const word of ["attention.kind", "attention.beta", "attention.A", "norm.kind", "noise.kappa", "x must", "speed", "log", "vs", "story", "unknown key"])
+    assert.ok(problems.some((line) => line.includes(word)), `${word} is not in ${problems.join("; ")}`);
+});
+
+test("three thousand random links never throw and always give a run", () => {
+  let state = 1;
+  const random = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
+  const keys = "kernel beta A V causal slope rule norm tau alpha kappa x w angles start n d seed k spread t1 speed log yaw pitch trails field vs story step zz".split(" ");
+  const values = ["", "0", "1", "-1", "2", "3", "9e99", "NaN", "softmax", "hardmax", "mix", "clusters", "1,2,3,4", "1,2,3,4,5,6,7,8,9", ",,,", "AAAA", "_-", "%", "\u0000", "x".repeat(500)];
+  for (let i = 0; i < 3000; i++) {
+    const parts = Array.from({ length: 1 + Math.floor(random() * 6) }, () => `${keys[Math.floor(random() * keys.length)]}=${encodeURIComponent(values[Math.floor(random() * values.length)])}`);
+    const { config, view } = readLink(`#${parts.join("&")}`, STORY_NAMES);
+    assert.deepEqual(readConfig(config).problems, [], parts.join("&"));
+    assert.ok(Number.isFinite(view.speed) && Number.isFinite(view.yaw));
+  }
+});
+
+test("frames survive their binary form; bytes that are no frame are refused", () => {
+  const frame = { kind: 0, n: 2, d: 3, time: 1.5, logTimeUnit: -40, energy: NaN, order: 0.25, clusters: 2, x: Float32Array.of(1, 0, 0, 0, 1, 0), weights: Float32Array.of(0.25, 0.75), labels: Int32Array.of(1, 0) };
+  const buffer = encodeFrame(frame);
+  assert.equal(buffer.byteLength, 56 + 4 * 6 + 8 + 8);
+  assert.deepEqual(decodeFrame(buffer).frame, frame);
+  const two = new Uint8Array(2 * buffer.byteLength);
+  two.set(new Uint8Array(buffer));
+  two.set(new Uint8Array(buffer), buffer.byteLength);
+  assert.equal(decodeFrames(two.buffer).length, 2);
+  assert.throws(() => decodeFrame(buffer.slice(0, 60)), /cut short/);
+  assert.throws(() => decodeFrame(new ArrayBuffer(80)), /not a frame/);
+  const replay = new Replay({ frames: Buffer.from(two.buffer).toString("base64"), config: null });
+  const seen = [];
+  replay.onframe = (each) => seen.push(each.time);
+  replay.start();
+  replay.step();
+  assert.deepEqual(seen, [1.5, 1.5]);
+});
+
+test("eight stories of three or four steps, each of them a run that can be made", () => {
+  assert.equal(STORIES.length, 8);
+  for (const { name, steps } of STORIES) {
+    assert.ok(steps.length >= 3 && steps.length <= 4, name);
+    for (const step of steps) {
+      assert.deepEqual(readConfig(step.config).problems, [], name);
+      assert.ok(step.show in PANELS && step.text.length > 40, name);
+    }
+  }
+});
+
+test("what the server is sent has the keys of a run file", () => {
+  for (const raw of RAW) {
+    const sent = forServer({ ...readConfig(raw).config, foreign: false });
+    assert.ok(!("foreign" in sent) && !("slope" in sent.attention) && sent.noise !== null && sent.t1 !== null);
+    assert.ok(!(sent.attention.beta !== undefined && (sent.attention.A || sent.attention.kind === "hardmax")));
+    for (const row of sent.tokens.x ?? []) assert.ok(Math.abs(Math.hypot(...row) - 1) < 1e-15);
+    if (sent.tokens.weights) assert.ok(Math.abs(sent.tokens.weights.reduce((a, b) => a + b) - 1) < 1e-15);
+  }
+  assert.deepEqual(forServer({ tokens: { kind: "gaussian" } }), { tokens: { kind: "gaussian" } });
+});

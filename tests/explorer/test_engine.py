@@ -1,0 +1,65 @@
+"""The page's own modules, tested by Node: the engine and the theory against numbers of tokenfield, links and copied code."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tokenfield.config import build
+from tokenfield.config.run import read
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent.parent / "tokenfield" / "explorer" / "page"
+
+
+def node() -> str:
+    """Node 20 or newer, or skip."""
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("Node is not installed: the engine of the page is not tested")
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    if int(version.removeprefix("v").split(".")[0]) < 20:
+        pytest.skip(f"Node 20 or newer is needed to test the page, found {version}")
+    return found
+
+
+def run_node(arguments: list[str], **more: str) -> subprocess.CompletedProcess:
+    return subprocess.run([node(), *arguments], capture_output=True, text=True, timeout=300, env=os.environ | more)
+
+
+def test_engine_against_tokenfield(tmp_path):
+    node()
+    numbers = tmp_path / "golden.json"
+    subprocess.run([sys.executable, HERE / "golden.py", numbers], check=True, timeout=300)
+    tests = [str(path) for path in sorted((HERE / "page").glob("*.test.mjs"))]
+    done = run_node(["--test", *tests], TOKENFIELD_GOLDEN=str(numbers))
+    assert done.returncode == 0, done.stdout
+    assert "# fail 0" in done.stdout
+
+
+def test_copied_python_and_toml_end_in_the_same_clusters(tmp_path, capsys):
+    runs = json.loads(run_node([str(HERE / "page" / "copied.mjs")]).stdout)
+    assert len(runs[0]["sizes"]) > 3
+    for number, run in enumerate(runs):
+        exec(run["python"], {})
+        printed = capsys.readouterr().out
+        assert [int(word) for word in printed.strip(" []\n").split()] == run["sizes"]
+        path = tmp_path / f"{number}.toml"
+        path.write_text(run["toml"])
+        config = read(path, {})
+        assert build.tokens(config.tokens).n == sum(run["sizes"])
+        assert f"{type(build.model(config).norm).__name__}()" in run["python"]
+
+
+def test_page_is_small_and_loads_nothing_from_elsewhere():
+    files = [path for path in PAGE.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 300_000
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        allowed = text.replace("http://www.w3.org/2000/svg", "")
+        assert "http://" not in allowed, path
+        assert "https://" not in allowed, path

@@ -1,0 +1,75 @@
+"""Pages of the documentation as programs: what they show is run, in order, in one folder.
+
+- A `python` block is run; all blocks of a page share their names. An `output` block after it is what it prints.
+- A block that begins with a comment such as `# powers.py` or `# plan.toml` is written to that file too.
+- Lines of a `sh` block that begin with `tokenfield` are run: in this process, without workers and animations.
+"""
+
+import contextlib
+import io
+import re
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib
+import pytest
+
+from tokenfield.cli import main
+
+FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
+FENCE = re.compile(r"^(?P<ticks>```+)(?P<kind>[\w-]+)\n(?P<text>.*?)^(?P=ticks)$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    kind: str
+    text: str
+    line: int
+
+
+def blocks(text: str) -> list[Block]:
+    """The fenced blocks of a page whose kind is a plain word."""
+    return [Block(each["kind"], each["text"], text[: each.start()].count("\n") + 1) for each in FENCE.finditer(text)]
+
+
+def run(path: Path) -> list[tuple[Block, str]]:
+    """Run a page in the current folder; return each `python` block with what it printed."""
+    names: dict = {"__name__": "__main__"}
+    printed = []
+    for block in blocks(path.read_text(encoding="utf-8")):
+        if file := FILE.match(block.text):
+            Path(file[1]).write_text(block.text, encoding="utf-8")
+        if block.kind == "python":
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said), matplotlib.rc_context():
+                exec(compile("\n" * block.line + block.text, str(path), "exec"), names)
+            printed.append((block, said.getvalue()))
+        elif block.kind == "sh":
+            commands(block.text)
+    return printed
+
+
+def commands(text: str) -> None:
+    """Run the lines that begin with `tokenfield`."""
+    for line in text.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["tokenfield"]:
+            with pytest.raises(SystemExit) as end:
+                main([*words[1:], *cheaper(words)])
+            assert not end.value.code, line
+
+
+def cheaper(words: list[str]) -> list[str]:
+    """Flags that spare a command time and change no number."""
+    if words[1] == "simulate":
+        return ["--no-animation"]
+    return ["--workers", "0"] if words[1] == "sweep" and words[2].endswith(".toml") else []
+
+
+def expected(path: Path) -> dict[int, str]:
+    """What the `python` block at each line prints, according to the page."""
+    found = blocks(path.read_text(encoding="utf-8"))
+    pairs = zip(found, [*found[1:], Block("", "", 0)], strict=True)
+    return {
+        block.line: after.text if after.kind == "output" else "" for block, after in pairs if block.kind == "python"
+    }

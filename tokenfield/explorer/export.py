@@ -1,0 +1,134 @@
+"""The page as one file that works from disk: modules, style and data inlined, without a build tool.
+
+The modules of the page keep to the forms `import { a, b as c } from "./x.js";`, `export function`, `export async function`,
+`export class` and `export const`, and import each other without cycles. Each becomes a function that returns its exports.
+"""
+
+import os
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from .._check import as_path
+from .._files import write_text
+from .page_files import main_script, options_element, page_files
+
+IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*["\'](\.[^"\']+)["\']\s*;?[ \t]*$', re.M)
+EXPORT = re.compile(r"^export\s+(?=(?:async\s+)?function\b|class\b|const\b)", re.M)
+NAMED = re.compile(r"^export\s+(?:async\s+)?(?:function\s*\*?|class)\s+([\w$]+)", re.M)
+CONST = re.compile(r"^export\s+const\s+(.*?);[ \t]*(?://.*)?$", re.M | re.S)
+NAME = re.compile(r"[A-Za-z_$][\w$]*")
+STYLE = re.compile(r'<link\s+rel="stylesheet"\s+href="\./([\w./-]+)"\s*/?>')
+ICON = re.compile(r'(<link\s+rel="icon"[^>]*\s)href="\./([\w./-]+)"')
+WORKER = "engine/worker.js"
+
+
+def export_page(path: str | os.PathLike, replay: dict[str, Any] | None = None) -> Path:
+    """Write the page as one file.
+
+    Args:
+        path: the file.
+        replay: a run to be replayed, from `replay_data`; by default the page computes by itself.
+
+    Example:
+        >>> from tokenfield.explorer import export_page
+        >>> export_page("page.html")  # doctest: +SKIP
+    """
+    target = as_path("path", path)
+    if target.is_dir():
+        raise ValueError(f"{target} is a folder: give a file, such as {target / 'page.html'}")
+    if not target.parent.is_dir():
+        raise ValueError(f"{target.parent} does not exist: make it first, or give another path")
+    write_text(target, one_file(replay))
+    return target
+
+
+def one_file(replay: dict[str, Any] | None = None) -> str:
+    """Return the page as one HTML text."""
+    found = page_files()
+    texts = {name: data.decode() for name, data in found.items() if name.endswith((".js", ".css", ".html", ".svg"))}
+    options: dict[str, Any] = {} if replay is None else {"mode": "replay", "replay": replay}
+    if WORKER in texts:
+        options["worker"] = bundle(texts, WORKER)
+    html = texts["index.html"]
+    main = main_script(html)
+    script = bundle(texts, posixpath.normpath(main[1])).replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    inlined = f'{options_element(options)}\n<script type="module">\n{script}</script>'
+    html = html[: main.start()] + inlined + html[main.end() :]
+    html = STYLE.sub(lambda match: f"<style>\n{texts[posixpath.normpath(match[1])]}</style>", html)
+    return ICON.sub(lambda match: f'{match[1]}href="{_data_url(texts[posixpath.normpath(match[2])])}"', html)
+
+
+def bundle(texts: dict[str, str], entry: str) -> str:
+    """Return a module and all that it imports as one script."""
+    done: dict[str, str] = {}
+    _add(texts, entry, done, ())
+    return "".join(done.values())
+
+
+def _add(texts: dict[str, str], name: str, done: dict[str, str], above: tuple[str, ...]) -> None:
+    """Add a module after those that it imports."""
+    if name in above:
+        raise ValueError(f"modules of the page import each other in a circle: {' -> '.join((*above, name))}")
+    if name in done:
+        return
+    if name not in texts:
+        raise ValueError(f"{above[-1] if above else 'index.html'} imports {name}, which does not exist")
+    source = texts[name]
+
+    def imported(match: re.Match[str]) -> str:
+        other = posixpath.normpath(posixpath.join(posixpath.dirname(name), match[2]))
+        _add(texts, other, done, (*above, name))
+        return f"const {{ {_renamed(match[1])} }} = {_variable(other)};"
+
+    exports = _exports(source)
+    body = EXPORT.sub("", IMPORT.sub(imported, source))
+    if left := re.search(r"^(import|export)\b[^(\n]*", body, re.M):
+        raise ValueError(f"{name}: the export to one file does not understand {left[0]!r}")
+    result = f"return {{ {', '.join(exports)} }};\n" if exports else ""
+    done[name] = f"// {name}\nconst {_variable(name)} = (() => {{\n{body}\n{result}}})();\n"
+
+
+def _renamed(names: str) -> str:
+    """`a, b as c` of an import as `a, b: c` of a pattern."""
+    return ", ".join(re.sub(r"\s+as\s+", ": ", each.strip()) for each in names.split(",") if each.strip())
+
+
+def _exports(source: str) -> list[str]:
+    names = NAMED.findall(source)
+    for match in CONST.finditer(source):
+        names += _constants(match[1])
+    return names
+
+
+def _constants(text: str) -> list[str]:
+    """Return the names in `a = 1, b = f(2, 3)`."""
+    names, depth, expected, quote = [], 0, True, ""
+    place = 0
+    while place < len(text):
+        letter = text[place]
+        if quote:
+            place += 2 if letter == "\\" else 1
+            quote = "" if letter == quote else quote
+            continue
+        if expected and (found := NAME.match(text, place)):
+            names.append(found[0])
+            place, expected = found.end(), False
+            continue
+        if letter in "\"'`":
+            quote = letter
+        depth += (letter in "([{") - (letter in ")]}")
+        expected = expected if letter != "," or depth else True
+        place += 1
+    return names
+
+
+def _variable(name: str) -> str:
+    return "$" + re.sub(r"\W", "_", name.removesuffix(".js"))
+
+
+def _data_url(svg: str) -> str:
+    from urllib.parse import quote
+
+    return f"data:image/svg+xml,{quote(svg)}"

@@ -1,0 +1,52 @@
+/** What was measured along a run: one sample a frame, thinned when there are many. */
+
+import { cosineHistogram, meanCosine, modeAmplitudes } from "./engine/measure.js";
+import { TOKENS } from "./frames.js";
+
+const MOST = 1200;
+const PERIOD = 60; // milliseconds between two samples
+const MODE_PERIOD = 300;
+export const MODES = 12;
+const LINEAR = 0.25; // amplitudes below it grow at the rates of the linear theory
+const MOST_FOR_MODES = 600; // tokens, as the modes on the sphere take a sum over pairs
+
+export class History {
+  constructor() {
+    this.samples = [];
+    this.growth = null; // {rates, t}: measured growth rates of modes
+    this.first = null;
+    this.changes = []; // times at which the model was changed
+  }
+
+  get last() {
+    return this.samples.at(-1);
+  }
+
+  /** Take a frame, unless the last one was taken a moment ago; x holds unit directions. */
+  add(frame, x, now = performance.now(), always = false) {
+    if (this.last && (frame.time <= this.last.t || (now - this.taken < PERIOD && !always))) return;
+    this.taken = now;
+    const { n, d, time } = frame, weights = frame.weights ?? new Float32Array(n).fill(1 / n);
+    const sample = { t: time, energy: frame.energy, order: frame.order, clusters: frame.clusters, cosine: NaN, columns: null };
+    if (frame.kind === TOKENS && x) {
+      sample.cosine = meanCosine(frame.order, weights);
+      sample.columns = cosineHistogram(x, n, d);
+      if (n <= MOST_FOR_MODES && d <= 3 && !this.growth?.over && !(now - this.followed < MODE_PERIOD)) {
+        this.followed = now;
+        this.follow(x, weights, d, time);
+      }
+    }
+    this.samples.push(sample);
+    if (this.samples.length > MOST) this.samples = this.samples.filter((_, k) => k % 2 === 0 || k === this.samples.length - 1);
+  }
+
+  /** Measure how fast each mode has grown since the start, as long as all are small. */
+  follow(x, weights, d, t) {
+    const amplitudes = modeAmplitudes(x, weights, d, MODES);
+    if (!this.first) this.first = { t, amplitudes };
+    const small = Math.max(...amplitudes.slice(1)) < LINEAR;
+    if (!small || this.changes.length) this.growth = { ...(this.growth ?? { rates: null }), over: true };
+    else if (t > this.first.t)
+      this.growth = { rates: amplitudes.map((a, k) => Math.log(a / this.first.amplitudes[k]) / (t - this.first.t)), t, over: false };
+  }
+}

@@ -1,0 +1,315 @@
+/**
+ * The plots beside the scene. A panel turns runs into {spec, marks, text}: what to draw, the predictions drawn over it
+ * (each with its formula), and one sentence for screen readers.
+ */
+
+import { dimension, effectiveBeta, tokenCount } from "./engine/config.js";
+import { attentionMatrix, makeAttention } from "./engine/kernels.js";
+import { MODES } from "./history.js";
+import {
+  criticalGamma, criticalKappa, equiangularCurve, firstClusters, flowInfluence, growthRates, halfWayCosine, layerContraction,
+  logMergeTime, recencyEnds, short, stationaryOrder, terminalLaw,
+} from "./theory.js";
+
+const COLLAPSED = 0.999;
+const MATRIX = 96; // largest number of rows of the matrix that is drawn
+
+/** Return what theory needs to know of a run; `kind` is null where there are no formulas. */
+export function theoryCase({ config, frame }) {
+  const { attention, norm, noise, tokens } = config, beta = effectiveBeta(attention);
+  const n = frame?.n ?? tokenCount(tokens), d = frame?.d ?? dimension(tokens);
+  const identity = attention.V === null || attention.V === 1;
+  const isotropic = !config.foreign && beta !== null && beta >= 0 && identity && !attention.causal && !attention.slope;
+  const kind = !isotropic ? null : attention.kind === "unnormalized" ? "unnormalized" : "softmax";
+  const logUnit = kind === "unnormalized" && beta > 30 && !["peri", "ngpt"].includes(norm.kind) ? beta : 0;
+  return { beta, kind, norm, noise, logUnit, n, d, post: norm.kind === "post" };
+}
+
+/** Compute once for each set of arguments. */
+function remembered(f, most = 40) {
+  const known = new Map();
+  return (...args) => {
+    const key = JSON.stringify(args);
+    if (!known.has(key)) {
+      if (known.size > most) known.clear();
+      known.set(key, f(...args));
+    }
+    return known.get(key);
+  };
+}
+const curveOf = remembered((n, beta, norm, kind, rho0, logUnit) => equiangularCurve(n, beta, norm, kind, rho0, COLLAPSED, 600, logUnit));
+const orderOf = remembered(stationaryOrder, 400);
+const ratesOf = remembered(growthRates);
+const influenceOf = remembered((n, t, slope) => [...flowInfluence(n, t, slope)]);
+
+const column = (run, key) => run.history.samples.map((sample) => sample[key]);
+const colors = (theme) => [theme.line, theme.second];
+
+/** Return the range of time to show, with room for a prediction that is not far away. */
+function timeAxis(runs, log, until = 0) {
+  const now = Math.max(...runs.map((run) => run.history.last?.t ?? 0), 1e-9);
+  const label = runs[0].frame?.logTimeUnit ? `t · e^${short(-runs[0].frame.logTimeUnit)}` : "t";
+  if (log) return { min: Math.max(0.01, Math.min(0.1, now / 10)), max: Math.max(1, now, until <= 100 * now ? until : 0) * 1.05, log: true, label };
+  return { min: 0, max: Math.max(1, now, until <= 3 * now ? until * 1.02 : 0), label };
+}
+
+const lines = (runs, key, theme, more = {}) =>
+  runs.map((run, k) => ({ x: column(run, "t"), y: column(run, key), color: colors(theme)[k], ...more }));
+
+export const PANELS = {
+  energy: {
+    title: "Energy",
+    about: "Normalized energy Ē = ΣΣ wᵢwⱼ e^{β(⟨xᵢ,xⱼ⟩−1)}. Softmax and unnormalized attention increase it. While clusters wait it stays on a step, the sum of their squared masses.",
+    make({ runs, theme, log }) {
+      const [run] = runs, { last } = run.history;
+      if (!last || runs.every((each) => !Number.isFinite(each.history.last?.energy)))
+        return { spec: { empty: "This model has no energy." }, marks: [], text: "This model has no energy." };
+      const marks = [], hlines = [], vlines = [], stairs = staircase(run), merge = nextMerge(run);
+      if (stairs) {
+        hlines.push({ y: stairs.level, color: theme.theory });
+        marks.push({ label: `step Σm² = ${short(stairs.level)}`, formula: "Ē = Σ_c m_c², the sum of squared cluster masses", when: "clusters that have collapsed and are far apart", section: "§9" });
+      }
+      if (merge) {
+        vlines.push({ x: merge.time, color: theme.theory });
+        marks.push({ label: `next merge t ≈ ${short(merge.time)}`, formula: "T = ∫ dρ / ((1−ρ²) F), F = m_j/(m_i E + m_j) + m_i/(m_j E + m_i), E = e^{β(1−ρ)} (softmax); F = (m_i+m_j) e^{βρ} (unnormalized)", when: `the closest pair, cosine ${short(merge.rho)}; the others are taken to stand still`, section: "§9" });
+      }
+      return {
+        spec: { x: timeAxis(runs, log, merge?.time), y: { min: 0, max: 1.02 }, lines: lines(runs, "energy", theme), hlines, vlines },
+        marks,
+        text: `Energy ${short(last.energy)}.`,
+      };
+    },
+  },
+  order: {
+    title: "Order parameter",
+    about: "Length of the mean direction, |Σ wᵢ xᵢ|: 1 for one cluster, near 0 for tokens in balance.",
+    make({ runs, theme, log }) {
+      const [run] = runs, { last, samples } = run.history, c = theoryCase(run), marks = [], hlines = [];
+      const drawn = lines(runs, "order", theme);
+      if (c.kind && c.noise && c.post) {
+        const kc = criticalKappa(c.beta, c.d, c.kind, c.logUnit), m = orderOf(c.beta, c.noise.kappa, c.d, c.kind, c.logUnit);
+        hlines.push({ y: m, color: theme.theory });
+        marks.push({ label: `κ_c = ${short(kc)}`, formula: c.kind === "softmax" ? "κ_c = β w₀/w₁" : "κ_c = β/w₁", when: "noise √(2/κ) dW, many tokens; order is possible for κ > κ_c", section: "§10" });
+        marks.push({ label: `m₁ = ${short(m)}`, formula: c.kind === "softmax" ? "μ ∝ Z^{κ/β}, m₁ = |∫x dμ|" : "μ ∝ exp(κ W∗μ), W = e^{β⟨x,y⟩}/β, m₁ = |∫x dμ|", when: "stationary law with one peak, many tokens", section: "§10" });
+      } else if (c.kind && c.beta === 0 && c.d === 2 && c.post && !c.noise && samples.length) {
+        const r0 = samples[0].order, x = Array.from({ length: 80 }, (_, k) => (k / 79) * Math.max(1, last.t));
+        drawn.push({ x, y: x.map((t) => (r0 * Math.exp(t / 2)) / Math.sqrt(1 - r0 * r0 + r0 * r0 * Math.exp(t))), color: theme.theory, dash: [5, 4], width: 1.5 });
+        marks.push({ label: "Kuramoto r(t)", formula: "r = r₀ e^{t/2} / √(1 − r₀² + r₀² eᵗ)", when: "β = 0 on the circle, many tokens, start close to uniform", section: "§10" });
+      }
+      return {
+        spec: { x: timeAxis(runs, log), y: { min: 0, max: 1.02 }, lines: drawn, hlines },
+        marks,
+        text: last ? `Order parameter ${short(last.order)}.` : "",
+      };
+    },
+  },
+  clusters: {
+    title: "Clusters",
+    about: "Number of clusters: groups in which all cosines are above 0.999. A token on its own counts as one.",
+    make({ runs, theme, log }) {
+      const [run] = runs, { last } = run.history, c = theoryCase(run), marks = [], hlines = [];
+      if (c.kind && c.n > 3) {
+        const k = firstClusters(c.beta, c.d);
+        if (c.d === 2) hlines.push({ y: k, color: theme.theory });
+        marks.push({ label: c.d === 2 ? `k_max = ${k}` : `k_max = ${k} (degree)`, formula: "k_max = argmax_k k(k+d−2) w_k,  w_k = Γ(d/2) (2/β)^{d/2−1} I_{k+d/2−1}(β)", when: c.d === 2 ? "number of first clusters, from many tokens spread evenly" : "degree of the harmonic that grows first; it counts clusters on the circle only", section: "§8" });
+      }
+      return {
+        spec: { x: timeAxis(runs, log), y: c.n > 20 ? { min: 1, max: 1.1 * c.n, log: true } : { min: 0, max: c.n + 0.5, whole: true }, lines: lines(runs, "clusters", theme, { step: true }), hlines },
+        marks,
+        text: last ? `${last.clusters} ${last.clusters === 1 ? "cluster" : "clusters"}.` : "",
+      };
+    },
+  },
+  cosines: {
+    title: "Cosines",
+    about: "Shades: share of pairs at each cosine, over time. Line: mean cosine.",
+    make({ runs, theme, log }) {
+      const [run] = runs, { samples, last } = run.history, c = theoryCase(run), marks = [], vlines = [];
+      const drawn = lines(runs, "cosine", theme);
+      let until = 0;
+      if (c.kind && samples.length && c.n > 1 && !c.noise) {
+        const rho0 = Math.max(-1 / (c.n - 1) + 1e-9, samples[0].cosine);
+        if (rho0 < COLLAPSED) {
+          const curve = curveOf(c.n, c.beta, c.norm, c.kind, Number(rho0.toPrecision(6)), c.logUnit);
+          until = curve.times.length > 1 ? curve.times.at(-1) : Infinity;
+          drawn.push({ x: curve.times, y: curve.rho, color: theme.theory, dash: [5, 4], width: 1.5 });
+          if (Number.isFinite(until)) vlines.push({ x: until, color: theme.theory });
+          const when = c.n <= c.d ? "exact for equal angles" : `exact for equal angles, which need d ≥ n; here d = ${c.d}, so it is a reference only`;
+          marks.push({ label: "equiangular", formula: "ρ' = (2/s) e^{βρ} (1−ρ)(1+(n−1)ρ)/Z,  Z = e^β + (n−1) e^{βρ} (softmax), n (unnormalized)", when, section: "§7" });
+          marks.push({ label: `collapse ${short(until)}`, formula: "T = ∫ dρ/ρ' up to ρ = 0.999", when, section: "§7" });
+        }
+        marks.push({ label: `late ${terminalLaw(c.norm, c.kind, Math.min(c.beta, 700))}`, formula: "late times, by norm: Post-LN e^{−2t}, Pre-LN and Peri-LN t^{−2}, nGPT e^{−2αt}, sqrt e^{−4√t}", when: "once all tokens are in one cluster", section: "§7" });
+      }
+      return {
+        spec: { x: timeAxis(runs, log, until), y: { min: -1, max: 1.03 }, lines: drawn, vlines, heat: { t: column(run, "t"), columns: column(run, "columns") } },
+        marks,
+        text: last && Number.isFinite(last.cosine) ? `Mean cosine ${short(last.cosine)}.` : "",
+      };
+    },
+  },
+  modes: {
+    title: "Growth of modes",
+    about: "Bars: predicted growth rate of mode k of a small ripple on the uniform measure. Dots: measured in this run while all ripples are small.",
+    make({ runs, theme }) {
+      const [run] = runs, c = theoryCase(run);
+      if (!c.kind) return { spec: { empty: "Rates are known for isotropic softmax and unnormalized attention." }, marks: [], text: "" };
+      const rates = ratesOf(c.beta, c.d, c.kind, MODES, c.logUnit).map((rate, k) => (c.noise ? rate - (k * (k + c.d - 2)) / c.noise.kappa : rate));
+      const shown = rates.slice(1), most = Math.max(...shown), least = Math.min(0, ...shown.map((rate) => Math.max(rate, -most)));
+      const found = run.history.growth?.rates, k = shown.indexOf(most) + 1;
+      const dots = found && c.post ? shown.map((_, j) => ({ x: j + 1, y: found[j + 1], color: theme.line })) : [];
+      return {
+        spec: {
+          x: { min: 0.4, max: MODES + 0.6, label: "k", whole: true },
+          y: { min: least * 1.15, max: Math.max(most, 1e-9) * 1.3 },
+          bars: shown.map((rate, j) => ({ x: j + 1, y: Math.max(rate, -most), color: j + 1 === k ? theme.second : theme.theory })),
+          dots,
+        },
+        marks: [{ label: `k = ${k}: rate ${short(most)}`, formula: `rate_k = k(k+d−2) w_k/β${c.kind === "softmax" ? " / w₀" : ""}${c.noise ? " − k(k+d−2)/κ" : ""}`, when: "Post-LN, many tokens, as long as ripples are small", section: "§8" }],
+        text: `Mode ${k} grows fastest, at rate ${short(most)}.`,
+      };
+    },
+  },
+  attention: {
+    title: "Attention matrix",
+    about: "Row i: how much token i attends to token j, relative to its largest. Tokens are sorted by cluster, or by place before they have met; lines separate groups. Causal attention keeps the order of the tokens.",
+    make({ runs }) {
+      const [run] = runs, { frame } = run;
+      if (!frame || frame.kind !== 0 || frame.d > 3 || run.config.foreign) return { spec: { empty: "The page cannot compute this attention." }, marks: [], text: "" };
+      const { n, d, labels } = frame, attention = makeAttention(run.config.attention, d), step = Math.max(1, Math.ceil(n / MATRIX));
+      let chosen = Array.from({ length: n }, (_, i) => i);
+      const group = attention.causal ? null : nearGroups(run.x, n, d);
+      if (group) chosen.sort((a, b) => group[a] - group[b] || (labels ? labels[a] - labels[b] : 0) || a - b);
+      chosen = chosen.filter((_, k) => k % step === 0);
+      const size = chosen.length, breaks = [];
+      const weights = frame.weights ? Float64Array.from(frame.weights) : new Float64Array(n).fill(1 / n);
+      const values = attentionMatrix(attention, Float64Array.from(run.x), weights, chosen);
+      for (let a = 0; a < size; a++) {
+        let most = 1e-300;
+        for (let b = 0; b < size; b++) most = Math.max(most, values[a * size + b]);
+        for (let b = 0; b < size; b++) values[a * size + b] /= most;
+        if (a && group && group[chosen[a]] !== group[chosen[a - 1]]) breaks.push(a);
+      }
+      return { spec: { image: { size, values, breaks: breaks.length > 16 ? [] : breaks } }, marks: [], text: `Attention of ${size} tokens.` };
+    },
+  },
+  sweep: {
+    title: "Order against noise",
+    about: "Each dot is the order parameter of this run, averaged at one κ. The curve is the stationary law for many tokens.",
+    make({ runs, theme, sweep }) {
+      const [run] = runs, c = theoryCase(run);
+      if (!c.kind || !sweep) return { spec: { empty: "Start the sweep." }, marks: [], text: "" };
+      const [low, high] = sweep.range, x = Array.from({ length: 45 }, (_, k) => low + ((high - low) * k) / 44);
+      const kc = criticalKappa(c.beta, c.d, c.kind, c.logUnit);
+      const dots = sweep.dots.map(({ kappa, order }) => ({ x: kappa, y: order, color: theme.line, size: 4 }));
+      const now = run.config.noise ? [{ x: run.config.noise.kappa, y: run.history.last?.order ?? NaN, color: theme.second, size: 4 }] : [];
+      return {
+        spec: {
+          x: { min: low, max: high, label: "κ" }, y: { min: 0, max: 1.02 },
+          lines: [{ x, y: x.map((kappa) => orderOf(c.beta, Number(kappa.toPrecision(6)), c.d, c.kind, c.logUnit)), color: theme.theory, dash: [5, 4] }],
+          vlines: [{ x: kc, color: theme.theory }], dots: [...dots, ...now],
+        },
+        marks: [{ label: `κ_c = ${short(kc)}`, formula: c.kind === "softmax" ? "κ_c = β w₀/w₁" : "κ_c = β/w₁ (β/I₁(β) on the circle)", when: "many tokens; a finite number leaves an order of about 1/√n below κ_c", section: "§10" }],
+        text: `${sweep.dots.length} of ${sweep.kappas.length} points measured.`,
+      };
+    },
+  },
+  influence: {
+    title: "Influence on last token",
+    about: "How far the last token moves when the token at a position is moved a little at the start. Dots: measured in this run. Curve: theory.",
+    make({ runs, theme, influence }) {
+      const [run] = runs, { attention, tokens } = run.config, n = tokenCount(tokens), slope = attention.slope ?? 0;
+      if (!influence) return { spec: { empty: "Measured in causal runs." }, marks: [], text: "" };
+      const row = influenceOf(n, influence.t, slope), x = row.map((_, j) => (j + 1) / n), inner = row.slice(0, -1);
+      const most = 1.25 * Math.max(...inner, ...influence.values.slice(0, -1));
+      const ends = recencyEnds(slope);
+      return {
+        spec: { x: { min: 0, max: 1, label: "position" }, y: { min: 0, max: most }, lines: [{ x, y: row, color: theme.theory, dash: [5, 4] }], dots: influence.values.map((y, j) => ({ x: x[j], y, color: theme.line })) },
+        marks: [
+          { label: `t = ${short(influence.t)}`, formula: "last row of e^{t(P−I)}, P_ij = w_j/(w_1+…+w_i), w_j = e^{λ j/n}", when: "causal attention near one cluster", section: "§13" },
+          ...(slope ? [{ label: `recency ends t = ${short(ends)}`, formula: "t = 2 (1 − e^{−λ})/a", when: "many tokens; a = 1 near one cluster", section: "§13" }] : []),
+        ],
+        text: `Influence of ${n} positions at time ${short(influence.t)}.`,
+      };
+    },
+  },
+  context: {
+    title: "One layer, long context",
+    about: "Cosine between two tokens after one softmax layer with β = γ log n, from tokens at equal angles. Curves: n = 100, 10⁴ and 10⁸. Dots: a layer computed token by token, n = 100.",
+    make({ theme, gamma = { rho: 0.5 } }) {
+      const { rho } = gamma, critical = criticalGamma(rho), x = Array.from({ length: 90 }, (_, k) => (k / 89) * 2 * critical);
+      const curve = (n, width) => ({ x, y: x.map((g) => layerContraction(rho, n, g * Math.log(n))), color: theme.line, width });
+      const dots = [0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75].map((part) => ({ x: part * critical, y: measuredLayer(rho, 100, part * critical * Math.log(100)), color: theme.second }));
+      return {
+        spec: { x: { min: 0, max: 2 * critical, label: "γ" }, y: { min: 0, max: 1.04 }, lines: [curve(100, 1), curve(1e4, 1.6), curve(1e8, 2.4)], vlines: [{ x: critical, color: theme.theory }], hlines: [{ y: rho, color: theme.grid }], dots },
+        marks: [{ label: `γ_c = ${short(critical)}`, formula: "γ_c = 1/(1−ρ); limits 1 below, 4ρ/(1+3ρ) at γ_c, ρ above", when: "one layer, equal angles, n → ∞", section: "§7" }],
+        text: `Critical gamma ${short(critical)} at cosine ${short(rho)}.`,
+      };
+    },
+  },
+};
+
+/** The panels that are always there, and those that stories add. */
+export const ALWAYS = ["energy", "order", "clusters", "cosines", "modes", "attention"];
+
+/** Return the level of the staircase if nearly all tokens are in a few clusters. */
+function staircase(run) {
+  const groups = clusterMasses(run);
+  return groups && { level: groups.reduce((sum, { mass }) => sum + mass * mass, 0) };
+}
+
+/** Return the clusters of a run as {mass, center}, if there are few. */
+function clusterMasses({ frame, x }) {
+  if (!frame || frame.kind !== 0 || !frame.labels || frame.clusters > 14 || frame.clusters * 2 > frame.n + 2) return null;
+  const { n, d, labels, weights } = frame, groups = Array.from({ length: frame.clusters }, () => ({ mass: 0, center: new Float64Array(d) }));
+  for (let i = 0; i < n; i++) {
+    const group = groups[labels[i]], w = weights ? weights[i] : 1 / n;
+    group.mass += w;
+    for (let a = 0; a < d; a++) group.center[a] += w * x[i * d + a];
+  }
+  for (const { center } of groups) {
+    const length = Math.hypot(...center) || 1;
+    for (let a = 0; a < d; a++) center[a] /= length;
+  }
+  return groups;
+}
+
+/** Return rough groups: each token joins the first group whose first token has a cosine above 0.8 with it. */
+function nearGroups(x, n, d) {
+  const leaders = [], group = new Int32Array(n);
+  for (let i = 0; i < n; i++) {
+    let found = leaders.findIndex((j) => {
+      let cosine = 0;
+      for (let a = 0; a < d; a++) cosine += x[i * d + a] * x[j * d + a];
+      return cosine > 0.8;
+    });
+    if (found < 0) found = leaders.push(i) - 1;
+    group[i] = found;
+  }
+  return group;
+}
+
+/** Return {time, rho} at which the pair of clusters that is first to merge does so, by the two-cluster formula. */
+function nextMerge(run) {
+  const c = theoryCase(run), groups = clusterMasses(run);
+  if (!groups || groups.length < 2 || !c.kind || !c.post || c.noise) return null;
+  let best = null;
+  for (let a = 0; a < groups.length; a++)
+    for (let b = 0; b < a; b++) {
+      const rho = groups[a].center.reduce((sum, value, k) => sum + value * groups[b].center[k], 0);
+      if (rho > COLLAPSED || rho < -0.9999) continue;
+      const log = logMergeTime(rho, Math.max(rho, COLLAPSED, halfWayCosine(rho, c.beta)), c.beta, [groups[a].mass, groups[b].mass], c.kind) + c.logUnit;
+      if (log < 690 && (!best || log < best.log)) best = { log, rho, time: run.frame.time + Math.exp(log) };
+    }
+  return best;
+}
+
+/** One softmax layer on n tokens at equal angles, from their matrix of cosines: the cosine of two outputs. */
+function measuredLayer(rho, n, beta) {
+  const p = (i) => {
+    const row = Array.from({ length: n }, (_, j) => Math.exp(beta * ((i === j ? 1 : rho) - 1))), total = row.reduce((a, b) => a + b);
+    return row.map((value) => value / total);
+  };
+  const [a, b] = [p(0), p(1)];
+  const inner = (u, v) => u.reduce((sum, ui, i) => sum + ui * v.reduce((s, vj, j) => s + (i === j ? 1 : rho) * vj, 0), 0);
+  return inner(a, b) / Math.sqrt(inner(a, a) * inner(b, b));
+}

@@ -1,0 +1,228 @@
+/**
+ * Where frames come from. Every source has start(config), play(pace), pause(), step(), set(config), close(), and calls
+ * onframe(frame, {ended}), oninfo(info) and onerror(text). A pace is {speed, log}.
+ */
+
+import { decodeFrame, decodeFrames } from "./frames.js";
+import { readConfig } from "./engine/config.js";
+
+class Source {
+  constructor() {
+    this.onframe = this.oninfo = this.onerror = () => {};
+  }
+}
+
+/** The engine of the page, in a worker. */
+export class InPage extends Source {
+  constructor(workerText) {
+    super();
+    this.url = workerText ? URL.createObjectURL(new Blob([workerText], { type: "text/javascript" })) : null;
+    this.worker = this.url
+      ? new Worker(this.url)
+      : new Worker(new URL("./engine/worker.js", import.meta.url), { type: "module" });
+    this.worker.onmessage = ({ data }) => {
+      if (data.type === "error") this.onerror(data.message);
+      else this.onframe(decodeFrame(data.buffer).frame, { ended: data.ended === true });
+    };
+    this.worker.onerror = (event) => this.onerror(`the engine stopped: ${event.message ?? "the worker could not start"}`);
+    this.editable = true;
+  }
+
+  start(config) {
+    this.worker.postMessage({ type: "start", config });
+  }
+
+  play(pace) {
+    this.worker.postMessage({ type: "play", ...pace });
+  }
+
+  pause() {
+    this.worker.postMessage({ type: "pause" });
+  }
+
+  step() {
+    this.worker.postMessage({ type: "step" });
+  }
+
+  set(config) {
+    this.worker.postMessage({ type: "set", config });
+  }
+
+  /** Tell that a frame is on the screen, so that the next one may come. */
+  drawn() {
+    this.worker.postMessage({ type: "drawn" });
+  }
+
+  close() {
+    this.worker.terminate();
+    if (this.url) URL.revokeObjectURL(this.url);
+  }
+}
+
+/** The engine of tokenfield, behind a websocket. */
+export class Live extends Source {
+  constructor(address) {
+    super();
+    this.waiting = [];
+    this.editable = true;
+    try {
+      this.socket = new WebSocket(address);
+    } catch (error) {
+      setTimeout(() => this.onerror(`no websocket: ${error.message}`));
+      return;
+    }
+    this.socket.binaryType = "arraybuffer";
+    this.socket.onopen = () => this.waiting.splice(0).forEach((text) => this.socket.send(text));
+    this.socket.onclose = () => this.closed || this.onerror("the server has gone: start tokenfield explore again");
+    this.socket.onmessage = ({ data }) => {
+      try {
+        if (typeof data === "string") this.hear(JSON.parse(data));
+        else this.onframe(decodeFrame(data).frame, { ended: false });
+      } catch (error) {
+        this.onerror(`a message of the server was not understood: ${error.message}`);
+      }
+    };
+  }
+
+  hear(message) {
+    if (message.type === "error") this.onerror(String(message.message));
+    else if (message.type === "info") this.oninfo(message);
+    else if (message.type === "end") this.oninfo({ ended: true, reason: String(message.reason) });
+  }
+
+  send(message) {
+    const text = JSON.stringify(message);
+    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(text);
+    else this.waiting.push(text);
+  }
+
+  start(config) {
+    this.send({ type: "start", config: forServer(config) });
+  }
+
+  play({ speed, log }) {
+    this.send({ type: "play", speed, log });
+  }
+
+  pause() {
+    this.send({ type: "pause" });
+  }
+
+  step() {
+    this.send({ type: "step" });
+  }
+
+  /** Keys that are null clear what the server knows. */
+  set(config) {
+    const { attention, norm, noise } = forServer(config);
+    const none = { beta: null, A: null, V: null, rule: null };
+    this.send({ type: "set", attention: { ...none, ...attention }, norm: { tau: null, alpha: null, ...norm }, noise: noise ?? null });
+  }
+
+  drawn() {}
+
+  close() {
+    this.closed = true;
+    this.socket?.close();
+  }
+}
+
+/** Return a config with the keys that a TOML run file has; tokens placed by hand get length 1. */
+export function forServer(config) {
+  const { foreign, ...result } = config; // known to this page only
+  if (result.attention) {
+    const { slope, ...attention } = result.attention; // slope: known to Python, not to run files
+    const general = attention.A || attention.kind === "hardmax";
+    const kept = Object.entries(attention).filter(([key, value]) => value !== null && !(general && key === "beta"));
+    result.attention = Object.fromEntries(kept);
+  }
+  if (!result.noise) delete result.noise;
+  if (result.t1 === null) delete result.t1;
+  if (result.tokens?.kind === "circle") result.tokens = { kind: "circle", angles: result.tokens.angles };
+  if (result.tokens?.x) {
+    const x = result.tokens.x.map((row) => row.map((value) => value / Math.hypot(...row))), { weights } = result.tokens;
+    const total = weights?.reduce((sum, w) => sum + w, 0);
+    result.tokens = weights ? { x, weights: weights.map((w) => w / total) } : { x };
+  }
+  return result;
+}
+
+/** A run that was saved. */
+export class Replay extends Source {
+  constructor(data) {
+    super();
+    this.editable = false;
+    this.at = 0;
+    this.time = 0;
+    this.playing = false;
+    const bytes = Uint8Array.from(atob(data.frames), (c) => c.charCodeAt(0));
+    this.frames = decodeFrames(bytes.buffer);
+    if (this.frames.length === 0) throw new Error("the replay has no frames");
+    this.config = data.config ?? null;
+  }
+
+  /** Return {config, exact}: the config of the run; `exact` is false if the page does not know all of it. */
+  readConfig() {
+    const known = this.config !== null && typeof this.config === "object";
+    const { config, problems } = readConfig(known ? this.config : {}), model = problems.some((line) => !line.startsWith("tokens"));
+    return { config: { ...config, foreign: !known || model }, exact: known && !problems.length && Boolean(this.config.tokens) };
+  }
+
+  start() {
+    this.at = 0;
+    this.time = this.frames[0].time;
+    this.show();
+  }
+
+  play(pace) {
+    this.pace = pace;
+    if (this.at >= this.frames.length - 1) this.start();
+    if (this.playing) return;
+    this.playing = true;
+    this.before = performance.now();
+    this.tick();
+  }
+
+  /** Show the frames that are due: in time, or at equal steps of its logarithm. */
+  tick() {
+    if (!this.playing) return;
+    const now = performance.now(), elapsed = Math.min(0.1, (now - this.before) / 1000);
+    this.before = now;
+    const first = this.frames.find((frame) => frame.time > 0)?.time ?? 1;
+    const { speed, log } = this.pace;
+    this.time = log ? Math.max(this.time, first / 10) * 10 ** (speed * elapsed) : this.time + speed * elapsed;
+    let changed = false;
+    while (this.at < this.frames.length - 1 && this.frames[this.at + 1].time <= this.time) {
+      this.at++;
+      changed = true;
+    }
+    const ended = this.at >= this.frames.length - 1;
+    if (ended) this.playing = false;
+    if (changed || ended) this.show(ended);
+    if (this.playing) this.timer = setTimeout(() => this.tick(), 16);
+  }
+
+  show(ended = false) {
+    this.onframe(this.frames[this.at], { ended });
+  }
+
+  pause() {
+    this.playing = false;
+    clearTimeout(this.timer);
+  }
+
+  step() {
+    this.pause();
+    this.at = Math.min(this.frames.length - 1, this.at + 1);
+    this.time = this.frames[this.at].time;
+    this.show();
+  }
+
+  set() {}
+
+  drawn() {}
+
+  close() {
+    this.pause();
+  }
+}

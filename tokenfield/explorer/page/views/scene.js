@@ -1,0 +1,320 @@
+/** The scene: tokens on the sphere or the circle, with trails; densities and Gaussians of a live run. */
+
+import { crossAttention } from "../engine/kernels.js";
+import { DENSITY, GAUSSIAN } from "../frames.js";
+import { CanvasRenderer } from "./canvas.js";
+import { GlRenderer } from "./gl.js";
+import { ClusterColors, PALETTE } from "./palette.js";
+
+const TRAIL_POINTS = 9000; // of all trails together
+const LONGEST_TRAIL = 26;
+const TRAIL_PERIOD = 40; // milliseconds between two points of a trail
+const SHORTEST = 5; // pixels of a piece of a trail
+const INWARD = 0.6; // on the circle the past is drawn inside: how far the oldest point is from the rim
+
+export class Scene {
+  constructor(canvas, camera, plain = false) {
+    Object.assign(this, { canvas, camera });
+    try {
+      if (plain) throw new Error("Canvas2D was asked for");
+      this.renderer = new GlRenderer(canvas);
+    } catch (error) {
+      this.renderer = new CanvasRenderer(canvas);
+      this.reason = error.message;
+    }
+    this.views = [];
+    this.quality = 1; // pixels drawn for each pixel of the screen, along one side
+    this.points = new Float32Array(7 * 64);
+    this.lines = new Float32Array(10 * 64);
+  }
+
+  /** Return the state of drawing of one run; there is one for each run side by side. */
+  view(index) {
+    this.views[index] ??= { colors: new ClusterColors(), trail: [], color: null };
+    return this.views[index];
+  }
+
+  /** Forget trails and colors. */
+  reset(index) {
+    delete this.views[index];
+  }
+
+  /** Take note of a new frame. */
+  note(index, frame) {
+    if (frame.kind === DENSITY || frame.kind === GAUSSIAN) return;
+    const view = this.view(index), { n, d } = frame;
+    const x = new Float32Array(n * d);
+    for (let i = 0; i < n; i++) {
+      let square = 0;
+      for (let a = 0; a < d; a++) square += frame.x[i * d + a] ** 2;
+      const scale = square > 0 ? 1 / Math.sqrt(square) : 0;
+      for (let a = 0; a < d; a++) x[i * d + a] = frame.x[i * d + a] * scale;
+    }
+    if (view.trail.length && view.trail[0].length !== x.length) view.trail = [];
+    const now = performance.now();
+    if (view.trail.length > 1 && now - view.noted < TRAIL_PERIOD) view.trail[0] = x;
+    else {
+      view.trail.unshift(x);
+      view.noted = now;
+    }
+    const longest = Math.max(6, Math.min(LONGEST_TRAIL, Math.floor(TRAIL_POINTS / n)));
+    if (view.trail.length > longest) view.trail.length = longest;
+    view.x = x;
+    view.color = frame.labels ? view.colors.update(frame.labels, n) : new Int16Array(n).fill(0);
+  }
+
+  /** Return the center and the radius of the ball of a run. */
+  place(index) {
+    const { width, height, count } = this, part = width / count;
+    return { cx: part * (index + 0.5), cy: height / 2, radius: Math.max(20, 0.44 * Math.min(part, height)) };
+  }
+
+  /** Draw all runs side by side. `items` has {frame, field} for each. */
+  draw(items, theme, options) {
+    const box = this.canvas.getBoundingClientRect();
+    this.width = Math.max(1, box.width);
+    this.height = Math.max(1, box.height);
+    this.count = items.length;
+    this.renderer.begin(this.width, this.height, this.quality * Math.min(2, globalThis.devicePixelRatio || 1), theme.clear);
+    items.forEach((item, index) => item.frame && this.drawRun(index, item, theme, options));
+  }
+
+  drawRun(index, { frame, attention }, theme, options) {
+    if (frame.kind === GAUSSIAN) return this.drawGaussian(index, frame, theme);
+    if (frame.kind === DENSITY) return this.drawDensity(index, frame, theme);
+    const { n, d } = frame;
+    const place = this.place(index);
+    this.pointCount = this.lineCount = 0;
+    if (d > 3) return;
+    if (d === 3) {
+      this.meridians(place, theme, -1);
+      if (options.trails) this.trails(index, place, theme, d, -1);
+      this.tokens(index, frame, place, theme, -1, options);
+      this.flush();
+      this.renderer.drawBall(place.cx, place.cy, place.radius, theme.sphere, theme.rim);
+      this.meridians(place, theme, 1);
+    } else this.renderer.drawBall(place.cx, place.cy, place.radius, [...theme.sphere.slice(0, 3), 0.35], theme.rim);
+    if (options.trails) this.trails(index, place, theme, d, 1);
+    if (options.field && attention && n > 0) this.field(index, frame, attention, place, theme);
+    this.flush(true);
+    this.tokens(index, frame, place, theme, 1, options);
+    this.flush();
+  }
+
+  flush(linesOnly = false) {
+    this.renderer.drawLines(this.lines, this.lineCount);
+    this.lineCount = 0;
+    if (linesOnly) return;
+    this.renderer.drawPoints(this.points, this.pointCount);
+    this.pointCount = 0;
+  }
+
+  /** Return where a direction is on the screen: [x, y, toward the viewer]. */
+  screen(place, d, x, y, z, radius = 1) {
+    if (d === 2) return [place.cx + place.radius * radius * x, place.cy - place.radius * radius * y, 1];
+    const [right, up, toward] = this.camera.look(x, y, z);
+    return [place.cx + place.radius * right, place.cy - place.radius * up, toward];
+  }
+
+  point(x, y, radius, [r, g, b], alpha) {
+    if (7 * (this.pointCount + 1) > this.points.length) this.points = grown(this.points);
+    this.points.set([x, y, radius, r, g, b, alpha], 7 * this.pointCount++);
+  }
+
+  line(x0, y0, x1, y1, width, [r, g, b], alpha, fade = 1) {
+    if (10 * (this.lineCount + 1) > this.lines.length) this.lines = grown(this.lines);
+    const at = 10 * this.lineCount++, out = this.lines;
+    out[at] = x0;
+    out[at + 1] = y0;
+    out[at + 2] = x1;
+    out[at + 3] = y1;
+    out[at + 4] = width;
+    out[at + 5] = r;
+    out[at + 6] = g;
+    out[at + 7] = b;
+    out[at + 8] = alpha;
+    out[at + 9] = fade;
+  }
+
+  tokens(index, { n, d, weights }, place, theme, side, options) {
+    const { x, color } = this.view(index), base = Math.max(2.2, Math.min(7.5, 70 / Math.sqrt(n))) * (place.radius / 300) ** 0.4;
+    for (let i = 0; i < n; i++) {
+      const [sx, sy, toward] = this.screen(place, d, x[i * d], x[i * d + 1], d === 3 ? x[i * d + 2] : 0);
+      if (toward < 0 !== side < 0) continue;
+      const size = weights ? Math.sqrt(Math.min(40, weights[i] * n)) : 1;
+      const tint = color[i] < 0 ? theme.single : PALETTE[color[i]];
+      const depth = d === 3 ? 0.72 + 0.28 * toward : 1;
+      const chosen = options.chosen?.view === index && options.chosen.token === i;
+      if (chosen) this.point(sx, sy, base * size * depth + 5, theme.dark ? [1, 1, 1] : [0, 0, 0], 0.5);
+      if (options.first && i === 0) this.point(sx, sy, base * size * depth + 6, PALETTE[3], 0.55);
+      this.point(sx, sy, base * size * depth, tint, side < 0 ? 0.45 : 0.95);
+    }
+  }
+
+  /** The past of each token, fading: on the sphere where it was, on the circle drawn inward. */
+  trails(index, place, theme, d, side) {
+    const { trail, color } = this.view(index), long = trail.length;
+    if (long < 2) return;
+    const n = trail[0].length / d, { cx, cy, radius } = place, [r, u, f] = this.camera.rows;
+    for (let i = 0; i < n; i++) {
+      const tint = color[i] < 0 ? theme.single : PALETTE[color[i]];
+      let x1 = 0, y1 = 0, z1 = 0;
+      for (let k = 0; k < long; k++) {
+        const past = trail[k], a = past[i * d], b = past[i * d + 1];
+        let x0, y0, z0 = 1;
+        if (d === 2) {
+          const inside = 1 - (INWARD * k) / LONGEST_TRAIL;
+          x0 = cx + radius * inside * a;
+          y0 = cy - radius * inside * b;
+        } else {
+          const c = past[i * d + 2];
+          x0 = cx + radius * (r[0] * a + r[1] * b + r[2] * c);
+          y0 = cy - radius * (u[0] * a + u[1] * b + u[2] * c);
+          z0 = f[0] * a + f[1] * b + f[2] * c;
+        }
+        const moved = Math.abs(x1 - x0) + Math.abs(y1 - y0);
+        if (k && moved <= SHORTEST && k < long - 1) continue;
+        if (k && moved > 1 && z1 + z0 < 0 === side < 0) {
+          const alpha = (1 - k / long) * (side < 0 ? 0.16 : 0.5);
+          this.line(x0, y0, x1, y1, d === 2 ? 1.2 : 1.6, tint, alpha, (long - k - 1) / (long - k));
+        }
+        x1 = x0;
+        y1 = y0;
+        z1 = z0;
+      }
+    }
+  }
+
+  /** Circles of longitude and latitude on the far (-1) or near (1) side. */
+  meridians(place, theme, side) {
+    const [r, g, b, a] = theme.wire, steps = 48;
+    const curve = (at) => {
+      let before = at(0);
+      for (let k = 1; k <= steps; k++) {
+        const next = at((2 * Math.PI * k) / steps);
+        if (before[2] + next[2] < 0 === side < 0) this.line(before[0], before[1], next[0], next[1], 1, [r, g, b], side < 0 ? a / 2 : a);
+        before = next;
+      }
+    };
+    for (let m = 0; m < 6; m++) {
+      const [c, s] = [Math.cos((Math.PI * m) / 6), Math.sin((Math.PI * m) / 6)];
+      curve((u) => this.screen(place, 3, c * Math.cos(u), s * Math.cos(u), Math.sin(u)));
+    }
+    for (const z of [-0.5, 0, 0.5]) {
+      const flat = Math.sqrt(1 - z * z);
+      curve((u) => this.screen(place, 3, flat * Math.cos(u), flat * Math.sin(u), z));
+    }
+  }
+
+  /** Arrows of the velocity P Gamma(y) at points y of the sphere; the longest is a fixed length. */
+  field(index, { n, d, weights }, attention, place, theme) {
+    const { x } = this.view(index), y = gridPoints(d), m = y.length / d, out = new Float64Array(m * d);
+    crossAttention(attention, y, m, Float64Array.from(x), weights ?? new Float64Array(n).fill(1 / n), out);
+    let most = 1e-12;
+    for (let i = 0; i < m; i++) {
+      let inner = 0, square = 0;
+      for (let a = 0; a < d; a++) inner += y[i * d + a] * out[i * d + a];
+      for (let a = 0; a < d; a++) square += (out[i * d + a] -= inner * y[i * d + a]) ** 2;
+      most = Math.max(most, Math.sqrt(square));
+    }
+    const tint = theme.dark ? [0.85, 0.9, 1] : [0.15, 0.25, 0.35];
+    const scale = (d === 2 ? 0.22 : 0.16) / most;
+    for (let i = 0; i < m; i++) {
+      const at = d === 2 ? 1.07 : 1, c = [0, 1, 2].map((a) => (a < d ? y[i * d + a] : 0)), v = [0, 1, 2].map((a) => (a < d ? out[i * d + a] * scale : 0));
+      const [x0, y0, z0] = this.screen(place, d, ...c, at), [x1, y1] = this.screen(place, d, ...c.map((p, a) => p + v[a]), at);
+      if (z0 < 0) continue;
+      this.line(x0, y0, x1, y1, 1.3, tint, 0.6);
+      const long = Math.hypot(x1 - x0, y1 - y0), head = Math.min(5, 0.4 * long);
+      if (long < 2) continue;
+      const [ux, uy] = [(x1 - x0) / long, (y1 - y0) / long];
+      for (const turn of [0.5, -0.5]) this.line(x1, y1, x1 - head * (ux - turn * uy), y1 - head * (uy + turn * ux), 1.3, tint, 0.6);
+    }
+  }
+
+  /** A density on the circle, as a curve around it. */
+  drawDensity(index, { n, x }, theme) {
+    const place = this.place(index);
+    this.pointCount = this.lineCount = 0;
+    this.renderer.drawBall(place.cx, place.cy, 0.62 * place.radius, [...theme.sphere.slice(0, 3), 0.35], theme.rim);
+    const most = Math.max(...x, 1e-12);
+    const at = (k) => {
+      const angle = (2 * Math.PI * k) / n, radius = place.radius * (0.62 + (0.36 * Math.max(0, x[k % n])) / most);
+      return [place.cx + radius * Math.cos(angle), place.cy - radius * Math.sin(angle)];
+    };
+    for (let k = 0; k < n; k++) this.line(...at(k), ...at(k + 1), 2, PALETTE[0], 0.95);
+    this.flush();
+  }
+
+  /** A Gaussian in the plane, as its mean and the ellipses of one and two standard deviations, scaled to the view. */
+  drawGaussian(index, { d, x }, theme) {
+    if (d < 2) return;
+    const place = this.place(index), [a, c, b] = [x[d], x[d + 1], x[2 * d + 1]];
+    const middle = (a + b) / 2, half = Math.hypot((a - b) / 2, c), turn = Math.atan2(2 * c, a - b) / 2;
+    const big = Math.sqrt(Math.max(0, middle + half)), small = Math.sqrt(Math.max(0, middle - half));
+    const far = Math.hypot(x[0], x[1]) + 2 * big, scale = place.radius / Math.max(1, far);
+    this.pointCount = this.lineCount = 0;
+    this.line(place.cx - place.radius, place.cy, place.cx + place.radius, place.cy, 1, theme.wire.slice(0, 3), 0.5);
+    this.line(place.cx, place.cy - place.radius, place.cx, place.cy + place.radius, 1, theme.wire.slice(0, 3), 0.5);
+    const at = (k, size) => {
+      const u = size * big * Math.cos(k), v = size * small * Math.sin(k);
+      const px = x[0] + u * Math.cos(turn) - v * Math.sin(turn), py = x[1] + u * Math.sin(turn) + v * Math.cos(turn);
+      return [place.cx + scale * px, place.cy - scale * py];
+    };
+    for (const size of [1, 2])
+      for (let k = 0; k < 96; k++)
+        this.line(...at((k * Math.PI) / 48, size), ...at(((k + 1) * Math.PI) / 48, size), 2, PALETTE[0], size === 1 ? 0.95 : 0.4);
+    this.point(place.cx + scale * x[0], place.cy - scale * x[1], 4, PALETTE[3], 1);
+    this.flush();
+  }
+
+  /** Return the run under a point of the canvas. */
+  viewAt(px) {
+    return Math.max(0, Math.min(this.count - 1, Math.floor((px / this.width) * this.count)));
+  }
+
+  /** Return the direction under a point of the canvas. */
+  directionAt(px, py, index, d) {
+    const place = this.place(index), right = (px - place.cx) / place.radius, up = (place.cy - py) / place.radius;
+    if (d === 3) return this.camera.unlook(right, up);
+    const far = Math.hypot(right, up) || 1;
+    return [right / far, up / far];
+  }
+
+  /** True if a point of the canvas is on the ball, or near the circle. */
+  inside(px, py, index, d) {
+    const place = this.place(index), far = Math.hypot(px - place.cx, py - place.cy) / place.radius;
+    return d === 3 ? far <= 1 : far > 0.8 && far < 1.25;
+  }
+
+  /** Return the nearest token on the near side within `reach` pixels, or -1. */
+  tokenAt(px, py, index, d, reach = 14) {
+    const { x } = this.view(index), place = this.place(index);
+    let best = -1, least = reach;
+    for (let i = 0; x && i < x.length / d; i++) {
+      const [sx, sy, toward] = this.screen(place, d, x[i * d], x[i * d + 1], d === 3 ? x[i * d + 2] : 0);
+      const far = Math.hypot(sx - px, sy - py);
+      if (toward >= 0 && far < least) [best, least] = [i, far];
+    }
+    return best;
+  }
+}
+
+function grown(array) {
+  const larger = new Float32Array(2 * array.length);
+  larger.set(array);
+  return larger;
+}
+
+/** Points that cover the circle or the sphere evenly (a Fibonacci lattice). */
+function gridPoints(d) {
+  const count = d === 2 ? 48 : 240;
+  const points = [];
+  for (let i = 0; i < count; i++) {
+    if (d === 2) points.push(Math.cos((2 * Math.PI * i) / count), Math.sin((2 * Math.PI * i) / count));
+    else {
+      const z = 1 - (2 * i + 1) / count, flat = Math.sqrt(1 - z * z), angle = i * 2.399963229728653;
+      points.push(flat * Math.cos(angle), flat * Math.sin(angle), z);
+    }
+  }
+  return Float64Array.from(points);
+}

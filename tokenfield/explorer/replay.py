@@ -1,0 +1,87 @@
+"""Saved runs as data that the page plays."""
+
+import base64
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from .._check import as_path
+from .._shown import shown
+from ..results import Trajectory, load
+from .drawn import frame_of, measure
+from .frames import encode
+from .names import kernel_name, norm_name
+
+DATASET = "trajectory.zarr"
+LARGEST = 64_000_000  # bytes of frames that a page can hold
+LARGEST_LOG = 700.0  # of a time that a double holds with room to spare
+MOST_COUNTED = 400
+
+
+def open_run(path: str | os.PathLike) -> Trajectory:
+    """Return the run in a folder of `tokenfield simulate`, or in a Zarr folder of `Trajectory.save`."""
+    folder = as_path("path", path)
+    if not folder.is_dir():
+        raise ValueError(f"no such folder: {shown(str(folder))}: give the folder of a run, such as runs/first")
+    inside = folder / DATASET
+    if not inside.is_dir() and not (folder / "zarr.json").is_file():
+        raise ValueError(f"{folder} is not a run: it has no {DATASET}; give a folder that `tokenfield simulate` wrote")
+    return load(inside if inside.is_dir() else folder)
+
+
+def replay_data(traj: Trajectory) -> dict[str, Any]:
+    """Return a run as plain data: `config`, `times`, `log_time_unit` and `frames`, base64 of frames one after another.
+
+    A run with more states than a page can hold is thinned evenly.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> from tokenfield.explorer import replay_data
+        >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
+        >>> traj = tkf.simulate(model, tkf.uniform_sphere(8, 3, seed=0), t1=1.0, save_at=3)
+        >>> replay_data(traj)["times"]
+        [0.0, 0.5, 1.0]
+    """
+    beta, unit, times = traj.energy_beta, traj.log_time_unit, np.asarray(traj.times, float)
+    one = encode(frame_of(traj.state(0), times[0], unit, measure(traj.state(0), beta)))
+    most = max(2, LARGEST // len(one))
+    kept = np.unique(np.linspace(0, len(times) - 1, min(len(times), most)).round().astype(int)).tolist()
+    logs = traj.log_times
+    long = bool(logs.max() > LARGEST_LOG)
+    frames = []
+    for k in kept:
+        state = traj.state(k)
+        clock = (1.0, float(logs[k])) if long and np.isfinite(logs[k]) else (float(times[k]), unit)
+        frames.append(encode(frame_of(state, *clock, measure(state, beta, len(kept) <= MOST_COUNTED))))
+    return {
+        "config": run_config(traj),
+        "times": times[kept].tolist(),
+        "log_times": [float(value) if np.isfinite(value) else None for value in logs[kept]],
+        "log_time_unit": unit,
+        "events": [{"kind": event.kind, "time": event.time} for event in traj.events],
+        "frames": base64.b64encode(b"".join(frames)).decode("ascii"),
+    }
+
+
+def run_config(traj: Trajectory) -> dict[str, Any] | None:
+    """Return the run as the tables of a run file, as far as they can say it: one head, one model; None for other runs."""
+    if len(traj.models) != 1:
+        return None
+    model = traj.models[0]
+    head, norm, noise = model["attention"], model["norm"], model.get("noise")
+    kind, rule = kernel_name(head["kind"]), norm_name(norm["kind"])
+    if kind is None or rule is None or {"mlp", "context"} & model.keys():
+        return None
+    attention = {"kind": kind, **{key: head["score"][key] for key in ("beta", "A", "Q", "K") if key in head["score"]}}
+    if "V" in head["value"]:
+        attention["V"] = head["value"]["V"]
+    start = traj.dataset.attrs.get("start")
+    return {
+        "attention": {**attention, "causal": head["causal"]},
+        "norm": {"kind": rule, **{key: norm[key] for key in ("tau", "alpha") if key in norm}},
+        "noise": None if noise is None else {"kappa": noise["kappa"]},
+        "t1": traj.config.get("t1"),
+        **({} if start is None else {"tokens": json.loads(start)}),
+    }

@@ -1,0 +1,166 @@
+"""From a config of the page to a model and a state: the one place of the explorer that knows `tokenfield.config`."""
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._shown import shown
+from ..config import build
+from ..config.run import RunConfig, read
+from ..driver.reductions import reduction
+from ..normalization import AbstractSphereNorm
+from ..states import CircleDensity, Equiangular, Gaussian, SphereDensity, Tokens
+from ..transformer import Transformer
+
+MOST_TOKENS, MOST_DIRECT, MOST_NUMBERS = 100_000, 20_000, 2_000_000
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
+SHORT = {
+    "beta": ("attention", "beta"),
+    "kind": ("attention", "kind"),
+    "causal": ("attention", "causal"),
+    "A": ("attention", "A"),
+    "V": ("attention", "V"),
+    "kappa": ("noise", "kappa"),
+    "norm": ("norm", "kind"),
+}
+"""Short names of keys in a message "set"."""
+
+
+class Setup(NamedTuple):
+    """What a run needs: the config as data, the same checked, the model and the state at the start."""
+
+    data: dict[str, Any]
+    config: RunConfig
+    model: Transformer
+    state: Any
+
+
+def set_up(data: dict[str, Any], state: Any = None) -> Setup:
+    """Return the run of a config.
+
+    Args:
+        data: tables of a run file; `tokens` may hold `x` and `weights` themselves, and `state` may name a Gaussian or a
+            density instead.
+        state: the state to start from instead of that of the config.
+    """
+    refuse_names(data)
+    data = _without_none(data)
+    if isinstance(data.get("noise"), dict) and "kappa" not in data["noise"]:
+        del data["noise"]
+    if isinstance(data.get("attention"), dict) and data["attention"].get("kind") == "hardmax":
+        data["attention"].pop(
+            "beta", None
+        )  # hardmax is the limit of large beta; the page keeps the number for the others
+    given, other = _own_tokens(data.get("tokens")), data.get("state")
+    plain = {key: value for key, value in data.items() if key != "state" and not (key == "tokens" and given)}
+    config = read(None, plain)
+    if state is None and given is None and other is None:
+        _refuse_many(*config.tokens.size)
+    model = build.model(config)
+    if state is None:
+        state = _state(other) if other is not None else build.tokens(config.tokens) if given is None else given
+        state = _on_sphere(state, model) if given is not None else state
+    refuse_slow(model, state)
+    return Setup(data, config, model, state)
+
+
+def _without_none(data: dict[str, Any]) -> dict[str, Any]:
+    """Return tables without the keys that are None, in which the page says that it leaves them to us."""
+    plain = {key: _without_none(value) if isinstance(value, dict) else value for key, value in data.items()}
+    return {key: value for key, value in plain.items() if value is not None}
+
+
+def refuse_names(value: Any, key: str = "config") -> None:
+    """Raise ValueError for texts that are no plain names: a page must not choose files or modules of this machine."""
+    if isinstance(value, str):
+        if not NAME.fullmatch(value) or value == "file":
+            raise ValueError(f"{key}: the page may name a kind, not a file or a module, got {shown(value)}")
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            refuse_names(each, name if key == "config" else f"{key}.{name}")
+    elif isinstance(value, list):
+        for each in value:
+            if isinstance(each, str | dict | list):
+                refuse_names(each, key)
+
+
+def patched(data: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """Return a config with a patch: short names such as `beta`, or whole tables, which replace those of the config."""
+    result = {key: dict(value) if isinstance(value, dict) else value for key, value in data.items()}
+    for key, value in patch.items():
+        if key in SHORT and not isinstance(value, dict):
+            table, name = SHORT[key]
+            if not isinstance(result.get(table), dict):
+                result[table] = {}
+            result[table][name] = value
+            if key == "norm":
+                result[table] = {name: value}  # the parameters of another norm would be refused
+        else:
+            result[key] = value
+    return result
+
+
+def _own_tokens(table: Any) -> Tokens | None:
+    if not isinstance(table, dict) or "x" not in table:
+        return None
+    if unknown := [key for key in table if key not in ("x", "weights", "kind", "n", "d", "seed")]:
+        raise ValueError(f"tokens.{unknown[0]}: tokens given by x take weights only")
+    x = table["x"]
+    if not isinstance(x, list) or not x or not isinstance(x[0], list):
+        raise ValueError(f"tokens.x must be a list of points, got {shown(x)}")
+    _refuse_many(len(x), len(x[0]))
+    return Tokens(x, table.get("weights"))
+
+
+def _on_sphere(tokens: Tokens, model: Transformer) -> Tokens:
+    """Return tokens that were placed by hand, in single precision, with the lengths that the norm fixes."""
+    radius = model.norm.radius(tokens.d) if isinstance(model.norm, AbstractSphereNorm) else None
+    lengths = np.linalg.norm(tokens.x, axis=1, keepdims=True)
+    if radius is None or not lengths.all():
+        return tokens
+    return Tokens(tokens.x / lengths * radius, tokens.weights)
+
+
+def _density(kind: Any, modes: int = 64, size: float = 1e-2, seed: int = 0) -> Any:
+    if not isinstance(modes, int) or not 1 <= modes <= 512:
+        raise ValueError(f"state.modes must be a whole number in 1 … 512, got {shown(modes)}")
+    return kind.uniform(modes).perturbed(seed, size)
+
+
+STATES: dict[str, Any] = {
+    "gaussian": lambda mean=None, cov=None: Gaussian(mean, [[1.0, 0.0], [0.0, 1.0]] if cov is None else cov),
+    "circle_density": lambda **options: _density(CircleDensity, **options),
+    "sphere_density": lambda **options: _density(SphereDensity, **{"modes": 24, **options}),
+    "equiangular": lambda rho=0.0, n=32: Equiangular(rho, n),
+}
+
+
+def _state(table: Any) -> Any:
+    """Return a state other than tokens from its table."""
+    if not isinstance(table, dict) or table.get("kind") not in STATES:
+        raise ValueError(f"state.kind must be one of {', '.join(STATES)}, got {shown(table)}")
+    options = {key: value for key, value in table.items() if key != "kind"}
+    if not isinstance(options.get("n", 2), int) or options.get("n", 2) > 256:
+        raise ValueError(f"state.n must be a whole number of at most 256, got {shown(options['n'])}")
+    try:
+        return STATES[table["kind"]](**options)
+    except TypeError:
+        raise ValueError(f"state: a {table['kind']} takes no such keys: {shown(options)}") from None
+
+
+def _refuse_many(n: int, d: int) -> None:
+    if n > MOST_TOKENS or n * d > MOST_NUMBERS:
+        raise ValueError(
+            f"tokens: at most {MOST_TOKENS} tokens and {MOST_NUMBERS} numbers can be shown live, got n = {n}, d = {d}"
+        )
+
+
+def refuse_slow(model: Transformer, state: Any) -> None:
+    """Raise ValueError if a velocity would look at too many pairs of tokens to be live."""
+    if not isinstance(state, Tokens) or state.n <= MOST_DIRECT:
+        return
+    if "series" not in reduction(state, model, 1e-6).names:
+        raise ValueError(
+            f"tokens.n must be at most {MOST_DIRECT} for this model, which has no series for its sums, got {state.n}"
+        )
