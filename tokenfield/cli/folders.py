@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+REPORT = "report.html"
+
+
 def refuse_foreign(folder: Path, ours: Iterable[str], overwrite: bool) -> None:
     """Raise ValueError if a folder has files, but none of ours: it is used for something else."""
     held = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []

@@ -10,7 +10,8 @@ import typer
 from .._cost import SHORTEST_BASIS, refuse_derivative
 from .._shown import shown
 from .choices import Format, flag, kind_flag
-from .folders import figure_file, open_folder, say_open, write_dataset, write_figure
+from .command_line import command_line
+from .folders import REPORT, figure_file, open_folder, say_open, write_dataset, write_figure
 
 DATA = "sphere", "gaussian", "low_rank", "clustered", "correlated", "heavy_tailed"
 DATASET, FIGURE, CHECKPOINT = "growth.zarr", "growth.png", "growth.npz"
@@ -55,7 +56,8 @@ def lipschitz(
     seed: Annotated[int, flag("Seed of the tokens [0].")] = 0,
     sets: Annotated[list[str] | None, flag("A parameter of the kernel, e.g. attention.power=3.", "--set")] = None,
     out: Annotated[
-        Path | None, flag(f"With --lengths, a folder for {FIGURE} and {DATASET} [lipschitz; with --json, none].")
+        Path | None,
+        flag(f"With --lengths, a folder for report.html, {FIGURE} and {DATASET} [lipschitz; with --json, none]."),
     ] = None,
     format: Format = "png",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a study in the folder.")] = False,
@@ -104,9 +106,13 @@ def lipschitz(
         inputs |= {"data": data, "lengths": sizes, "R": R, "rtol": rtol, "repeats": repeats}
         if folder is not None:
             from ..plotting.growth import growth_figure
+            from ..report.lipschitz import growth_story
+            from ..report.story import write_story
 
-            numbers |= {"out": str(folder), "figure": str(figure_file(folder, FIGURE, format))}
-            write_figure(growth_figure({data: found}), figure_file(folder, FIGURE, format))
+            numbers["out"] = str(folder)
+            figure = growth_figure({data: found})
+            write_figure(figure, figure_file(folder, FIGURE, format))
+            write_story(growth_story(found, inputs, figure, command_line()), folder)
             write_dataset(answer.dataset(found, inputs), folder / DATASET)
             (folder / CHECKPOINT).unlink(missing_ok=True)
     if as_json:
@@ -159,8 +165,8 @@ def _print(numbers: dict[str, Any], title: str) -> None:
         print(
             "NOT converged to --rtol: raise it or --max-products; a singular value lies in each interval all the same"
         )
-    if "figure" in numbers:
-        say_open(numbers["figure"])
+    if "out" in numbers:
+        say_open(Path(numbers["out"]) / REPORT)
 
 
 def _mean(values: list[float]) -> float:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .choices import Format, kind_flag
-from .folders import figure_file, open_folder, say_open, write_dataset, write_figure
+from .command_line import command_line
+from .folders import REPORT, figure_file, open_folder, say_open, write_dataset, write_figure
 
 if TYPE_CHECKING:
     import xarray
@@ -37,7 +38,9 @@ def norms(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help=f"Folder for {FIGURE} and {DATASET} [norms; with --json, none].", show_default=False),
+        typer.Option(
+            help=f"Folder for report.html, {FIGURE} and {DATASET} [norms; with --json, none].", show_default=False
+        ),
     ] = None,
     format: Format = "png",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a study in the folder.")] = False,
@@ -67,10 +70,14 @@ def norms(
     )
     numbers = summary(study)
     if folder is not None:
-        numbers |= {"out": str(folder), "figure": str(figure_file(folder, FIGURE, format))}
+        numbers["out"] = str(folder)
         from ..plotting.norms import norms_figure
+        from ..report.norms import norms_story
+        from ..report.story import write_story
 
-        write_figure(norms_figure(study), figure_file(folder, FIGURE, format))
+        figure = norms_figure(study)
+        write_figure(figure, figure_file(folder, FIGURE, format))
+        write_story(norms_story(study, figure, command_line()), folder)
         write_dataset(study, folder / DATASET)
     if as_json:
         print(json.dumps(numbers))
@@ -109,5 +116,5 @@ def _print(numbers: dict[str, Any]) -> None:
         theory = "—" if recursion is None else f"{recursion:.5f}", "—" if identity is None else f"{identity:.3g}"
         table.add_row(name, f"{row['cosine']:.5f}", f"{low:.5f} … {high:.5f}", *theory)
     Console(markup=False).print(table)
-    if "figure" in numbers:
-        say_open(numbers["figure"])
+    if "out" in numbers:
+        say_open(Path(numbers["out"]) / REPORT)

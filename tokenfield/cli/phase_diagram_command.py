@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .choices import Format
-from .folders import figure_file, open_folder, say_open, write_dataset, write_figure
+from .command_line import command_line
+from .folders import REPORT, figure_file, open_folder, say_open, write_dataset, write_figure
 
 if TYPE_CHECKING:
     import xarray
@@ -36,7 +37,8 @@ def phase_diagram(
     out: Annotated[
         Path | None,
         typer.Option(
-            help=f"Folder for {FIGURE}, {DATASET} and {RUNS} [phase-diagram; with --json, none].", show_default=False
+            help=f"Folder for report.html, {FIGURE}, {DATASET} and {RUNS} [phase-diagram; with --json, none].",
+            show_default=False,
         ),
     ] = None,
     format: Format = "png",
@@ -81,12 +83,17 @@ def phase_diagram(
         numbers["runs"] = {name: values.values.tolist() for name, values in columns.items()}
         numbers["runs"]["left_out"] = json.loads(tokens.attrs["left_out"])
     if folder is not None:
-        numbers |= {"out": str(folder), "figure": str(figure_file(folder, FIGURE, format))}
+        numbers["out"] = str(folder)
         from ..plotting.phase_diagram import phase_diagram_figure
 
         if tokens is not None:
             write_dataset(tokens, folder / RUNS)
-        write_figure(phase_diagram_figure(diagram, tokens), figure_file(folder, FIGURE, format))
+        from ..report.phase_diagram import phase_diagram_story
+        from ..report.story import write_story
+
+        figure = phase_diagram_figure(diagram, tokens)
+        write_figure(figure, figure_file(folder, FIGURE, format))
+        write_story(phase_diagram_story(diagram, tokens, figure, command_line()), folder)
         write_dataset(diagram, folder / DATASET)
     if as_json:
         print(json.dumps(numbers, allow_nan=False))
@@ -132,5 +139,5 @@ def _print(numbers: dict[str, Any]) -> None:
     if numbers.get("runs", {}).get("left_out"):
         beta = numbers["runs"]["left_out"][0]
         print(f"no runs from beta = {beta:g} on: their drift is too fast for so long a time")
-    if "figure" in numbers:
-        say_open(numbers["figure"])
+    if "out" in numbers:
+        say_open(Path(numbers["out"]) / REPORT)

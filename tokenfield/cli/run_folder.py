@@ -12,6 +12,7 @@ from .._lock import alone_in
 from .._quiet import say, shows_progress
 from ..config import build
 from ..config.run import RunConfig, to_toml
+from .command_line import command_line
 from .errors import Interrupted
 from .folders import figure_file, refuse_foreign, write_figure
 from .interrupts import going_on_from, interrupted
@@ -201,7 +202,7 @@ def _write(traj: Any, folder: Path, animation: Animation, format: str) -> None:
         _say("drawing")
         write_figure(traj.plot(), figure_file(folder, FIGURE, format))
         drawn = animation.write(traj, folder)
-        write_report(traj, folder, animation=drawn if animation.format == "gif" else None)
+        write_report(traj, folder, animation=drawn if animation.format == "gif" else None, command=command_line())
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted while drawing; the run is in {folder}: the same command draws it") from None
     remove(folder / ASIDE)

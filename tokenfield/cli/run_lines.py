@@ -5,10 +5,10 @@ from typing import Any
 
 from ..normalization import AbstractSphereNorm
 from ..observables.cluster_text import cluster_text
-from ..report.words import headline
+from ..report.run_comparisons import comparisons
+from ..report.run_sentences import model_text
 from ..results import Trajectory
 from ..results.moments import event_text, moment_text
-from ..studies import expectation
 from ..theory.names import KERNELS
 
 LISTED = 3  # events
@@ -23,12 +23,19 @@ def run_lines(traj: Trajectory, numbers: Mapping[str, Any], opened: str | None) 
         opened: the file to open, None if nothing was written.
     """
     steps = numbers["steps"] + numbers["rejected_steps"]
-    lines = [("ran", f"{headline(traj)} ({steps} steps)"), ("events", _events(traj)), ("end", _end(numbers))]
-    if theory := _theory(traj):
+    lines = [("ran", f"{_start(traj)}, {model_text(traj)}, {steps} steps")]
+    lines += [("events", _events(traj)), ("end", _end(numbers))]
+    if theory := _theory(traj, numbers):
         lines.append(("theory", theory))
     if opened is not None:
         lines.append(("open", opened))
     return lines
+
+
+def _start(traj: Trajectory) -> str:
+    sizes = traj.dataset.sizes
+    n = sizes.get("token")
+    return traj.dataset.attrs["state"] if n is None else f"{n} token{'s' * (n != 1)} in dimension {sizes['coordinate']}"
 
 
 def _events(traj: Trajectory) -> str:
@@ -55,15 +62,22 @@ def _end(numbers: Mapping[str, Any]) -> str:
     return "; ".join(parts) or "no observable of this state is known"
 
 
+def _plain(text: str) -> str:
+    """A text without the braces of exponents."""
+    return text.replace("{", "").replace("}", "")
+
+
 def _number(value: float | None) -> str:
     return "none" if value is None else f"{value:.6g}"
 
 
-def _theory(traj: Trajectory) -> str:
+def _theory(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
     """A prediction beside the measurement, or the command that lists predictions for this model."""
-    found = expectation(traj)
-    if found is not None:
-        return str(found)
+    found = comparisons(traj, numbers)
+    if found:  # the last one is the most special
+        row = found[-1]
+        remark = f" ({row.remark})" if row.remark else ""
+        return _plain(f"{row.what}: predicted {row.predicted}, measured {row.measured}{remark}")
     beta = traj.energy_beta
     if beta is None:
         return ""

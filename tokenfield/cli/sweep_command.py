@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from .choices import Format
+from .command_line import command_line
 from .errors import Interrupted
 from .folders import say_open
 
@@ -22,7 +23,8 @@ def sweep(
         list[str], typer.Argument(help=ABOUT, metavar="run PLAN", autocompletion=lambda: [*NEEDS, "plans"])
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the dataset and figures [the plan's name].", show_default=False)
+        Path | None,
+        typer.Option(help="Folder for report.html, the dataset and figures [the plan's name].", show_default=False),
     ] = None,
     sets: Annotated[
         list[str] | None,
@@ -149,26 +151,25 @@ def _report(found: Any, as_json: bool) -> None:
 
 
 def _figures(found: Any, folder: Path, format: str) -> list[Path]:
-    """Draw one picture for each quantity of the plan that has any value; return their files."""
+    """Draw one picture for each quantity of the plan that has any value, write the report, and return their files."""
+    from ..report.story import write_story
     from ..sweep.folder import clear_errors
+    from ..sweep.page import sweep_story
     from .folders import write_figure
 
-    written = []
-    for name in found.plan.record:
-        if found.dataset[name].notnull().any():
-            path = folder / f"{name}.{format}"
-            with clear_errors(folder):
-                write_figure(found.plot(name), path)
-            written.append(path)
-    return written
+    drawn = {name: found.plot(name) for name in found.plan.record if found.dataset[name].notnull().any()}
+    with clear_errors(folder):
+        for name, figure in drawn.items():
+            write_figure(figure, folder / f"{name}.{format}")
+        report = write_story(sweep_story(found, drawn, command_line()), folder)
+    return [report, *(folder / f"{name}.{format}" for name in drawn)]
 
 
 def _say_written(paths: list[Path]) -> None:
     """Print the files, the one to open last."""
     for path in paths[1:]:
         print(f"wrote {path}")
-    if paths:
-        say_open(paths[0])
+    say_open(paths[0])
 
 
 def _plans(as_json: bool) -> None:

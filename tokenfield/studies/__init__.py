@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy
 
 if TYPE_CHECKING:
-    from .expected import Expectation as Expectation
-    from .expected import expectation as expectation
     from .gaussian_ranks import LimitRanks as LimitRanks
     from .gaussian_ranks import limit_ranks as limit_ranks
     from .noisy_order import noisy_order_study as noisy_order_study
@@ -15,7 +13,6 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = lazy(
     __name__,
     {
-        "expected": "expectation Expectation",
         "gaussian_ranks": "limit_ranks LimitRanks",
         "noisy_order": "noisy_order_study",
         "normalization": "normalization_study",

@@ -1,4 +1,4 @@
-"""What a result says of itself, in words and rows of tables."""
+"""Tables of a run: final numbers, configuration, provenance."""
 
 import hashlib
 import json
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..observables.cluster_text import cluster_text
 from ..results import Trajectory
-from ..results.moments import moment_text
+from ..results.moments import event_text, moment_text
+from .run_sentences import clusters_text
 from .summary import MEASURED
 
 LARGEST_SHOWN = 64  # entries of a matrix written out
@@ -27,32 +27,6 @@ INNER = {"model", "score", "value", "gain"}  # parts that only hold parameters: 
 PLAIN = {"Transformer", "Bilinear", "ValueMap", "Gain"}
 
 
-def headline(traj: Trajectory) -> str:
-    """The run in a line: how many tokens, which attention, norm and noise, whether weights move, until when."""
-    sizes = traj.dataset.sizes
-    n = sizes.get("token")
-    parts = [
-        traj.dataset.attrs["state"] if n is None else f"{n} token{'s' * (n != 1)} in dimension {sizes['coordinate']}"
-    ]
-    kinds = traj.models
-    if len(kinds) == 1:
-        beta = kinds[0]["attention"].get("score", {}).get("beta")
-        sharp = f" with β = {beta:g}" if isinstance(beta, (int, float)) else ""
-        parts.append(f"{kinds[0]['attention']['kind']}{sharp}, {kinds[0]['norm']['kind']}")
-        if noise := kinds[0].get("noise"):
-            parts.append(f"{noise['kind']} with κ = {noise['kappa']:g}")
-        if (rate := kinds[0].get("fisher_rao")) is not None:
-            parts.append(f"weights that move at the rate c = {rate:g}")
-    elif kinds:
-        parts.append(f"{len(kinds)} different layers")
-    return "; ".join([*parts, f"time {traj.times[0]:g} to {moment(traj, traj.times[-1])}"])
-
-
-def moment(traj: Trajectory, time: float, log_time: float | None = None) -> str:
-    """A time as a number, or as "log10 t = 846.1" where the unit of time is not 1."""
-    return moment_text(time, traj.log_time_unit, log_time).removeprefix("t = ")
-
-
 def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, object]]:
     """The final numbers as rows of a table."""
     if "state" in numbers:
@@ -64,7 +38,7 @@ def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, 
     sample = f" (of a sample of {numbers['sampled']} tokens)" if numbers["sampled"] else ""
     rows: list[tuple[str, object]] = [
         *_run_rows(traj, numbers),
-        (f"clusters, by {numbers['cluster_metric']}{sample}", cluster_text(numbers["clusters"])),
+        (f"clusters, by {numbers['cluster_metric']}{sample}", clusters_text(numbers)),
         (energy + sample, numbers["energy"] if numbers["energy_kind"] else "none for this model"),
         ("order parameter", numbers["order_parameter"]),
         ("mean cosine", numbers["mean_cosine"]),
@@ -72,15 +46,13 @@ def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, 
         ("steps (rejected)", f"{numbers['steps']} ({numbers['rejected_steps']})"),
     ]
     if numbers["state_time"] != numbers["time"]:
-        rows.insert(1, ("last finite state", moment(traj, numbers["state_time"])))
+        rows.insert(1, ("last finite state", moment_text(numbers["state_time"], traj.log_time_unit)))
     return rows
 
 
 def _run_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, object]]:
-    happened = [
-        f"{e['kind'].replace('_', ' ')} at {moment(traj, e['time'], e.get('log_time'))}" for e in numbers["events"]
-    ]
-    return [("time reached", moment(traj, numbers["time"])), ("events", "; ".join(happened) or "none")]
+    happened = "; ".join(event_text(traj, event) for event in traj.events)
+    return [("time reached", moment_text(numbers["time"], traj.log_time_unit)), ("events", happened or "none")]
 
 
 def full_config(traj: Trajectory) -> dict[str, Any]:
@@ -123,13 +95,19 @@ def provenance_rows(traj: Trajectory) -> list[tuple[str, object]]:
         ("threads", attributes.get("threads")),
         ("precision", attributes.get("precision")),
         ("seed", "none recorded" if seed is None else int(seed)),
-        (
-            "tolerances (relative, absolute)",
-            [config["rtol"], config.get("atol", 0.0)] if "rtol" in config else "none: layers",
-        ),
+        ("tolerances (relative, absolute)", _tolerances(config)),
         ("method", config.get("method", "layers")),
         ("sha256 of the numbers", _hash(traj)),
     ]
+
+
+def _tolerances(config: Mapping[str, Any]) -> object:
+    """The two tolerances, or why there are none."""
+    if "rtol" in config:
+        return [config["rtol"], config.get("atol", 0.0)]
+    step = config.get("dt")
+    fixed = "none: steps of a fixed size" + (f", dt = {step:.3g}" if isinstance(step, float) else "")
+    return fixed if "method" in config else "none: discrete layers"
 
 
 def _hash(traj: Trajectory) -> str:
