@@ -169,7 +169,8 @@ def _say_written(paths: list[Path]) -> None:
     """Print the files, the one to open last."""
     for path in paths[1:]:
         print(f"wrote {path}")
-    say_open(paths[0])
+    if paths:
+        say_open(paths[0])
 
 
 def _plans(as_json: bool) -> None:
