@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from tokenfield.config import build
 from tokenfield.config.run import read
@@ -53,6 +55,18 @@ def test_copied_python_and_toml_end_in_the_same_clusters(tmp_path, capsys):
         config = read(path, {})
         assert build.tokens(config.tokens).n == sum(run["sizes"])
         assert f"{type(build.model(config).norm).__name__}()" in run["python"]
+
+
+def test_a_film_as_gif_holds_the_frames(tmp_path):
+    done = run_node([str(HERE / "page" / "film.mjs"), str(tmp_path / "a.gif"), str(tmp_path / "a.raw")])
+    assert done.returncode == 0, done.stderr
+    film, raw = Image.open(tmp_path / "a.gif"), np.fromfile(tmp_path / "a.raw", np.uint8).reshape(3, 64, 96, 4)
+    for k, wanted in enumerate(raw):
+        film.seek(k)
+        np.testing.assert_array_equal(np.asarray(film.convert("RGBA")), wanted)
+        assert film.info["duration"] == 100 * (k + 1)
+    assert film.n_frames == 3
+    assert film.info["loop"] == 0
 
 
 def test_page_is_small_and_loads_nothing_from_elsewhere():

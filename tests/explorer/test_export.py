@@ -17,7 +17,8 @@ from tokenfield.explorer.export import bundle, export_page, one_file
 from tokenfield.explorer.extra import require
 from tokenfield.explorer.frames import decode
 from tokenfield.explorer.page_files import page_files
-from tokenfield.explorer.replay import open_run, replay_data
+from tokenfield.explorer.replay import model_config, open_run, replay_data
+from tokenfield.results.describe import describe
 
 MODEL = tkf.Transformer(tkf.Softmax(beta=4.0), norm=tkf.PostLN())
 
@@ -45,6 +46,38 @@ def test_a_replay_holds_the_states_of_the_run(traj):
         assert frame.energy == pytest.approx(float(tkf.normalized_energy(state, 4.0)))
         assert frame.clusters == tkf.clusters(state).count
     json.dumps(data, allow_nan=False)
+
+
+MATRIX = [[1.0, 0.5], [0.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("attention", "norm", "wanted"),
+    [
+        (
+            tkf.Softmax(beta=2.0, causal=True, positions=tkf.ALiBi(slope=3.0)),
+            tkf.PostLN(),
+            {"kind": "softmax", "beta": 2.0, "causal": True, "slope": 3.0},
+        ),
+        (
+            tkf.Hardmax(rule="others"),
+            tkf.NGPT(0.5),
+            {"kind": "hardmax", "beta": 1.0, "causal": False, "rule": "others"},
+        ),
+        (
+            tkf.Unnormalized(A=MATRIX, V=-1.0),
+            tkf.PreLN(),
+            {"kind": "unnormalized", "A": MATRIX, "V": -1.0, "causal": False},
+        ),
+        (tkf.MultiHead([tkf.Softmax(beta=1.0), tkf.Softmax(beta=2.0)]), tkf.PostLN(), None),
+        (tkf.Softmax(Q=MATRIX, K=MATRIX), tkf.PostLN(), None),
+        (tkf.Softmax(beta=2.0, positions=tkf.RoPE()), tkf.PostLN(), None),
+        (tkf.Softmax(beta=2.0), tkf.PreLN(gain=[1.0, 2.0]), None),
+    ],
+)
+def test_a_replay_names_a_model_only_if_the_page_knows_all_of_it(attention, norm, wanted):
+    found = model_config(describe(tkf.Transformer(attention, norm=norm)))
+    assert (None if found is None else found["attention"]) == wanted
 
 
 def test_a_long_run_is_thinned(traj, monkeypatch):

@@ -46,6 +46,12 @@ def test_frames_are_the_states_of_simulate(run):
     assert frame.clusters == tkf.clusters(live.shot.state).count
 
 
+def test_rules_for_positions_are_those_of_the_page():
+    head = {"kind": "softmax", "beta": 2.0, "causal": True, "positions": {"kind": "alibi", "slope": 3.0}}
+    found = set_up({"attention": head, "tokens": {"n": 5, "d": 3}}).model.attention
+    assert [(type(each), float(each.slope)) for each in found.positions] == [(tkf.ALiBi, 3.0)]
+
+
 def test_a_change_begins_at_the_state_that_is_shown(run):
     live = run(SMALL)
     for _ in range(3):

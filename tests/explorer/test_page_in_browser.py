@@ -42,9 +42,11 @@ def opened(browser):
     """Return a function that opens an address with everything else blocked, and gives the page and what went wrong."""
     contexts = []
 
-    def go(address, allowed):
-        context = browser.new_context(viewport={"width": 640, "height": 480})
+    def go(address, allowed, script=None, **options):
+        context = browser.new_context(**{"viewport": {"width": 640, "height": 480}} | options)
         contexts.append(context)
+        if script is not None:
+            context.add_init_script(script)
         page, wrong = context.new_page(), []
         page.on("console", lambda line: wrong.append(line.text) if line.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -66,22 +67,40 @@ def replay_data(traj: Trajectory) -> dict[str, Any]:
 
 
 def run_config(traj: Trajectory) -> dict[str, Any] | None:
-    """Return the run as the tables of a run file, as far as they can say it: one head, one model; None for other runs."""
-    if len(traj.models) != 1:
-        return None
-    model = traj.models[0]
-    head, norm, noise = model["attention"], model["norm"], model.get("noise")
-    kind, rule = kernel_name(head["kind"]), norm_name(norm["kind"])
-    if kind is None or rule is None or {"mlp", "context"} & model.keys():
-        return None
-    attention = {"kind": kind, **{key: head["score"][key] for key in ("beta", "A", "Q", "K") if key in head["score"]}}
-    if "V" in head["value"]:
-        attention["V"] = head["value"]["V"]
+    """Return the run as the tables of a run file if the page knows all of its model, or None."""
+    model = model_config(traj.models[0]) if len(traj.models) == 1 else None
     start = traj.dataset.attrs.get("start")
-    return {
-        "attention": {**attention, "causal": head["causal"]},
-        "norm": {"kind": rule, **{key: norm[key] for key in ("tau", "alpha") if key in norm}},
-        "noise": None if noise is None else {"kappa": noise["kappa"]},
-        "t1": traj.config.get("t1"),
-        **({} if start is None else {"tokens": json.loads(start)}),
-    }
+    if model is None:
+        return None
+    return {**model, "t1": traj.config.get("t1"), **({} if start is None else {"tokens": json.loads(start)})}
+
+
+def model_config(model: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a recorded model (see `describe`) as tables of a run file if the page knows all of it, or None."""
+    attention, norm, noise = _attention(model["attention"]), _norm(model["norm"]), model.get("noise")
+    if attention is None or norm is None or model.keys() - {"kind", "attention", "norm", "noise"}:
+        return None
+    return {"attention": attention, "norm": norm, "noise": None if noise is None else {"kappa": noise["kappa"]}}
+
+
+def _attention(head: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the table of a head, or None if there are several or it has parts that the page does not know."""
+    kind, score, value = kernel_name(head["kind"]), head.get("score", {}), head.get("value", {})
+    positions = head.get("positions", [])
+    known = {"kind", "score", "value", "causal", "normalized", "positions", "rule", "tie", "unit_exponent"}
+    if kind is None or head.keys() - known or score.get("factor", 1.0) != 1.0:
+        return None
+    if {"Q", "K"} & score.keys() or len(positions) > 1 or any(each["kind"] != "ALiBi" for each in positions):
+        return None
+    table = {"kind": kind, "causal": head.get("causal", False)}
+    table |= {key: score[key] for key in ("beta", "A") if key in score}
+    table |= {key: part[key] for key, part in (("V", value), ("rule", head)) if key in part}
+    return {**table, "slope": positions[0]["slope"]} if positions else table
+
+
+def _norm(norm: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the table of a norm, or None if it has a gain of its own."""
+    kind = norm_name(norm["kind"])
+    if kind is None or norm.get("gain", {"kind": "Gain"}).keys() != {"kind"}:
+        return None
+    return {"kind": kind, **{key: norm[key] for key in ("tau", "alpha") if key in norm}}

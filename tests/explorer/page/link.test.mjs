@@ -3,11 +3,14 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { decodeFrame, decodeFrames, encodeFrame } from "../../../tokenfield/explorer/page/frames.js";
+import { decodeFrame, decodeFrames, encodeFrame, isLater } from "../../../tokenfield/explorer/page/frames.js";
 import { readConfig } from "../../../tokenfield/explorer/page/engine/config.js";
 import { DEFAULT_VIEW, readLink, writeLink } from "../../../tokenfield/explorer/page/link.js";
 import { PANELS } from "../../../tokenfield/explorer/page/panels.js";
 import { forServer, Replay } from "../../../tokenfield/explorer/page/sources.js";
+import { clusters } from "../../../tokenfield/explorer/page/engine/measure.js";
+import { makeTokens } from "../../../tokenfield/explorer/page/engine/starts.js";
+import { visibleGroups } from "../../../tokenfield/explorer/page/views/groups.js";
 import { STORIES, STORY_NAMES } from "../../../tokenfield/explorer/page/stories.js";
 
 const RAW = [
@@ -57,7 +60,7 @@ test("frames survive their binary form; bytes that are no frame are refused", ()
   const frame = { kind: 0, n: 2, d: 3, time: 1.5, logTimeUnit: -40, energy: NaN, order: 0.25, clusters: 2, x: Float32Array.of(1, 0, 0, 0, 1, 0), weights: Float32Array.of(0.25, 0.75), labels: Int32Array.of(1, 0) };
   const buffer = encodeFrame(frame);
   assert.equal(buffer.byteLength, 56 + 4 * 6 + 8 + 8);
-  assert.deepEqual(decodeFrame(buffer).frame, frame);
+  assert.deepEqual(decodeFrame(buffer).frame, { ...frame, logTime: Math.log(1.5) - 40 });
   const two = new Uint8Array(2 * buffer.byteLength);
   two.set(new Uint8Array(buffer));
   two.set(new Uint8Array(buffer), buffer.byteLength);
@@ -70,6 +73,56 @@ test("frames survive their binary form; bytes that are no frame are refused", ()
   replay.start();
   replay.step();
   assert.deepEqual(seen, [1.5, 1.5]);
+});
+
+/** Return the data of a replay with one token at times {time, unit}. */
+function replayAt(times) {
+  const one = (time, logTimeUnit) => ({ kind: 0, n: 1, d: 2, time, logTimeUnit, energy: 1, order: 1, clusters: 1, x: Float32Array.of(1, 0), weights: null, labels: null });
+  return { frames: Buffer.concat(times.map(([time, unit]) => Buffer.from(encodeFrame(one(time, unit))))).toString("base64"), config: null };
+}
+
+/** Play a replay with a clock of our own, a tenth of a second a tick; return the frames that each tick shows. */
+function ticked(replay, pace, count) {
+  const shown = [];
+  replay.onframe = ({ logTime }) => shown.push(logTime);
+  replay.start();
+  Object.assign(replay, { pace, playing: true });
+  const seen = [];
+  for (let k = 0; k < count; k++) {
+    replay.before = performance.now() - 1000; // more than the most that a tick may take
+    replay.playing = true;
+    replay.tick();
+    clearTimeout(replay.timer);
+    seen.push(Math.round(shown.at(-1)));
+  }
+  return seen;
+}
+
+test("a replay goes through decades at an even pace, and through times that no number holds", () => {
+  const decades = new Replay(replayAt([[0, 0], [1, 0], [10, 0], [100, 0], [1e3, 0], [1e6, 0]]));
+  assert.deepEqual(decades.usualPace(6), { log: true, speed: 1 });
+  assert.deepEqual(ticked(decades, { log: true, speed: 5 }, 14), [0, 0, 2, 2, 5, 5, 7, 7, 7, 7, 7, 7, 14, 14]); // half a decade a tick
+  const long = new Replay(replayAt([[0, 0], [1, 0], [1, 1000], [1, 1000 + Math.LN10]]));
+  assert.deepEqual(long.frames.map(({ time }) => time), [0, 1, Infinity, Infinity]);
+  const seen = ticked(long, { log: false, speed: 1000 }, 6); // a hundred decades a tick
+  assert.deepEqual(seen, [0, 0, 0, 0, 1002, 1002]);
+  assert.ok(isLater(long.frames[3], long.frames[2]) && !isLater(long.frames[2], long.frames[3]));
+  const plain = new Replay(replayAt([[0, 0], [1, 0], [2, 0]]));
+  assert.deepEqual(plain.usualPace(4), { log: false, speed: 0.5 });
+  assert.deepEqual(decodeFrame(encodeFrame({ ...long.frames[1], time: 1, logTimeUnit: 3 })).frame.time, Math.exp(3));
+});
+
+test("groups are seen where tokens gather, and not where they are spread by chance", () => {
+  for (const d of [2, 3]) {
+    const uniform = makeTokens({ kind: "sphere", n: 400, d, seed: 1 });
+    const spread = visibleGroups(Float32Array.from(uniform.x), null, 400, d);
+    assert.ok(spread.labels.filter((label) => label >= 0).length < 40);
+    const gathered = makeTokens({ kind: "clusters", n: 400, d, k: 4, spread: 0.02, seed: 2 }), x = Float32Array.from(gathered.x);
+    const { labels, count } = visibleGroups(x, null, 400, d), { labels: own } = clusters(gathered.x, 400, d, 0.02);
+    assert.equal(count, 4);
+    for (let i = 0; i < 400; i++) for (let j = 0; j < i; j++) if (labels[i] >= 0 && labels[j] >= 0) assert.equal(labels[i] === labels[j], own[i] === own[j]);
+  }
+  assert.deepEqual([...visibleGroups(Float32Array.of(1, 0, 1, 0, -1, 0), null, 3, 2).labels], [0, 0, -1]);
 });
 
 test("eight stories of three or four steps, each of them a run that can be made", () => {
@@ -87,6 +140,7 @@ test("what the server is sent has the keys of a run file", () => {
   for (const raw of RAW) {
     const sent = forServer({ ...readConfig(raw).config, foreign: false });
     assert.ok(!("foreign" in sent) && !("slope" in sent.attention) && sent.noise !== null && sent.t1 !== null);
+    assert.deepEqual(sent.attention.positions, raw.attention?.slope ? { kind: "alibi", slope: raw.attention.slope } : undefined);
     assert.ok(!(sent.attention.beta !== undefined && (sent.attention.A || sent.attention.kind === "hardmax")));
     for (const row of sent.tokens.x ?? []) assert.ok(Math.abs(Math.hypot(...row) - 1) < 1e-15);
     if (sent.tokens.weights) assert.ok(Math.abs(sent.tokens.weights.reduce((a, b) => a + b) - 1) < 1e-15);

@@ -6,13 +6,14 @@ import { makeAttention } from "./engine/kernels.js";
 import { GRID } from "./engine/starts.js";
 import { toPython, toToml } from "./copy.js";
 import { History } from "./history.js";
+import { isLater } from "./frames.js";
 import { measureInfluence } from "./influence.js";
 import { DEFAULT_VIEW, readLink, writeLink } from "./link.js";
 import { ALWAYS, PANELS } from "./panels.js";
 import { savePicture, startFilm } from "./picture.js";
 import { forServer, InPage, Live, Replay } from "./sources.js";
 import { STORIES, STORY_NAMES } from "./stories.js";
-import { short } from "./theory.js";
+import { short } from "./numbers.js";
 import { Camera } from "./views/camera.js";
 import { THEMES } from "./views/palette.js";
 import { Plot } from "./views/plot.js";
@@ -21,8 +22,10 @@ import { Scene } from "./views/scene.js";
 const PLOT_PERIOD = 60; // least milliseconds between the drawings of two plots; at most every fourth frame has one
 const MARK_PERIOD = 800; // and between two changes of the labels of one plot
 const CLOCK_PERIOD = 100;
+const DRIFT = 0.08; // the sphere turns by itself until the reader turns it: radians a second
 const SLOW_FRAME = 28, LEAST_QUALITY = 0.75;
 const REPLACED = { sweep: ["attention"], influence: ["energy", "modes"], context: ["modes"] }; // plots that make room for those of stories
+const STORY_PANELS = 5; // the plot of a story is as wide as two
 const KERNEL_NAMES = [["softmax", "Softmax"], ["unnormalized", "Unnormalized"], ["l2", "L2"], ["sigmoid", "Sigmoid"], ["hardmax", "Hardmax"]];
 const NORM_NAMES = [["post", "Post-LN"], ["pre", "Pre-LN"], ["peri", "Peri-LN"], ["mix", "Mix-LN"], ["ngpt", "nGPT"], ["sqrt", "1/√(t+1) scaling"]];
 const START_NAMES = [["sphere", "Uniform"], ["hemisphere", "Half"], ["clusters", "Groups"], ["hand", "By hand"]];
@@ -73,12 +76,17 @@ class App {
     if (this.mode === "replay") this.beginReplay();
     else if (this.view.story) this.openStory(this.view.story, Math.floor(this.view.step), location.hash.includes("yaw="));
     else this.start();
+    if (this.mode !== "replay" && !read.given) this.introduce();
     if (this.options.link)
       addEventListener("hashchange", () => location.hash.slice(1) !== this.written && this.fromLink(), { signal: this.listeners.signal });
     addEventListener("keydown", (event) => this.key(event), { signal: this.listeners.signal });
     let before = 0;
+    this.drifting = !this.still && !location.hash.includes("yaw=");
+    const stay = () => (this.drifting = false);
+    for (const name of ["pointerdown", "keydown"]) this.parts.canvas.addEventListener(name, stay, { signal: this.listeners.signal });
     const loop = (now) => {
       if (this.closed) return;
+      if (this.drifting && this.playing && this.dirty) this.camera.turn((-DRIFT * Math.min(100, now - before)) / 1000, 0);
       this.adapt(now - before);
       before = now;
       this.draw();
@@ -121,8 +129,7 @@ class App {
       this.config = config;
       this.root.classList.toggle("inexact", !exact);
       this.runs = [this.makeRun(0, source, this.config)];
-      const last = source.frames.at(-1).time;
-      this.view.speed = Math.max(0.01, last / 15);
+      Object.assign(this.view, source.usualPace());
       this.root.classList.add("replay");
       this.refresh();
       source.start();
@@ -181,11 +188,12 @@ class App {
     const wasFresh = run.fresh;
     run.fresh = false;
     if (wasFresh) this.scene.reset(run.index);
-    if (!wasFresh && run.history.last && frame.time < run.history.last.t && !ended) run.history = new History();
+    if (!wasFresh && run.history.last && isLater(run.history.last, frame) && !ended) run.history = new History();
     run.frame = frame;
     this.scene.note(run.index, frame);
     run.x = frame.kind === 0 ? this.scene.view(run.index).x : null;
-    run.history.add(frame, run.x, performance.now(), ended || !this.playing || this.mode === "replay");
+    run.groups = this.scene.view(run.index).groups?.count ?? NaN;
+    run.history.add(frame, run.x, run.groups, performance.now(), ended || !this.playing || this.mode === "replay");
     if (this.turnToTokens && run.x && frame.d === 3) this.faceTokens(run);
     run.pending = this.dirty = true;
     if (frame.time > 0 && this.stats.firstMotion === null) this.stats.firstMotion = performance.now();
@@ -377,14 +385,22 @@ class App {
     area.select();
   }
 
-  /** Show a line to the reader, as text. */
-  say(text, bad = false) {
+  /** Say what there is to see, and offer the first story. */
+  introduce() {
+    const [first] = STORIES;
+    const begin = make("button", { class: "primary", text: "Show me", onclick: () => (line.remove(), this.openStory(first.name)) });
+    const line = this.say("Every dot is a token, and attention pulls them together. Drag β while they move.", false, begin);
+  }
+
+  /** Show a line to the reader, as text, with a button if there is one. */
+  say(text, bad = false, button = null) {
     const { notices } = this.parts;
     if ([...notices.children].some((each) => each.firstChild.textContent === text)) return;
-    const line = make("div", { class: bad ? "notice bad" : "notice" }, make("span", { text }), make("button", { class: "quiet", text: "×", "aria-label": "Dismiss", onclick: () => line.remove() }));
+    const line = make("div", { class: bad ? "notice bad" : "notice" }, make("span", { text }), button, make("button", { class: "quiet", text: "×", "aria-label": "Dismiss", onclick: () => line.remove() }));
     notices.append(line);
     while (notices.children.length > 3) notices.firstChild.remove();
-    if (!bad) setTimeout(() => line.remove(), 9000);
+    if (!bad) setTimeout(() => line.remove(), button ? 20000 : 9000);
+    return line;
   }
 
   // ---------------------------------------------------------------- building the page
@@ -393,8 +409,8 @@ class App {
     const parts = (this.parts = {});
     const button = (text, label, onclick, more = {}) => make("button", { text, "aria-label": label, title: label, onclick, ...more });
     parts.stories = make("select", { "aria-label": "Stories", onchange: () => parts.stories.value ? this.openStory(parts.stories.value) : this.leaveStory() },
-      make("option", { value: "", text: "Stories…" }), ...STORIES.map(({ name, title }, k) => make("option", { value: name, text: `${k + 1}. ${title}` })));
-    parts.film = button("Film", "Record a film (WebM); press again to stop", () => this.film());
+      make("option", { value: "", text: "Guided stories…" }), ...STORIES.map(({ name, title }, k) => make("option", { value: name, text: `${k + 1}. ${title}` })));
+    parts.films = ["WebM", "GIF"].map((format) => button(format, `Record a film (${format}); press again to stop`, () => this.film(format), { "data-format": format }));
     const header = make("header", {},
       make("h1", {}, make("span", { class: "mark", "aria-hidden": "true" }), make("span", { text: "tokenfield" })),
       parts.stories,
@@ -403,7 +419,7 @@ class App {
         button("Python", "Copy as Python", () => this.copy("Python"), { class: "code" }),
         button("TOML", "Copy as TOML", () => this.copy("TOML"), { class: "code" }),
         button("PNG", "Save a picture (PNG)", () => savePicture(this)),
-        parts.film),
+        ...parts.films),
       make("div", { class: "group" },
         (parts.theme = button("◐", "Light or dark", () => this.nextTheme())),
         button("?", "Help", () => this.help())));
@@ -433,6 +449,7 @@ class App {
     this.applyTheme();
     globalThis.matchMedia?.("(prefers-color-scheme: dark)").addEventListener("change", () => this.applyTheme(), { signal: this.listeners.signal });
     addEventListener("resize", () => (this.dirty = true), { signal: this.listeners.signal });
+    addEventListener("scroll", () => this.playing || this.later("plots", () => this.drawPlots(true)), { signal: this.listeners.signal, capture: true, passive: true });
   }
 
   buildControls() {
@@ -611,20 +628,24 @@ class App {
     dialog.showModal();
   }
 
-  film() {
+  film(format) {
     if (this.filming) {
       this.filming();
       return;
     }
+    const button = this.parts.films.find((each) => each.dataset.format === format);
+    const show = (on) => {
+      button.classList.toggle("on", on);
+      button.textContent = on ? "Stop" : format;
+    };
     try {
-      this.filming = startFilm(this, () => {
+      show(true);
+      this.filming = startFilm(this, format, () => {
         this.filming = null;
-        this.parts.film.classList.remove("on");
-        this.parts.film.textContent = "Film";
+        show(false);
       });
-      this.parts.film.classList.add("on");
-      this.parts.film.textContent = "Stop";
     } catch (error) {
+      show(false);
       this.say(`This browser cannot record films: ${error.message}`);
     }
   }
@@ -633,7 +654,7 @@ class App {
 
   arrangePanels() {
     const shown = this.wanted?.show, less = REPLACED[shown];
-    const names = less ? [shown, ...ALWAYS.filter((name) => !less.includes(name))] : ALWAYS;
+    const names = shown ? [shown, ...ALWAYS.filter((name) => name !== shown && !less?.includes(name))].slice(0, STORY_PANELS) : ALWAYS;
     for (const name of Object.keys(this.panels)) if (!names.includes(name)) delete this.panels[name];
     for (const name of names) this.panels[name] ??= this.makePanel(name);
     for (const name of names) this.panels[name].figure.classList.toggle("wanted", name === shown);
@@ -751,11 +772,11 @@ class App {
   }
 
   showClock(frame, now) {
-    const { clock, canvas } = this.parts, unit = frame.logTimeUnit ? ` · e^${short(frame.logTimeUnit)}` : "";
-    const count = clusterText(frame);
+    const { clock, canvas } = this.parts, unit = frame.logTimeUnit ? ` · e^${short(frame.logTimeUnit)}` : "", time = shownTime(frame);
+    const count = clusterText(frame, this.runs[0].groups);
     this.clocked = now;
-    clock.textContent = `t = ${shownTime(frame.time)}${unit}\n${frame.kind === 0 ? count : ""}${frame.d > 3 ? ` (d = ${frame.d}: plots only)` : ""}`;
-    canvas.setAttribute("aria-label", frame.kind === 0 ? `Tokens on the ${frame.d === 2 ? "circle" : "sphere"}: ${count}, time ${shownTime(frame.time)}` : `Time ${shownTime(frame.time)}`);
+    clock.textContent = `t = ${time}${unit}\n${frame.kind === 0 ? count : ""}${frame.d > 3 ? ` (d = ${frame.d}: plots only)` : ""}`;
+    canvas.setAttribute("aria-label", frame.kind === 0 ? `Tokens on the ${frame.d === 2 ? "circle" : "sphere"}: ${count}, time ${time}` : `Time ${time}`);
     Object.assign(this.root.dataset, { time: String(frame.time), clusters: String(frame.clusters) });
     if (this.stats.firstMotion !== null) this.root.dataset.firstMotion = this.stats.firstMotion.toFixed(0);
   }
@@ -880,13 +901,14 @@ class App {
   }
 }
 
-/** Return how many clusters there are, with single tokens apart. */
-function clusterText({ clusters, labels, n }) {
+/** Return how many clusters there are, with single tokens apart; groups that still form while most tokens are single. */
+function clusterText({ clusters, labels, n }, groups) {
   const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
   if (!labels) return `${plural(clusters, "cluster")}, ${plural(n, "token")}`;
   const sizes = new Int32Array(clusters);
   for (const label of labels) sizes[label]++;
   const single = sizes.filter((size) => size === 1).length;
+  if (groups > 0 && 2 * single > n) return `${plural(groups, "group")} forming`;
   return [clusters > single ? plural(clusters - single, "cluster") : "", single ? plural(single, "single token") : ""].filter(Boolean).join(", ");
 }
 
@@ -908,6 +930,7 @@ function nice(beta) {
 const toN = (s) => Math.max(1, Math.min(MOST_TOKENS, Math.round(MOST_TOKENS ** s)));
 const fromN = (n) => Math.log(n) / Math.log(MOST_TOKENS);
 
-function shownTime(t) {
+function shownTime({ time: t, logTime }) {
+  if (t === Infinity) return `10^${(logTime / Math.LN10).toFixed(1)}`;
   return t >= 1e5 ? t.toExponential(2).replace("e+", "e") : t.toFixed(t < 100 ? 2 : 0);
 }

@@ -52,7 +52,7 @@ export function toToml(config, t1) {
   if (a.V !== null) lines.push(`V = ${Array.isArray(a.V) ? matrix(a.V) : real(a.V)}`);
   if (a.causal) lines.push("causal = true");
   if (a.rule && a.rule !== "self") lines.push(`rule = "${a.rule}"`);
-  if (a.slope) lines.push(`# ALiBi with slope ${a.slope} is known to Python only: positions=tkf.ALiBi(slope=${a.slope})`);
+  if (a.slope) lines.push(`positions = {kind = "alibi", slope = ${real(a.slope)}}`);
   lines.push("", "[norm]", `kind = "${norm.kind}"`);
   if (norm.kind === "mix") lines.push(`tau = ${real(norm.tau)}`);
   if (norm.kind === "ngpt") lines.push(`alpha = ${real(norm.alpha)}`);

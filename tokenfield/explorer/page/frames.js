@@ -2,6 +2,7 @@
 
 const MAGIC = 0x31464b54; // "TKF1"
 const HEADER = 56;
+const LARGEST_LOG = 690; // of times that are numbers
 export const TOKENS = 0, DENSITY = 1, GAUSSIAN = 2;
 
 /** Return a frame as an ArrayBuffer. */
@@ -46,14 +47,26 @@ export function decodeFrame(buffer, offset = 0) {
   if (weights) at += 4 * n;
   const labels = flags & 2 ? cut(Int32Array, at, n) : null;
   const frame = {
-    kind, n, d, x, weights, labels,
-    time: view.getFloat64(16, true),
-    logTimeUnit: view.getFloat64(24, true),
+    kind, n, d, x, weights, labels, ...readTime(view.getFloat64(16, true), view.getFloat64(24, true)),
     energy: view.getFloat64(32, true),
     order: view.getFloat64(40, true),
     clusters: view.getUint32(48, true),
   };
   return { frame, end };
+}
+
+/**
+ * Return {time, logTimeUnit, logTime}: time in units of e^logTimeUnit. Long waits come in large units: their time is in units
+ * of one here, and Infinity where a number cannot hold it. `logTime` is the logarithm of the time without units.
+ */
+function readTime(time, logTimeUnit) {
+  const logTime = Math.log(time) + logTimeUnit;
+  return logTimeUnit > 0 ? { time: logTime < LARGEST_LOG ? Math.exp(logTime) : Infinity, logTimeUnit: 0, logTime } : { time, logTimeUnit, logTime };
+}
+
+/** True if a frame is later than a sample or another frame, of which `time` may be Infinity. */
+export function isLater(a, b) {
+  return a.time > b.time || (a.time === b.time && a.time === Infinity && a.logTime > b.logTime);
 }
 
 /** Return all frames of a buffer. */

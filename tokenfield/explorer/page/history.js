@@ -1,7 +1,7 @@
 /** What was measured along a run: one sample a frame, thinned when there are many. */
 
 import { cosineHistogram, meanCosine, modeAmplitudes } from "./engine/measure.js";
-import { TOKENS } from "./frames.js";
+import { isLater, TOKENS } from "./frames.js";
 
 const MOST = 1200;
 const PERIOD = 60; // milliseconds between two samples
@@ -22,12 +22,12 @@ export class History {
     return this.samples.at(-1);
   }
 
-  /** Take a frame, unless the last one was taken a moment ago; x holds unit directions. */
-  add(frame, x, now = performance.now(), always = false) {
-    if (this.last && (frame.time <= this.last.t || (now - this.taken < PERIOD && !always))) return;
+  /** Take a frame, unless the last one was taken a moment ago; x holds unit directions, groups is their number. */
+  add(frame, x, groups, now = performance.now(), always = false) {
+    if (this.last && (!isLater(frame, this.last) || (now - this.taken < PERIOD && !always))) return;
     this.taken = now;
     const { n, d, time } = frame, weights = frame.weights ?? new Float32Array(n).fill(1 / n);
-    const sample = { t: time, energy: frame.energy, order: frame.order, clusters: frame.clusters, cosine: NaN, columns: null };
+    const sample = { t: time, time, logTime: frame.logTime, energy: frame.energy, order: frame.order, clusters: frame.clusters, groups, cosine: NaN, columns: null };
     if (frame.kind === TOKENS && x) {
       sample.cosine = meanCosine(frame.order, weights);
       sample.columns = cosineHistogram(x, n, d);

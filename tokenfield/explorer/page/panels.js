@@ -6,9 +6,10 @@
 import { dimension, effectiveBeta, tokenCount } from "./engine/config.js";
 import { attentionMatrix, makeAttention } from "./engine/kernels.js";
 import { MODES } from "./history.js";
+import { short } from "./numbers.js";
 import {
   criticalGamma, criticalKappa, equiangularCurve, firstClusters, flowInfluence, growthRates, halfWayCosine, layerContraction,
-  logMergeTime, recencyEnds, short, stationaryOrder, terminalLaw,
+  logMergeTime, recencyEnds, stationaryOrder, terminalLaw,
 } from "./theory.js";
 
 const COLLAPSED = 0.999;
@@ -43,23 +44,34 @@ const ratesOf = remembered(growthRates);
 const influenceOf = remembered((n, t, slope) => [...flowInfluence(n, t, slope)]);
 
 const column = (run, key) => run.history.samples.map((sample) => sample[key]);
+
+/** True if a run has waited for longer than numbers can say: its plots show the logarithm of time. */
+const isLong = (runs) => runs.some((run) => run.history.last?.time === Infinity);
+/** Return what places times, numbers, on the axis of time. */
+const placed = (runs) => (isLong(runs) ? Math.log10 : (t) => t);
+/** Return the times of the samples of a run as numbers on the axis. */
+const times = (runs, run) => (isLong(runs) ? run.history.samples.map(({ logTime }) => logTime / Math.LN10) : column(run, "t"));
 const colors = (theme) => [theme.line, theme.second];
 
 /** Return the range of time to show, with room for a prediction that is not far away. */
 function timeAxis(runs, log, until = 0) {
   const now = Math.max(...runs.map((run) => run.history.last?.t ?? 0), 1e-9);
+  if (isLong(runs)) {
+    const logs = runs.flatMap((run) => times(runs, run)).filter(Number.isFinite);
+    return { min: Math.min(...logs), max: Math.max(...logs) + 1, label: "log₁₀ t" };
+  }
   const label = runs[0].frame?.logTimeUnit ? `t · e^${short(-runs[0].frame.logTimeUnit)}` : "t";
   if (log) return { min: Math.max(0.01, Math.min(0.1, now / 10)), max: Math.max(1, now, until <= 100 * now ? until : 0) * 1.05, log: true, label };
   return { min: 0, max: Math.max(1, now, until <= 3 * now ? until * 1.02 : 0), label };
 }
 
 const lines = (runs, key, theme, more = {}) =>
-  runs.map((run, k) => ({ x: column(run, "t"), y: column(run, key), color: colors(theme)[k], ...more }));
+  runs.map((run, k) => ({ x: times(runs, run), y: column(run, key), color: colors(theme)[k], ...more }));
 
 export const PANELS = {
   energy: {
     title: "Energy",
-    about: "Normalized energy Ē = ΣΣ wᵢwⱼ e^{β(⟨xᵢ,xⱼ⟩−1)}. Softmax and unnormalized attention increase it. While clusters wait it stays on a step, the sum of their squared masses.",
+    about: "Normalized energy Ē = ΣΣ wᵢwⱼ exp(β(⟨xᵢ,xⱼ⟩−1)). Softmax and unnormalized attention increase it. While clusters wait it stays on a step, the sum of their squared masses.",
     make({ runs, theme, log }) {
       const [run] = runs, { last } = run.history;
       if (!last || runs.every((each) => !Number.isFinite(each.history.last?.energy)))
@@ -70,8 +82,8 @@ export const PANELS = {
         marks.push({ label: `step Σm² = ${short(stairs.level)}`, formula: "Ē = Σ_c m_c², the sum of squared cluster masses", when: "clusters that have collapsed and are far apart", section: "§9" });
       }
       if (merge) {
-        vlines.push({ x: merge.time, color: theme.theory });
-        marks.push({ label: `next merge t ≈ ${short(merge.time)}`, formula: "T = ∫ dρ / ((1−ρ²) F), F = m_j/(m_i E + m_j) + m_i/(m_j E + m_i), E = e^{β(1−ρ)} (softmax); F = (m_i+m_j) e^{βρ} (unnormalized)", when: `the closest pair, cosine ${short(merge.rho)}; the others are taken to stand still`, section: "§9" });
+        vlines.push({ x: placed(runs)(merge.time), color: theme.theory });
+        marks.push({ label: `next merge t ≈ ${short(merge.time)}`, formula: "T = ∫ dρ / ((1−ρ²) F), F = m_j/(m_i E + m_j) + m_i/(m_j E + m_i), E = exp(β(1−ρ)) (softmax); F = (m_i+m_j) exp(βρ) (unnormalized)", when: `the closest pair, cosine ${short(merge.rho)}; the others are taken to stand still`, section: "§9" });
       }
       return {
         spec: { x: timeAxis(runs, log, merge?.time), y: { min: 0, max: 1.02 }, lines: lines(runs, "energy", theme), hlines, vlines },
@@ -90,11 +102,11 @@ export const PANELS = {
         const kc = criticalKappa(c.beta, c.d, c.kind, c.logUnit), m = orderOf(c.beta, c.noise.kappa, c.d, c.kind, c.logUnit);
         hlines.push({ y: m, color: theme.theory });
         marks.push({ label: `κ_c = ${short(kc)}`, formula: c.kind === "softmax" ? "κ_c = β w₀/w₁" : "κ_c = β/w₁", when: "noise √(2/κ) dW, many tokens; order is possible for κ > κ_c", section: "§10" });
-        marks.push({ label: `m₁ = ${short(m)}`, formula: c.kind === "softmax" ? "μ ∝ Z^{κ/β}, m₁ = |∫x dμ|" : "μ ∝ exp(κ W∗μ), W = e^{β⟨x,y⟩}/β, m₁ = |∫x dμ|", when: "stationary law with one peak, many tokens", section: "§10" });
+        marks.push({ label: `m₁ = ${short(m)}`, formula: c.kind === "softmax" ? "μ ∝ Z^{κ/β}, m₁ = |∫x dμ|" : "μ ∝ exp(κ W∗μ), W = exp(β⟨x,y⟩)/β, m₁ = |∫x dμ|", when: "stationary law with one peak, many tokens", section: "§10" });
       } else if (c.kind && c.beta === 0 && c.d === 2 && c.post && !c.noise && samples.length) {
         const r0 = samples[0].order, x = Array.from({ length: 80 }, (_, k) => (k / 79) * Math.max(1, last.t));
-        drawn.push({ x, y: x.map((t) => (r0 * Math.exp(t / 2)) / Math.sqrt(1 - r0 * r0 + r0 * r0 * Math.exp(t))), color: theme.theory, dash: [5, 4], width: 1.5 });
-        marks.push({ label: "Kuramoto r(t)", formula: "r = r₀ e^{t/2} / √(1 − r₀² + r₀² eᵗ)", when: "β = 0 on the circle, many tokens, start close to uniform", section: "§10" });
+        drawn.push({ x: x.map(placed(runs)), y: x.map((t) => (r0 * Math.exp(t / 2)) / Math.sqrt(1 - r0 * r0 + r0 * r0 * Math.exp(t))), color: theme.theory, dash: [5, 4], width: 1.5 });
+        marks.push({ label: "Kuramoto r(t)", formula: "r = r₀ exp(t/2) / √(1 − r₀² + r₀² eᵗ)", when: "β = 0 on the circle, many tokens, start close to uniform", section: "§10" });
       }
       return {
         spec: { x: timeAxis(runs, log), y: { min: 0, max: 1.02 }, lines: drawn, hlines },
@@ -105,16 +117,17 @@ export const PANELS = {
   },
   clusters: {
     title: "Clusters",
-    about: "Number of clusters: groups in which all cosines are above 0.999. A token on its own counts as one.",
+    about: "Number of clusters, in which all cosines are above 0.999; a token on its own counts as one. Thin line: groups that still form, places with clearly more tokens than chance.",
     make({ runs, theme, log }) {
       const [run] = runs, { last } = run.history, c = theoryCase(run), marks = [], hlines = [];
+      const groups = runs.length > 1 ? [] : [{ x: times(runs, run), y: column(run, "groups"), color: theme.second, width: 1, step: true }];
       if (c.kind && c.n > 3) {
         const k = firstClusters(c.beta, c.d);
         if (c.d === 2) hlines.push({ y: k, color: theme.theory });
         marks.push({ label: c.d === 2 ? `k_max = ${k}` : `k_max = ${k} (degree)`, formula: "k_max = argmax_k k(k+d−2) w_k,  w_k = Γ(d/2) (2/β)^{d/2−1} I_{k+d/2−1}(β)", when: c.d === 2 ? "number of first clusters, from many tokens spread evenly" : "degree of the harmonic that grows first; it counts clusters on the circle only", section: "§8" });
       }
       return {
-        spec: { x: timeAxis(runs, log), y: c.n > 20 ? { min: 1, max: 1.1 * c.n, log: true } : { min: 0, max: c.n + 0.5, whole: true }, lines: lines(runs, "clusters", theme, { step: true }), hlines },
+        spec: { x: timeAxis(runs, log), y: c.n > 20 ? { min: 1, max: 1.1 * c.n, log: true } : { min: 0, max: c.n + 0.5, whole: true }, lines: [...groups, ...lines(runs, "clusters", theme, { step: true })], hlines },
         marks,
         text: last ? `${last.clusters} ${last.clusters === 1 ? "cluster" : "clusters"}.` : "",
       };
@@ -132,16 +145,16 @@ export const PANELS = {
         if (rho0 < COLLAPSED) {
           const curve = curveOf(c.n, c.beta, c.norm, c.kind, Number(rho0.toPrecision(6)), c.logUnit);
           until = curve.times.length > 1 ? curve.times.at(-1) : Infinity;
-          drawn.push({ x: curve.times, y: curve.rho, color: theme.theory, dash: [5, 4], width: 1.5 });
-          if (Number.isFinite(until)) vlines.push({ x: until, color: theme.theory });
+          drawn.push({ x: curve.times.map(placed(runs)), y: curve.rho, color: theme.theory, dash: [5, 4], width: 1.5 });
+          if (Number.isFinite(until)) vlines.push({ x: placed(runs)(until), color: theme.theory });
           const when = c.n <= c.d ? "exact for equal angles" : `exact for equal angles, which need d ≥ n; here d = ${c.d}, so it is a reference only`;
-          marks.push({ label: "equiangular", formula: "ρ' = (2/s) e^{βρ} (1−ρ)(1+(n−1)ρ)/Z,  Z = e^β + (n−1) e^{βρ} (softmax), n (unnormalized)", when, section: "§7" });
+          marks.push({ label: "equiangular", formula: "ρ' = (2/s) exp(βρ) (1−ρ)(1+(n−1)ρ)/Z,  Z = e^β + (n−1) exp(βρ) (softmax), n (unnormalized)", when, section: "§7" });
           marks.push({ label: `collapse ${short(until)}`, formula: "T = ∫ dρ/ρ' up to ρ = 0.999", when, section: "§7" });
         }
-        marks.push({ label: `late ${terminalLaw(c.norm, c.kind, Math.min(c.beta, 700))}`, formula: "late times, by norm: Post-LN e^{−2t}, Pre-LN and Peri-LN t^{−2}, nGPT e^{−2αt}, sqrt e^{−4√t}", when: "once all tokens are in one cluster", section: "§7" });
+        marks.push({ label: `late 1−ρ ~ ${terminalLaw(c.norm, c.kind, Math.min(c.beta, 700))}`, formula: "late times, by norm: Post-LN exp(−2t), Pre-LN and Peri-LN t^{−2}, nGPT exp(−2αt), sqrt exp(−4√t)", when: "once all tokens are in one cluster", section: "§7" });
       }
       return {
-        spec: { x: timeAxis(runs, log, until), y: { min: -1, max: 1.03 }, lines: drawn, vlines, heat: { t: column(run, "t"), columns: column(run, "columns") } },
+        spec: { x: timeAxis(runs, log, until), y: { min: -1, max: 1.03 }, lines: drawn, vlines, heat: { t: times(runs, run), columns: column(run, "columns") } },
         marks,
         text: last && Number.isFinite(last.cosine) ? `Mean cosine ${short(last.cosine)}.` : "",
       };
@@ -225,8 +238,8 @@ export const PANELS = {
       return {
         spec: { x: { min: 0, max: 1, label: "position" }, y: { min: 0, max: most }, lines: [{ x, y: row, color: theme.theory, dash: [5, 4] }], dots: influence.values.map((y, j) => ({ x: x[j], y, color: theme.line })) },
         marks: [
-          { label: `t = ${short(influence.t)}`, formula: "last row of e^{t(P−I)}, P_ij = w_j/(w_1+…+w_i), w_j = e^{λ j/n}", when: "causal attention near one cluster", section: "§13" },
-          ...(slope ? [{ label: `recency ends t = ${short(ends)}`, formula: "t = 2 (1 − e^{−λ})/a", when: "many tokens; a = 1 near one cluster", section: "§13" }] : []),
+          { label: `t = ${short(influence.t)}`, formula: "last row of exp(t(P−I)), P_ij = w_j/(w_1+…+w_i), w_j = exp(λ j/n)", when: "causal attention near one cluster", section: "§13" },
+          ...(slope ? [{ label: `recency ends t = ${short(ends)}`, formula: "t = 2 (1 − exp(−λ))/a", when: "many tokens; a = 1 near one cluster", section: "§13" }] : []),
         ],
         text: `Influence of ${n} positions at time ${short(influence.t)}.`,
       };

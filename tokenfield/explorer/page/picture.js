@@ -1,6 +1,10 @@
 /** Pictures and films of the page. */
 
+import { Gif } from "./gif.js";
+import { PALETTE } from "./views/palette.js";
+
 const WIDTH = 1280, HEIGHT = 800, STAGE = 800;
+const GIF_PERIOD = 80, MOST_GIF_FRAMES = 150; // milliseconds of a frame, and frames
 
 /** Draw the scene, the plots and what they are onto a canvas. */
 function compose(app, canvas) {
@@ -29,11 +33,8 @@ function compose(app, canvas) {
   });
 }
 
-function newCanvas() {
-  const canvas = document.createElement("canvas");
-  canvas.width = WIDTH;
-  canvas.height = HEIGHT;
-  return canvas;
+function newCanvas(width = WIDTH, height = HEIGHT) {
+  return Object.assign(document.createElement("canvas"), { width, height });
 }
 
 function save(blob, name) {
@@ -51,8 +52,12 @@ export function savePicture(app) {
   canvas.toBlob((blob) => blob && save(blob, "tokenfield.png"), "image/png");
 }
 
-/** Record the page as WebM; return a function that stops and saves. Throw an Error where that is not possible. */
-export function startFilm(app, onstop) {
+/** Record the page as "WebM" or "GIF"; return a function that stops and saves. Throw an Error where that is not possible. */
+export function startFilm(app, format, onstop) {
+  return format === "GIF" ? startGif(app, onstop) : startWebm(app, onstop);
+}
+
+function startWebm(app, onstop) {
   if (typeof MediaRecorder === "undefined") throw new Error("it has no MediaRecorder");
   const canvas = newCanvas();
   if (!canvas.captureStream) throw new Error("it has no captureStream");
@@ -68,4 +73,34 @@ export function startFilm(app, onstop) {
   app.onpicture = () => compose(app, canvas);
   recorder.start(500);
   return () => recorder.state !== "inactive" && recorder.stop();
+}
+
+/** A GIF of half the size, which ends by itself after a while: such files are large. */
+function startGif(app, onstop) {
+  const large = newCanvas(), small = newCanvas(WIDTH / 2, HEIGHT / 2), gif = new Gif(small.width, small.height, expectedColors(app.theme));
+  const g = small.getContext("2d", { willReadFrequently: true });
+  let frames = 0, before = -Infinity;
+  const stop = () => {
+    if (!app.onpicture) return;
+    app.onpicture = null;
+    save(gif.finish(), "tokenfield.gif");
+    onstop();
+  };
+  app.onpicture = () => {
+    const now = performance.now();
+    if (now - before < GIF_PERIOD) return;
+    compose(app, large);
+    g.drawImage(large, 0, 0, small.width, small.height);
+    gif.add(g.getImageData(0, 0, small.width, small.height).data, Number.isFinite(before) ? Math.min(500, now - before) : GIF_PERIOD);
+    before = now;
+    if (++frames >= MOST_GIF_FRAMES) stop();
+  };
+  app.onpicture();
+  return stop;
+}
+
+/** Return the colors of clusters, pure and mixed with the background. */
+function expectedColors({ clear }) {
+  const shades = [1, 0.75, 0.5, 0.3];
+  return PALETTE.flatMap((color) => shades.map((part) => color.map((value, c) => Math.round(255 * (part * value + (1 - part) * clear[c])))));
 }

@@ -115,7 +115,7 @@ export class Live extends Source {
   /** Keys that are null clear what the server knows. */
   set(config) {
     const { attention, norm, noise } = forServer(config);
-    const none = { beta: null, A: null, V: null, rule: null };
+    const none = { beta: null, A: null, V: null, rule: null, positions: null };
     this.send({ type: "set", attention: { ...none, ...attention }, norm: { tau: null, alpha: null, ...norm }, noise: noise ?? null });
   }
 
@@ -131,7 +131,8 @@ export class Live extends Source {
 export function forServer(config) {
   const { foreign, ...result } = config; // known to this page only
   if (result.attention) {
-    const { slope, ...attention } = result.attention; // slope: known to Python, not to run files
+    const { slope, ...attention } = result.attention;
+    if (slope) attention.positions = { kind: "alibi", slope };
     const general = attention.A || attention.kind === "hardmax";
     const kept = Object.entries(attention).filter(([key, value]) => value !== null && !(general && key === "beta"));
     result.attention = Object.fromEntries(kept);
@@ -153,7 +154,6 @@ export class Replay extends Source {
     super();
     this.editable = false;
     this.at = 0;
-    this.time = 0;
     this.playing = false;
     const bytes = Uint8Array.from(atob(data.frames), (c) => c.charCodeAt(0));
     this.frames = decodeFrames(bytes.buffer);
@@ -168,13 +168,26 @@ export class Replay extends Source {
     return { config: { ...config, foreign: !known || model }, exact: known && !problems.length && Boolean(this.config.tokens) };
   }
 
+  /** Return the pace at which the whole run takes about `seconds`: in log time if the run covers many powers of ten. */
+  usualPace(seconds = 15) {
+    const last = this.frames.at(-1), first = this.frames.find((frame) => frame.time > 0) ?? last, decades = (last.logTime - first.logTime) / Math.LN10;
+    const log = decades > 4, speed = (log ? decades : last.time) / seconds;
+    return { log, speed: Number(Math.max(0.01, speed).toPrecision(3)) };
+  }
+
   start() {
-    this.at = 0;
-    this.time = this.frames[0].time;
+    this.goTo(0);
     this.show();
   }
 
+  goTo(index) {
+    this.at = index;
+    const { time, logTime } = this.frames[index];
+    Object.assign(this, { time, logTime });
+  }
+
   play(pace) {
+    if (this.pace?.log !== pace.log) this.goTo(this.at);
     this.pace = pace;
     if (this.at >= this.frames.length - 1) this.start();
     if (this.playing) return;
@@ -188,11 +201,14 @@ export class Replay extends Source {
     if (!this.playing) return;
     const now = performance.now(), elapsed = Math.min(0.1, (now - this.before) / 1000);
     this.before = now;
-    const first = this.frames.find((frame) => frame.time > 0)?.time ?? 1;
-    const { speed, log } = this.pace;
-    this.time = log ? Math.max(this.time, first / 10) * 10 ** (speed * elapsed) : this.time + speed * elapsed;
+    const { speed } = this.pace, log = this.pace.log || this.frames.at(-1).time === Infinity;
+    if (log) {
+      const first = this.frames.find((frame) => frame.time > 0)?.logTime ?? 0;
+      this.logTime = Math.max(this.logTime, first - 0.1) + Math.LN10 * speed * elapsed;
+    } else this.time += speed * elapsed;
+    const due = (frame) => (log ? frame.logTime <= this.logTime : frame.time <= this.time);
     let changed = false;
-    while (this.at < this.frames.length - 1 && this.frames[this.at + 1].time <= this.time) {
+    while (this.at < this.frames.length - 1 && due(this.frames[this.at + 1])) {
       this.at++;
       changed = true;
     }
@@ -213,8 +229,7 @@ export class Replay extends Source {
 
   step() {
     this.pause();
-    this.at = Math.min(this.frames.length - 1, this.at + 1);
-    this.time = this.frames[this.at].time;
+    this.goTo(Math.min(this.frames.length - 1, this.at + 1));
     this.show();
   }
 

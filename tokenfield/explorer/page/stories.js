@@ -60,7 +60,7 @@ export const STORIES = [
         pace: { speed: 0.4, log: true }, show: "energy",
       },
       {
-        text: "The wait grows like e^{β(1−ρ)}, ρ the cosine between two clusters. At β = 40 two clusters at a right angle wait about 3·10¹⁵ units of time. The engine treats a collapsed cluster as one heavy token, so it gets there.",
+        text: "The wait grows like exp(β(1−ρ)), ρ the cosine between two clusters. At β = 40 two clusters at a right angle wait about 3·10¹⁵ units of time. The engine treats a collapsed cluster as one heavy token, so it gets there.",
         config: { attention: softmax(40), tokens: { kind: "circle", angles: [0, 0.02, 1.57, 1.59] } },
         pace: { speed: 1.2, log: true }, show: "energy",
       },
@@ -94,7 +94,7 @@ export const STORIES = [
         config: { attention: { kind: "unnormalized", beta: 0 }, tokens: circle(300) }, pace: { speed: 1.5 }, show: "order",
       },
       {
-        text: "The order parameter follows a curve that is known exactly for many tokens, r = r₀e^{t/2}/√(1 − r₀² + r₀²eᵗ). It is dashed in the plot of the order parameter.",
+        text: "The order parameter follows a curve that is known exactly for many tokens, r = r₀ exp(t/2)/√(1 − r₀² + r₀² exp(t)). It is dashed in the plot of the order parameter.",
         config: { attention: { kind: "unnormalized", beta: 0 }, tokens: circle(1000, 5) }, pace: { speed: 1 }, show: "order",
       },
       {
@@ -112,7 +112,7 @@ export const STORIES = [
         config: { attention: softmax(2), tokens: sphere(128, 1) }, compare: "pre", pace: { speed: 1 }, show: "order",
       },
       {
-        text: "Late times: under Post-LN 1 − ρ falls like e^{−2t}, under Pre-LN only like t^{−2}. Deep Pre-LN models keep their tokens apart for longer.",
+        text: "Late times: under Post-LN 1 − ρ falls like exp(−2t), under Pre-LN only like t^{−2}. Deep Pre-LN models keep their tokens apart for longer.",
         config: { attention: softmax(1), tokens: { kind: "hemisphere", n: 64, d: 3, seed: 2 } }, compare: "pre", pace: { speed: 1.5 }, show: "cosines",
       },
       {
@@ -154,7 +154,7 @@ export const STORIES = [
         pace: { speed: 0.25 }, show: "influence", influence: true,
       },
       {
-        text: "Later the rise at the end goes away: from t = 2(1 − e^{−λ}) on, recency is lost too, and only the beginning stays.",
+        text: "Later the rise at the end goes away: from t = 2(1 − exp(−λ)) on, recency is lost too, and only the beginning stays.",
         config: { attention: softmax(1, { causal: true, slope: 3 }), tokens: { kind: "clusters", n: 32, d: 3, k: 1, spread: 0.01, seed: 1 } },
         pace: { speed: 1 }, show: "influence", influence: true,
       },

@@ -1,6 +1,7 @@
 /** Predictions without a simulation. Each function has a twin of nearly the same name in tokenfield.theory. */
 
 import { NORMS } from "./engine/norms.js";
+import { short } from "./numbers.js";
 
 /** Return log w_k, the multiplier of e^{beta<x,y>} on harmonics of degree k on the sphere of R^d (FORMULAS §8). */
 export function logMultiplier(k, beta, d) {
@@ -260,11 +261,4 @@ export function flowInfluence(n, t, slope = 0) {
 /** Return the time from which the last positions are no longer favored: 2 (1 - e^{-slope}) / rate (FORMULAS §13). */
 export function recencyEnds(slope, rate = 1) {
   return (-2 * Math.expm1(-slope)) / rate;
-}
-
-/** Return a number with three significant digits, for people. */
-export function short(value) {
-  if (!Number.isFinite(value)) return value > 0 ? "∞" : "none";
-  if (value !== 0 && (Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3)) return value.toExponential(1).replace("e+", "e");
-  return String(Number(value.toPrecision(3)));
 }

@@ -21,6 +21,12 @@ function rgb(hex) {
   return [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255);
 }
 
+/** Return the color that the fewest clusters have, or the own one if it is among these. */
+function leastUsed(used, own) {
+  const least = Math.min(...used.values());
+  return used.get(own) === least ? own : [...used].find(([, count]) => count === least)[0];
+}
+
 /**
  * Colors of clusters that stay with them: a cluster keeps the color of its members when it grows or merges, and single
  * tokens have no color of their own.
@@ -43,7 +49,7 @@ export class ClusterColors {
       if (group) group.push(i);
       else members.set(labels[i], [i]);
     }
-    const least = Math.max(2, Math.ceil(n / 100)), used = new Set(), groups = [...members.values()];
+    const least = Math.max(2, Math.ceil(n / 100)), used = new Map(), groups = [...members.values()];
     groups.sort((a, b) => b.length - a.length);
     for (const group of groups) {
       if (group.length < least && n > 12) {
@@ -56,9 +62,9 @@ export class ClusterColors {
       let chosen = ranked.find((color) => !used.has(color));
       if (chosen === undefined) {
         chosen = PALETTE.findIndex((_, k) => !used.has(k));
-        if (chosen < 0) chosen = ranked[0] ?? group[0] % PALETTE.length;
+        if (chosen < 0) chosen = leastUsed(used, ranked[0]);
       }
-      used.add(chosen);
+      used.set(chosen, (used.get(chosen) ?? 0) + 1);
       for (const i of group) this.color[i] = chosen;
     }
     return this.color;

@@ -1,5 +1,7 @@
 /** A small plot on a canvas: lines, steps, dots, bars and a heat map, with axes. */
 
+import { superscript } from "../numbers.js";
+
 const FONT = "11px system-ui, sans-serif";
 
 export class Plot {
@@ -135,10 +137,6 @@ export function ticks({ min, max, log, whole }, count) {
 function label(value) {
   if (value !== 0 && (Math.abs(value) >= 1e4 || Math.abs(value) < 1e-3)) return `10${superscript(Math.round(Math.log10(Math.abs(value))))}`;
   return String(Number(value.toPrecision(3)));
-}
-
-function superscript(power) {
-  return [...String(power)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)])).join("");
 }
 
 /** Shares of cosines from -1 to 1 over time, as shades: one column of pixels a time. */

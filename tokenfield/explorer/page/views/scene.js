@@ -4,6 +4,7 @@ import { crossAttention } from "../engine/kernels.js";
 import { DENSITY, GAUSSIAN } from "../frames.js";
 import { CanvasRenderer } from "./canvas.js";
 import { GlRenderer } from "./gl.js";
+import { visibleGroups } from "./groups.js";
 import { ClusterColors, PALETTE } from "./palette.js";
 
 const TRAIL_POINTS = 9000; // of all trails together
@@ -11,6 +12,8 @@ const LONGEST_TRAIL = 26;
 const TRAIL_PERIOD = 40; // milliseconds between two points of a trail
 const SHORTEST = 5; // pixels of a piece of a trail
 const INWARD = 0.6; // on the circle the past is drawn inside: how far the oldest point is from the rim
+
+const MOST_GROUPED = 2000, GROUP_PERIOD = 100; // tokens, and milliseconds, as groups take a sum over pairs
 
 export class Scene {
   constructor(canvas, camera, plain = false) {
@@ -60,7 +63,20 @@ export class Scene {
     const longest = Math.max(6, Math.min(LONGEST_TRAIL, Math.floor(TRAIL_POINTS / n)));
     if (view.trail.length > longest) view.trail.length = longest;
     view.x = x;
-    view.color = frame.labels ? view.colors.update(frame.labels, n) : new Int16Array(n).fill(0);
+    if (frame.labels) this.color(view, frame, now);
+    else view.color = new Int16Array(n).fill(0);
+  }
+
+  /** Color clusters, and before them the groups that tokens form. */
+  color(view, { labels, weights, n, d }, now) {
+    if (d <= 3 && n <= MOST_GROUPED) {
+      if (view.groups?.labels.length !== n || now - view.grouped > GROUP_PERIOD) {
+        view.groups = visibleGroups(view.x, weights, n, d);
+        view.grouped = now;
+      }
+      labels = view.groups.labels.map((group, i) => (group < 0 ? n + labels[i] : group));
+    }
+    view.color = view.colors.update(labels, n);
   }
 
   /** Return the center and the radius of the ball of a run. */
