@@ -42,14 +42,12 @@ class DensityFlow(AbstractSpectralFlow):
 
         g is without its mean, which adds only rounding.
         """
-        basis, plain, pairs = self.harmonics, jnp.zeros_like(y), []
-        for head in self.heads:
-            f, waves = head.factor(basis, y), jnp.where(basis.degree > 0, head.potential(basis, y), 0.0)
-            if f is None:
-                plain = plain + waves
-            else:
-                pairs.append((f, waves))
-        return [(None, plain)] * (len(pairs) < len(self.heads)) + pairs
+        basis = self.harmonics
+        pairs = [(head.factor(basis, y), head.potential(basis, y)) for head in self.heads]
+        pairs = [(f, jnp.where(basis.degree > 0, waves, 0.0)) for f, waves in pairs]
+        plain = [waves for f, waves in pairs if f is None]
+        together = [(None, jnp.stack(plain).sum(0))] if plain else []
+        return [*together, *(pair for pair in pairs if pair[0] is not None)]
 
     def drift(self, t: Float[Array, ""], y: Float[Array, "..."]) -> Float[Array, "..."]:
         """Return the transport part of the right-hand side."""
