@@ -76,7 +76,7 @@ def test_growth_in_a_folder(tmp_path, here, capsys):
     assert numbers["power"] == pytest.approx(found.law.power, abs=1e-6)
     assert numbers["power_interval"] == pytest.approx(list(found.law.interval), abs=1e-5)
     assert numbers["factor"] == pytest.approx(found.law.factor, rel=1e-5)
-    assert {path.name for path in (tmp_path / "study").iterdir()} == {"growth.png", "growth.zarr"}
+    assert {path.name for path in (tmp_path / "study").iterdir()} == {"growth.png", "growth.zarr", "report.html"}
     assert (tmp_path / "study" / "growth.png").stat().st_size > 10_000
     stored = xarray.open_zarr(tmp_path / "study" / "growth.zarr", consolidated=False).load()
     np.testing.assert_array_equal(stored["constant"], numbers["constants"])

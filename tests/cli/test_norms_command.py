@@ -42,7 +42,7 @@ def test_json_numbers_are_those_of_the_library(finished):
 
 def test_folder_holds_the_figure_and_the_data(finished):
     folder, result = finished
-    assert {path.name for path in folder.iterdir()} == {"norms.png", "norms.zarr"}
+    assert {path.name for path in folder.iterdir()} == {"norms.png", "norms.zarr", "report.html"}
     assert (folder / "norms.png").stat().st_size > 10_000
     study = xarray.open_zarr(folder / "norms.zarr", consolidated=False).load()
     row = json.loads(result.stdout)["rules"]["peri"]

@@ -124,7 +124,7 @@ def test_json_numbers_are_those_of_the_library(finished):
 
 def test_folder_holds_the_figure_and_the_data(finished, capsys):
     folder, _ = finished
-    assert {path.name for path in folder.iterdir()} == {"phase_diagram.png", "phase_diagram.zarr"}
+    assert {path.name for path in folder.iterdir()} == {"phase_diagram.png", "phase_diagram.zarr", "report.html"}
     assert (folder / "phase_diagram.png").stat().st_size > 10_000
     diagram = xarray.open_zarr(folder / "phase_diagram.zarr", consolidated=False).load()
     assert diagram["m_1"].shape == (6, 6)

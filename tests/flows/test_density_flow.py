@@ -176,7 +176,7 @@ def test_few_modes_are_raised_and_saved_runs_come_back(tmp_path):
     ("kind", "words"),
     [
         (tkf.Transformer(tkf.Softmax(1.0)), "needs the unit sphere"),
-        (tkf.Transformer(tkf.L2(1.0), norm=tkf.PostLN()), "needs Softmax or Unnormalized"),
+        (tkf.Transformer(tkf.Sinkhorn(1.0), norm=tkf.PostLN()), "functions of the score, got Sinkhorn"),
         (tkf.Transformer(tkf.Softmax(1.0, causal=True), norm=tkf.PostLN()), "causal"),
         (tkf.Transformer(tkf.Softmax(1.0), norm=tkf.PostLN(), noise=tkf.EuclideanNoise(1.0)), "SphereNoise"),
     ],

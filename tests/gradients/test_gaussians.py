@@ -120,19 +120,21 @@ def test_the_mean_against_its_closed_form():
 
 
 def test_a_singular_covariance():
-    """Sigma_0 of rank 1: right by all else; by Sigma_0 itself right where the rank stays, and NaN, not 0, where it does not."""
+    """Sigma_0 of rank 1: right by all else, and by Sigma_0 where the rank stays. Elsewhere forward mode says NaN, not 0."""
     singular = np.outer([1.0, 0.5], [1.0, 0.5])
     p = parameters("softmax", singular)
     _, exact = run("softmax", p, D, 0.4)
-    for mode, found in program("softmax")(p, 0.4)[1].items():
-        assert column_error(found[:, 6:14], exact[:, 6:14]) < 1e-8, mode
-        assert np.isnan(np.asarray(found)[2:, 2:6]).all(), mode
+    found = {mode: np.asarray(matrix) for mode, matrix in program("softmax")(p, 0.4)[1].items()}
+    for mode, matrix in found.items():
+        assert column_error(matrix[:, 6:14], exact[:, 6:14]) < 1e-8, mode
+    assert np.isnan(found["forward"][2:, 2:6]).all()
     e = np.zeros_like(p)
     e[2:6] = (np.outer([1.0, 0.5], [0.3, -0.4]) + np.outer([0.3, -0.4], [1.0, 0.5])).ravel()
     model = tkf.Transformer(tkf.Softmax(A=p[6:10].reshape(2, 2), V=p[10:].reshape(2, 2)))
     covariance = lambda s: (p + s * e)[2:6].reshape(2, 2)  # noqa: E731
     final = lambda s: tkf.solve(model, tkf.Gaussian(p[:2], covariance(s)), 0.4, **TIGHT).final  # noqa: E731
     assert error(jax.jacfwd(lambda s: final(s).cov)(0.0).ravel(), (exact @ e)[2:]) < 1e-8
+    assert error((found["reverse"] @ e)[2:], (exact @ e)[2:]) < 1e-8
 
 
 def test_the_reference_is_the_closed_form():

@@ -10,6 +10,7 @@ import typer
 from .._cost import SHORTEST_BASIS, refuse_derivative
 from .._shown import shown
 from .choices import one_of
+from .command_line import command_line
 from .folders import open_folder, write_dataset, write_figure
 
 DATASET, FIGURE, CHECKPOINT = "growth.zarr", "growth.png", "growth.npz"
@@ -58,7 +59,8 @@ def lipschitz(
     seed: Annotated[int, _flag("Seed of the tokens [0].")] = 0,
     sets: Annotated[list[str] | None, _flag("A parameter of the kernel, e.g. attention.power=3.", "--set")] = None,
     out: Annotated[
-        Path | None, _flag(f"With --lengths, a folder for {FIGURE} and {DATASET} [lipschitz; with --json, none].")
+        Path | None,
+        _flag(f"With --lengths, a folder for report.html, {FIGURE} and {DATASET} [lipschitz; with --json, none]."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a study in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
@@ -106,9 +108,13 @@ def lipschitz(
         inputs |= {"data": data, "lengths": sizes, "R": R, "rtol": rtol, "repeats": repeats}
         if folder is not None:
             from ..plotting.growth import growth_figure
+            from ..report.lipschitz import growth_story
+            from ..report.story import write_story
 
             numbers["out"] = str(folder)
-            write_figure(growth_figure({data: found}), folder / FIGURE)
+            figure = growth_figure({data: found})
+            write_figure(figure, folder / FIGURE)
+            write_story(growth_story(found, inputs, figure, command_line()), folder)
             write_dataset(answer.dataset(found, inputs), folder / DATASET)
             (folder / CHECKPOINT).unlink(missing_ok=True)
     if as_json:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .choices import one_of
+from .command_line import command_line
 from .folders import open_folder, write_dataset, write_figure
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ def norms(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help=f"Folder for {FIGURE} and {DATASET} [norms; with --json, none].", show_default=False),
+        typer.Option(
+            help=f"Folder for report.html, {FIGURE} and {DATASET} [norms; with --json, none].", show_default=False
+        ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a study in the folder.")] = False,
     quick: Annotated[
@@ -71,8 +74,12 @@ def norms(
     if folder is not None:
         numbers["out"] = str(folder)
         from ..plotting.norms import norms_figure
+        from ..report.norms import norms_story
+        from ..report.story import write_story
 
-        write_figure(norms_figure(study), folder / FIGURE)
+        figure = norms_figure(study)
+        write_figure(figure, folder / FIGURE)
+        write_story(norms_story(study, figure, command_line()), folder)
         write_dataset(study, folder / DATASET)
     if as_json:
         print(json.dumps(numbers))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .command_line import command_line
 from .folders import open_folder, write_dataset, write_figure
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def phase_diagram(
     out: Annotated[
         Path | None,
         typer.Option(
-            help=f"Folder for {FIGURE}, {DATASET} and {RUNS} [phase-diagram; with --json, none].", show_default=False
+            help=f"Folder for report.html, {FIGURE}, {DATASET} and {RUNS} [phase-diagram; with --json, none].",
+            show_default=False,
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a diagram in the folder.")] = False,
@@ -82,7 +84,12 @@ def phase_diagram(
 
         if tokens is not None:
             write_dataset(tokens, folder / RUNS)
-        write_figure(phase_diagram_figure(diagram, tokens), folder / FIGURE)
+        from ..report.phase_diagram import phase_diagram_story
+        from ..report.story import write_story
+
+        figure = phase_diagram_figure(diagram, tokens)
+        write_figure(figure, folder / FIGURE)
+        write_story(phase_diagram_story(diagram, tokens, figure, command_line()), folder)
         write_dataset(diagram, folder / DATASET)
     if as_json:
         print(json.dumps(numbers, allow_nan=False))

@@ -10,6 +10,7 @@ import typer
 
 from .._files import remove
 from .._shown import shown
+from .command_line import command_line
 from .errors import Interrupted
 from .folders import open_folder
 
@@ -86,7 +87,7 @@ def probe(
                 lipschitz=lipschitz,
                 allow_pickle=allow_pickle,
                 seed=seed,
-                draw=None if folder is None else lambda result: result.report(folder, _command()),
+                draw=None if folder is None else lambda result: result.report(folder, command_line()),
             )
         except KeyboardInterrupt:
             hint = (
@@ -115,12 +116,6 @@ def _lengths(text: str) -> list[int]:
     if min(sizes) < 2 or len(set(sizes)) < 2:
         raise ValueError(f"--lengths must hold at least two different numbers, all >= 2, got {shown(text)}")
     return sizes
-
-
-def _command() -> str:
-    import shlex
-
-    return " ".join(["tokenfield", *map(shlex.quote, sys.argv[1:])])
 
 
 def _print(numbers: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from .._files import present, recover, remove, rename, write_text
 from .._lock import alone_in
 from ..config import build
 from ..config.run import RunConfig, to_toml
+from .command_line import command_line
 from .errors import Interrupted
 from .folders import refuse_foreign, write_figure
 from .interrupts import going_on_from, interrupted
@@ -180,7 +181,7 @@ def _write(traj: Any, folder: Path, animation: bool) -> None:
         write_figure(traj.plot(), folder / FIGURE)
         of_tokens = traj.dataset.attrs["state"] == Tokens.__name__
         gif = traj.animate(folder / ANIMATION) if animation and of_tokens else None
-        write_report(traj, folder, animation=gif)
+        write_report(traj, folder, animation=gif, command=command_line())
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted while drawing; the run is in {folder}: the same command draws it") from None
     remove(folder / ASIDE)

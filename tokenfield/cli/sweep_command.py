@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .command_line import command_line
 from .errors import Interrupted
 
 ABOUT = (
@@ -18,7 +19,8 @@ NEEDS = {"run": "PLAN", "status": "DIR", "figures": "DIR", "export": "DIR FILE.n
 def sweep(
     what: Annotated[list[str], typer.Argument(help=ABOUT, metavar="run PLAN")],
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the dataset and figures [the plan's name].", show_default=False)
+        Path | None,
+        typer.Option(help="Folder for report.html, the dataset and figures [the plan's name].", show_default=False),
     ] = None,
     sets: Annotated[
         list[str] | None,
@@ -140,17 +142,22 @@ def _report(found: Any, as_json: bool) -> None:
 
 
 def _figures(found: Any, folder: Path, quiet: bool = False) -> None:
-    """One picture for each quantity of the plan that has any value."""
+    """One picture for each quantity of the plan that has any value, and the report."""
+    from ..report.story import write_story
     from ..sweep.folder import clear_errors
+    from ..sweep.page import sweep_story
     from .folders import write_figure
 
-    for name in found.plan.record:
-        if found.dataset[name].notnull().any():
-            path = folder / f"{name}.png"
-            with clear_errors(folder):
-                write_figure(found.plot(name), path)
-            if not quiet:
-                print(f"wrote {path}")
+    drawn = {name: found.plot(name) for name in found.plan.record if found.dataset[name].notnull().any()}
+    with clear_errors(folder):
+        for name, figure in drawn.items():
+            write_figure(figure, folder / f"{name}.png")
+        written = [
+            *(f"{name}.png" for name in drawn),
+            write_story(sweep_story(found, drawn, command_line()), folder).name,
+        ]
+    for name in () if quiet else written:
+        print(f"wrote {folder / name}")
 
 
 def _plans(as_json: bool) -> None:

@@ -19,7 +19,7 @@ def root(S: Float[Array, "d d"]) -> Float[Array, "d d"]:
     """Return a factor L of `S = L L^T`. Eigenvalues that are negative by rounding count as 0.
 
     L is unique only up to a rotation, so its derivative is that of one choice: `dS = dL L^T + L dL^T` for every dS that keeps
-    the rank of S. In directions that raise the rank L has no derivative: it is NaN.
+    the rank of S. In directions that raise the rank L has no derivative: it is NaN, in forward mode.
     """
     return _factors(S)[0]
 
@@ -42,7 +42,10 @@ def _factors(S: Float[Array, "d d"]) -> tuple[Float[Array, "d d"], Float[Array, 
 
 
 def _nan_if_raised(null: Float[Array, "d d"], dS: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """0, or NaN if dS has a part in the null space on both sides. In reverse mode: NaN if there is a null space at all."""
+    """0, or NaN if dS has a part in the null space on both sides.
+
+    In reverse mode it is 0: a gradient by S is then that along directions which keep the rank, as those of `S = B B^T` do.
+    """
     return _raised.bind(null, dS)[0]
 
 
@@ -55,7 +58,7 @@ _raised = eqxi.create_vprim(  # counted as linear in dS, since derivatives must 
     impl=lambda null, dS: [_nan_if(jnp.abs(null @ dS @ null).max() > 1e-9 * jnp.abs(dS).max(), dS)],
     abstract_eval=lambda null, dS: [dS],
     jvp=lambda primals, tangents: ([_nan_if_raised(*primals)], [_nan_if(True, primals[1])]),
-    transpose=lambda cotangents, null, dS: [None, _nan_if(jnp.trace(null) > 0.5, null)],
+    transpose=lambda cotangents, null, dS: [None, jnp.zeros_like(null)],
 )
 
 

@@ -59,7 +59,7 @@ def positions(shown: Frames) -> tuple[np.ndarray, tuple[str, ...], str]:
     what = "Directions of tokens" if letter == "θ" else "Rescaled tokens" if letter == "z" else "Tokens"
     names = tuple(f"{letter}<sub>{k + 1}</sub>" for k in range(shown.d))
     turn = " Drag to turn, scroll to zoom." if shown.d == 3 else ""
-    return view.x.astype(np.float32), names, f"{what}{relative}.{turn}"
+    return view.x.astype(np.float32), names, f"{what}{relative}. Move the slider, or press play.{turn}"
 
 
 def _scatter(points: np.ndarray, sizes: np.ndarray | None, colours: list[str] | None = None) -> Any:

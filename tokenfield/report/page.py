@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from .style import STYLE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,36 +18,6 @@ POLICY = (
     "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline' 'unsafe-eval'; worker-src blob:; font-src data:"
 )
-
-STYLE = """
-:root { --ink: #1f2328; --soft: #59636e; --line: #d9dee3; --wash: #f6f8fa; --accent: #0072b2; }
-* { box-sizing: border-box; }
-body { margin: 0; color: var(--ink); background: #fff; line-height: 1.5;
-  font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", Arial, sans-serif; font-size: 16px; }
-main { max-width: 1000px; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
-h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .3rem; }
-h2 { font-size: 1.15rem; margin: 2.4rem 0 .7rem; padding-bottom: .3rem; border-bottom: 1px solid var(--line); }
-h3 { font-size: 1rem; margin: 1.6rem 0 .4rem; }
-p { margin: .5rem 0; }
-.lead, figcaption, .note { color: var(--soft); }
-figcaption, .note { font-size: .9rem; }
-a { color: var(--accent); }
-code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; font-size: .88em; }
-pre { background: var(--wash); border: 1px solid var(--line); border-radius: 6px; padding: .7rem .9rem; overflow-x: auto; }
-figure { margin: 1rem 0; }
-img { max-width: 100%; height: auto; display: block; }
-.wide { overflow-x: auto; } .wide img { min-width: 640px; }
-.plotly-graph-div { max-width: 100%; overflow: hidden; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: .93rem; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; vertical-align: top; padding: .38rem .8rem .38rem 0; border-bottom: 1px solid var(--line); }
-thead th { color: var(--soft); font-weight: 600; }
-tbody th { font-weight: 500; color: var(--soft); width: 34%; }
-td { overflow-wrap: anywhere; }
-.columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 360px), 1fr)); gap: 0 2.5rem; }
-.good { color: #00704f; } .bad { color: #b3400a; }
-footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
-"""
 
 
 def page(title: str, body: str) -> str:
@@ -94,8 +67,17 @@ def formula(text: str) -> str:
 
 
 def paragraph(text: str, kind: str = "") -> str:
-    """A paragraph; `kind` is a class of the style, such as "lead" or "note"."""
-    return f'<p class="{escape(kind)}">{formula(text)}</p>' if kind else f"<p>{formula(text)}</p>"
+    """A paragraph, with formulas and `code`; `kind` is a class of the style, such as "lead" or "note"."""
+    return f'<p class="{escape(kind)}">{prose(text)}</p>' if kind else f"<p>{prose(text)}</p>"
+
+
+def prose(text: str) -> str:
+    """Text with its formulas, and with code between backticks."""
+    text = re.sub(r" ([=<>≤≥≈]) (?=\S)", "\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", text)
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a backtick without its fellow is a plain character
+        return formula(text)
+    return "".join(code_in_text(part) if k % 2 else formula(part) for k, part in enumerate(parts))
 
 
 def code(text: str) -> str:
@@ -103,21 +85,73 @@ def code(text: str) -> str:
     return f"<pre><code>{escape(text)}</code></pre>"
 
 
+def code_in_text(value: str) -> str:
+    """A short piece of code inside a sentence that is HTML already."""
+    return f"<code>{escape(value)}</code>"
+
+
+def link(target: str, label: str = "") -> str:
+    """A link to a file beside the page, or to another page."""
+    return f'<a href="{escape(quote(target, safe="/:?=&#%.,"))}">{formula(label or target)}</a>'
+
+
+def folded(title: str, html: str, opened: bool = False) -> str:
+    """A part of the page that opens on a click; it needs no script."""
+    return f"<details{' open' * opened}><summary>{formula(title)}</summary>\n{html}\n</details>"
+
+
+def badge(label: str, kind: str) -> str:
+    """A short verdict: `kind` is "good", "bad", "open" or "fixed"."""
+    return f'<span class="badge {escape(kind)}">{formula(label)}</span>'
+
+
+def classed(kind: str, html: str) -> str:
+    """A part of the page in a class of the style."""
+    return f'<div class="{escape(kind)}">{html}</div>'
+
+
 def table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
     """A table of plain values; the first column names the row. It scrolls sideways where it is too wide.
+
+    Numbers do not break. A cell that is `Markup` is HTML already.
 
     Example:
         >>> from tokenfield.report.page import table
         >>> table([("beta", 9.0), ("norm", "PostLN")], head=("what", "value"))
     """
-    line = lambda row: f'<th scope="row">{text(row[0])}</th>' + "".join(f"<td>{text(cell)}</td>" for cell in row[1:])  # noqa: E731
-    top = f"<thead><tr>{''.join(f'<th>{text(name)}</th>' for name in head)}</tr></thead>" if head else ""
+    line = lambda row: f'<th scope="row">{text(row[0])}</th>' + "".join(_cell(cell) for cell in row[1:])  # noqa: E731
+    top = f"<thead><tr>{''.join(f'<th>{formula(name)}</th>' for name in head)}</tr></thead>" if head else ""
     lines = "\n".join(f"<tr>{line(row)}</tr>" for row in rows)
     return f'<div class="scroll"><table>{top}<tbody>\n{lines}\n</tbody></table></div>'
 
 
+def stacked_table(rows: Iterable[Sequence[str]], head: Sequence[str]) -> str:
+    """A table of cells that are HTML already; on a phone each row becomes a block, with the names of the columns."""
+    top = "".join(f"<th>{formula(name)}</th>" for name in head)
+    lines = "\n".join(f"<tr>{_stacked_row(row, head)}</tr>" for row in rows)
+    return f'<div class="scroll"><table class="stacked"><thead><tr>{top}</tr></thead><tbody>\n{lines}\n</tbody></table></div>'
+
+
+def _stacked_row(row: Sequence[str], head: Sequence[str]) -> str:
+    named = zip(head[1:], row[1:], strict=True)
+    return f'<th scope="row">{row[0]}</th>' + "".join(f'<td data-column="{escape(n)}">{cell}</td>' for n, cell in named)
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+
+def _cell(value: object) -> str:
+    """A cell; one with a very long word, such as a hash, may break anywhere, others only between words."""
+    html = text(value)
+    plain = not isinstance(value, Markup) and max(map(len, html.split()), default=0) > 30
+    return f'<td class="long">{html}</td>' if plain else f"<td>{html}</td>"
+
+
 def text(value: object) -> str:
     """A value as escaped text: numbers to six digits, lists with commas, None as a dash."""
+    if isinstance(value, Markup):
+        return value
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -145,7 +179,7 @@ def image(data: bytes, description: str, caption: str = "", kind: str = "png", w
         >>> image(figure_png(Figure()), "an empty figure")
     """
     source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
-    below = f"<figcaption>{formula(caption)}</figcaption>" if caption else ""
+    below = f"<figcaption>{prose(caption)}</figcaption>" if caption else ""
     picture = f'<img alt="{escape(description)}" src="{source}">'
     return (
         f'<figure><div class="wide">{picture}</div>{below}</figure>' if wide else f"<figure>{picture}{below}</figure>"

@@ -4,17 +4,31 @@ import os
 import tempfile
 from pathlib import Path
 
-from .._files import write_text
+from .._files import present
 from ..results import Trajectory
 from ..states import Tokens
-from .page import code, figure_png, heading, image, page, paragraph, table
+from .page import classed, figure_png, image, paragraph, table
+from .run_comparisons import ABOUT, NONE, comparisons
+from .run_sentences import answer, question
+from .run_tables import config_rows, final_rows, full_config, provenance_rows
+from .story import Story, write_story
 from .summary import summary
-from .words import config_rows, final_rows, full_config, headline, provenance_rows
 
 CAPTION = (
-    "Left, the tokens: circles where they start, marks where they end, coloured by final cluster. Right, energy and "
+    "Left, the tokens: circles where they start, marks where they end, colored by final cluster. Right, energy and "
     "order over time, and how the cosines (or distances) between tokens are spread; white means no pair at all."
 )
+FILES = {
+    "trajectory.zarr": "all states of the run, as a Zarr dataset",
+    "config.toml": "the configuration: `tokenfield simulate config.toml` runs it again",
+    "overview.png": "the figure",
+    "animation.gif": "the animation",
+}
+SNIPPET = """import tokenfield as tkf
+
+traj = tkf.load("trajectory.zarr")
+print(traj.final, traj.times[-1])
+traj.plot().savefig("again.png")"""
 
 
 def write_report(
@@ -25,7 +39,7 @@ def write_report(
     animation: str | os.PathLike | bool | None = True,
     tol: float = 1e-3,
 ) -> Path:
-    """Write `report.html`: numbers, figure, animation, a plot to turn around, configuration and provenance.
+    """Write `report.html`: the answer, predictions beside it, figures, a plot to turn around, data and provenance.
 
     It is one file that needs no network: the browser is told to refuse one.
 
@@ -46,58 +60,67 @@ def write_report(
         >>> traj = tkf.simulate(model, tkf.uniform_sphere(16, 3, seed=0), t1=2.0, save_at=5)
         >>> tkf.report.write_report(traj, "run", title="Post-LN at beta = 9")
     """
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    of_tokens = traj.dataset.attrs["state"] == Tokens.__name__
-    views = (
-        [heading("Interactive view"), _interactive(traj, tol), _animation(traj, animation, tol)] if of_tokens else []
-    )
-    body = "\n".join(
-        [
-            heading(title, 1),
-            paragraph(headline(traj), "lead"),
-            code(command) if command else "",
-            heading("At the end"),
-            table(final_rows(traj, summary(traj, tol))),
-            heading("Over time"),
-            _figure(traj, tol),
-            *views,
-            heading("How it was made"),
-            '<div class="columns">',
-            table(config_rows(full_config(traj))),
-            table(provenance_rows(traj)),
-            "</div>",
-        ]
-    )
-    path = target / "report.html"
-    write_text(path, page(title, body))
-    return path
+    return write_story(story(traj, Path(folder), title, command, animation, tol), folder)
 
 
-def _figure(traj: Trajectory, tol: float) -> str:
+def story(
+    traj: Trajectory,
+    folder: Path,
+    title: str,
+    command: str | None,
+    animation: str | os.PathLike | bool | None,
+    tol: float,
+) -> Story:
+    """What the report of a run says. Files are linked if they are in `folder`."""
+    numbers = summary(traj, tol)
+    compared = comparisons(traj, numbers)
+    evidence = [("Over time", _figure(traj, tol, numbers))]
+    if traj.dataset.attrs["state"] == Tokens.__name__:
+        evidence += [("Interactive view", _interactive(traj, tol)), *_animation(traj, animation, tol)]
+    evidence.append(("At the end", table(final_rows(traj, numbers))))
+    saved = {name: about for name, about in FILES.items() if present(folder / name)}
+    return Story(
+        title=title,
+        question=question(traj),
+        answer=answer(traj, numbers),
+        comparisons=compared,
+        about_comparisons=ABOUT if compared else NONE,
+        evidence=evidence,
+        files=saved,
+        snippet=SNIPPET if "trajectory.zarr" in saved else "",
+        command=command,
+        details=[
+            ("Configuration", table(config_rows(full_config(traj)))),
+            ("Versions, seed, tolerances", table(provenance_rows(traj))),
+        ],
+    )
+
+
+def _figure(traj: Trajectory, tol: float, numbers: dict) -> str:
     from ..plotting import overview
 
     drawn = figure_png(overview(traj, tol=tol))
+    seen = answer(traj, numbers)
     if traj.dataset.attrs["state"] != Tokens.__name__:
-        return image(drawn, "the state over time", wide=True)
-    return image(drawn, "tokens, energy and cosines over time", CAPTION, wide=True)
+        return image(drawn, f"The state over time. {seen}", wide=True)
+    return image(drawn, f"Tokens, their energy and their cosines over time. {seen}", CAPTION, wide=True)
 
 
 def _interactive(traj: Trajectory, tol: float) -> str:
     from .interactive import interactive
 
     html, caption = interactive(traj, tol)
-    return f"{paragraph(caption, 'note')}\n{html}"
+    return classed("screen", f"{paragraph(caption, 'note')}\n{classed('plot', html)}")
 
 
-def _animation(traj: Trajectory, animation: str | os.PathLike | bool | None, tol: float) -> str:
+def _animation(traj: Trajectory, animation: str | os.PathLike | bool | None, tol: float) -> list[tuple[str, str]]:
     from ..plotting import animate
 
     if animation is None or animation is False:
-        return ""
+        return []
     if animation is not True:
         gif = Path(animation).read_bytes()
     else:
         with tempfile.TemporaryDirectory() as scratch:
             gif = animate(traj, Path(scratch) / "tokens.gif", tol=tol).read_bytes()
-    return f"{heading('Animation')}\n{image(gif, 'the tokens moving', kind='gif')}"
+    return [("Animation", image(gif, "The tokens moving from their start to their end", kind="gif"))]

@@ -1,11 +1,17 @@
-"""Funk–Hecke multipliers of the kernel `e^{beta<x,y>}`, differentiable in beta by JAX."""
+"""Funk–Hecke multipliers of the kernel `e^{beta<x,y>}` and of any smooth one, differentiable in beta by JAX."""
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
+from .gegenbauer import gauss
+
+LAST, NODES = 512, 1024  # the highest degree of a smooth kernel, and the nodes of its quadrature
 EXTRA = 256  # the recurrence starts this many orders above the last one
 
 
@@ -57,6 +63,30 @@ def scaled_multipliers(beta: Float[Array, ""], d: int, modes: int) -> Float[Arra
     """Return `w_k e^{-|beta|}` for k = 0 … modes."""
     whole, ratios = multipliers(beta, d, modes)
     return whole * (beta * ratios).at[0].set(1.0)
+
+
+def kernel_multipliers(phi: Callable[[Array], Array], beta: Float[Array, ""], d: int) -> Float[Array, " k"]:
+    """Return the multipliers of `phi(beta<x,y>)` on the sphere of R^d for degrees 0 … LAST, by Gauss quadrature.
+
+    `w_k = ∫ phi(beta t) P_k(t) dlaw(t)`, t the law of one coordinate of a uniform point and `P_k(1) = 1` (Funk–Hecke).
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> kernel_multipliers(lambda s: s, jnp.array(3.0), d=3)[1]  # 3 t has one harmonic, and P_1 = t has square 1/3
+    """
+    t, table = _table(d)
+    return phi(beta * t) @ table
+
+
+@lru_cache(maxsize=16)
+def _table(d: int) -> tuple[np.ndarray, np.ndarray]:
+    """The nodes, and `weight P_k` there for k = 0 … LAST."""
+    t, weights = gauss(NODES, d)
+    P = np.ones((NODES, LAST + 1))
+    P[:, 1] = t
+    for k in range(1, LAST):
+        P[:, k + 1] = ((2 * k + d - 2) * t * P[:, k] - k * P[:, k - 1]) / (k + d - 2)
+    return t, weights[:, None] * P
 
 
 def _start(v: Array, square: Float[Array, ""]) -> Float[Array, ""]:

@@ -21,7 +21,7 @@ class Gaussian(AbstractState):
     Args:
         mean: (d,) mean; None for 0.
         cov: (d, d) symmetric covariance with non-negative eigenvalues. It may be singular; derivatives of runs with respect
-            to it then miss directions that raise its rank.
+            to it in directions that raise its rank are then NaN in forward mode, and left out in reverse mode.
 
     Example:
         >>> import tokenfield as tkf

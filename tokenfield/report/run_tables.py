@@ -1,4 +1,4 @@
-"""What a result says of itself, in words and rows of tables."""
+"""Tables of a run: final numbers, configuration, provenance."""
 
 import hashlib
 import json
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..results import Trajectory
+from .run_sentences import clusters_text, time_text
 from .summary import MEASURED
 
 LARGEST_SHOWN = 64  # entries of a matrix written out
@@ -23,32 +24,6 @@ LEFT_OUT = {
 }  # internal, or said under provenance
 INNER = {"model", "score", "value", "gain"}  # parts that only hold parameters: their names say nothing more
 PLAIN = {"Transformer", "Bilinear", "ValueMap", "Gain"}
-
-
-def headline(traj: Trajectory) -> str:
-    """The run in a line: how many tokens, which attention, norm and noise, whether weights move, until when."""
-    sizes = traj.dataset.sizes
-    n = sizes.get("token")
-    parts = [
-        traj.dataset.attrs["state"] if n is None else f"{n} token{'s' * (n != 1)} in dimension {sizes['coordinate']}"
-    ]
-    kinds = traj.models
-    if len(kinds) == 1:
-        beta = kinds[0]["attention"].get("score", {}).get("beta")
-        sharp = f" with β = {beta:g}" if isinstance(beta, (int, float)) else ""
-        parts.append(f"{kinds[0]['attention']['kind']}{sharp}, {kinds[0]['norm']['kind']}")
-        if noise := kinds[0].get("noise"):
-            parts.append(f"{noise['kind']} with κ = {noise['kappa']:g}")
-        if (rate := kinds[0].get("fisher_rao")) is not None:
-            parts.append(f"weights that move at the rate c = {rate:g}")
-    elif kinds:
-        parts.append(f"{len(kinds)} different layers")
-    return "; ".join([*parts, f"time {traj.times[0]:g} to {moment(traj, traj.times[-1])}"])
-
-
-def moment(traj: Trajectory, time: float) -> str:
-    """A time with its unit."""
-    return f"{time:.6g}" + ("" if traj.log_time_unit == 0 else f" × {traj.time_unit}")
 
 
 def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, object]]:
@@ -70,22 +45,13 @@ def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, 
         ("steps (rejected)", f"{numbers['steps']} ({numbers['rejected_steps']})"),
     ]
     if numbers["state_time"] != numbers["time"]:
-        rows.insert(1, ("last finite state", moment(traj, numbers["state_time"])))
+        rows.insert(1, ("last finite state", time_text(traj, numbers["state_time"])))
     return rows
 
 
 def _run_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, object]]:
-    happened = [f"{e['kind'].replace('_', ' ')} at {moment(traj, e['time'])}" for e in numbers["events"]]
-    return [("time reached", moment(traj, numbers["time"])), ("events", "; ".join(happened) or "none")]
-
-
-def clusters_text(numbers: Mapping[str, Any]) -> str:
-    """Sizes of clusters in words; single tokens are counted together."""
-    sizes = [size for size in numbers["clusters"] if size > 1]
-    single = len(numbers["clusters"]) - len(sizes)
-    listed = ", ".join(map(str, sizes[:20])) + (f" and {len(sizes) - 20} more" if len(sizes) > 20 else "")
-    words = [f"{len(sizes)} of size{'s' * (len(sizes) != 1)} {listed}"] if sizes else []
-    return "; ".join(words + ([f"{single} single token{'s' * (single != 1)}"] if single else []))
+    happened = [f"{e['kind'].replace('_', ' ')} at {time_text(traj, e['time'])}" for e in numbers["events"]]
+    return [("time reached", time_text(traj, numbers["time"])), ("events", "; ".join(happened) or "none")]
 
 
 def full_config(traj: Trajectory) -> dict[str, Any]:
@@ -128,13 +94,19 @@ def provenance_rows(traj: Trajectory) -> list[tuple[str, object]]:
         ("threads", attributes.get("threads")),
         ("precision", attributes.get("precision")),
         ("seed", "none recorded" if seed is None else int(seed)),
-        (
-            "tolerances (relative, absolute)",
-            [config["rtol"], config.get("atol", 0.0)] if "rtol" in config else "none: layers",
-        ),
+        ("tolerances (relative, absolute)", _tolerances(config)),
         ("method", config.get("method", "layers")),
         ("sha256 of the numbers", _hash(traj)),
     ]
+
+
+def _tolerances(config: Mapping[str, Any]) -> object:
+    """The two tolerances, or why there are none."""
+    if "rtol" in config:
+        return [config["rtol"], config.get("atol", 0.0)]
+    step = config.get("dt")
+    fixed = "none: steps of a fixed size" + (f", dt = {step:.3g}" if isinstance(step, float) else "")
+    return fixed if "method" in config else "none: discrete layers"
 
 
 def _hash(traj: Trajectory) -> str:

@@ -1,0 +1,169 @@
+"""What a head does to a density on a sphere: it moves tokens with the velocity `f ∇g`, f and g functions on the sphere.
+
+Attention with the kernel `phi(beta<x,y>)` and V = v moves tokens with `v P_x ∫ phi(beta<x,y>) y dmu = ∇g`,
+`g = v ∫ F(<x,y>) dmu`, `F(u)' = phi(beta u)`. A convolution with a zonal function multiplies the harmonics of degree l by a
+number, so g is known from the coefficients of the density. A normalized kernel divides by `N = ∫ phi(beta<x,y>) dmu`:
+`f = 1/N`. For phi = exp, `∇g/N` is a gradient itself, that of `v log(N)/beta`, and f = 1.
+"""
+
+import abc
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._check import is_concrete
+from ..attention import AbstractAttention, AbstractHead, AbstractPairwise, heads_and_outputs
+from ..spectral import AbstractHarmonics, kernel_multipliers, multipliers
+
+SMOOTH = 1e-13  # the last multipliers that are computed, relative to the largest
+
+
+class AbstractDensityHead(eqx.Module):
+    """One head."""
+
+    @abc.abstractmethod
+    def potential(self, basis: AbstractHarmonics, y: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The coefficients of g; those of degree 0 do not matter."""
+
+    @abc.abstractmethod
+    def factor(self, basis: AbstractHarmonics, y: Float[Array, "..."]) -> Float[Array, " N"] | None:
+        """f at the nodes; None for 1."""
+
+    @property
+    @abc.abstractmethod
+    def linear(self) -> Float[Array, " k"]:
+        """The coefficients of g in those of the density, degree by degree, to first order at the uniform density, times f there."""
+
+
+class ExponentialHead(AbstractDensityHead):
+    """Softmax: `N = w_0 (1 + beta h)`, `h = sum_{l>0} w_l/(beta w_0) c_l phi_l`; `g = v log(1 + beta h)/beta`, also at beta = 0."""
+
+    ratios: Float[Array, " k"]
+    beta: Float[Array, ""]
+    speed: Float[Array, ""]
+
+    def potential(self, basis, y):
+        h = basis.values(at_degrees(basis, self.ratios) * y)
+        return self.speed * basis.coefficients(log1p_ratio(self.beta, h))
+
+    def factor(self, basis, y):
+        return None
+
+    @property
+    def linear(self):
+        return self.speed * self.ratios
+
+
+class PlainHead(AbstractDensityHead):
+    """A kernel that is not normalized: g is linear in the density."""
+
+    kernel: Float[Array, " k"]
+
+    def potential(self, basis, y):
+        return at_degrees(basis, self.kernel) * y
+
+    def factor(self, basis, y):
+        return None
+
+    @property
+    def linear(self):
+        return self.kernel
+
+
+class QuotientHead(AbstractDensityHead):
+    """A normalized kernel that is not an exponential: `f = 1/N`."""
+
+    kernel: Float[Array, " k"]
+    mass: Float[Array, " k"]
+    """The multipliers of phi itself: N has the coefficients `mass_l c_l`."""
+
+    def potential(self, basis, y):
+        return at_degrees(basis, self.kernel) * y
+
+    def factor(self, basis, y):
+        return 1 / basis.values(at_degrees(basis, self.mass) * y)
+
+    @property
+    def linear(self):
+        return self.kernel / self.mass[0]
+
+
+def density_heads(attention: AbstractAttention, d: int, modes: int) -> tuple[AbstractDensityHead, ...]:
+    """Return what each head does to densities with harmonics up to degree `modes`."""
+    zero, one = jnp.zeros(()), jnp.ones((1, 1))
+    found: list[AbstractDensityHead] = []
+    for head, W in heads_and_outputs(attention):
+        speed = W(zero, head.value(zero, one))[0, 0] * jnp.exp(head.log_unit - attention.log_unit)
+        found.append(_density_head(head, speed, d, modes))
+    return tuple(found)
+
+
+def _density_head(head: AbstractHead, speed: Array, d: int, modes: int) -> AbstractDensityHead:
+    assert isinstance(head, AbstractPairwise)
+    zero = jnp.zeros(())
+    beta = head.score.sharpness(zero, zero)
+    if head.exponential:
+        whole, ratios = _multipliers(beta, d, modes)
+        if head.normalized:
+            return ExponentialHead(ratios, beta, speed)
+        return PlainHead(speed * whole * jnp.exp(jnp.abs(beta) - head.log_unit) * ratios)
+    # The multipliers of F in R^d are those of its derivative in R^{d+2}, one degree lower, divided by d (Funk-Hecke, by parts).
+    slope = _falling(head, beta, d + 2) / d
+    kernel = speed * _up_to(modes, jnp.concatenate([jnp.zeros(1), slope]))
+    if not head.normalized:
+        return PlainHead(kernel)
+    return QuotientHead(kernel, _up_to(modes, _falling(head, beta, d)))
+
+
+def _falling(head: AbstractPairwise, beta: Array, d: int) -> Float[Array, " k"]:
+    """Return the multipliers of a head's kernel; raise ValueError if they do not fall, since higher degrees would be missed."""
+    w = kernel_multipliers(head.phi, beta, d)
+    if is_concrete(w):
+        size = np.abs(np.asarray(w))
+        last, most = size[-len(size) // 8 :].max(), size.max()
+        if not last <= SMOOTH * most:
+            raise ValueError(
+                f"{type(head).__name__} has too sharp a kernel for a density: its harmonics of degree {len(w) - 1} are still "
+                f"{last / most:.1e} of the largest. Use a smaller beta, a smooth kernel, or Tokens"
+            )
+    return w
+
+
+def _up_to(modes: int, w: Float[Array, " k"]) -> Float[Array, " modes"]:
+    return jnp.pad(w, (0, max(modes + 1 - len(w), 0)))[: modes + 1]
+
+
+def at_degrees(basis: AbstractHarmonics, w: Float[Array, " k"]) -> Float[Array, "..."]:
+    """Return the number of its degree for each coefficient, and 0 where there is no harmonic."""
+    return jnp.where(basis.degree >= 0, w[jnp.maximum(basis.degree, 0).astype(int)], 0.0)
+
+
+_multipliers = eqx.filter_jit(multipliers)
+
+
+def log1p_ratio(beta: Float[Array, ""], h: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Return `log(1 + beta h)/beta`, also at beta = 0. If errors of h make `1 + beta h` negative, it is clipped to 1e-300."""
+    z = beta * h
+    small = jnp.abs(z) < 1e-2
+    near, far = jnp.where(small, z, 0.0), jnp.where(small, 0.5, z)
+    series = jnp.zeros_like(z)
+    for k in range(9, 0, -1):  # log(1 + z)/z = 1 - z/2 + z^2/3 - …
+        series = 1 / k - near * series
+    return jnp.where(small, h * series, jnp.log(jnp.maximum(1 + far, 1e-300)) / jnp.where(beta == 0, 1.0, beta))
+
+
+def density_obstacle(attention: AbstractAttention) -> str | None:
+    """Return why densities have no closed equation under an attention, or None."""
+    for head in attention.heads:
+        if not isinstance(head, AbstractPairwise):
+            return f"it needs kernels that are functions of the score, got {type(head).__name__}"
+        if head.uses_positions:
+            return "a causal mask and rules for positions break the symmetry of the sphere"
+        if not (head.score.autonomous and head.value.autonomous):
+            return "it needs attention that does not change with time"
+    constant = all(W.autonomous for _, W in heads_and_outputs(attention))
+    if not (attention.isotropic and constant):
+        return "it needs isotropic attention (beta, with V a number) that does not change with time"
+    return None

@@ -1,0 +1,119 @@
+"""The report of a phase diagram of noisy tokens."""
+
+import json
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..theory import critical_kappa, stationary_states
+from .page import classed, figure_png, image, table
+from .story import Comparison, Story, dataset_rows
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+CLOSE = 0.05  # beyond the fluctuations of n tokens
+ABOUT = (
+    "Each run starts once from disorder and once from order. Theory gives the order parameter of every stable law of very "
+    "many tokens. A run agrees if both ends are near one of them: within 0.05 and twice (n |1 − κ/κ_c|)^{-1/2}, by which n tokens "
+    "fluctuate about it."
+)
+CAPTION = (
+    "Left: order parameter of the ordered law. Above the line κ_c noise is too weak to keep tokens apart. Discs are runs of "
+    "tokens: the left half started in disorder, the right half in order. A second panel, where there is one, shows the range "
+    "in which both disorder and order last."
+)
+SNIPPET = """import xarray
+
+diagram = xarray.open_zarr("phase_diagram.zarr", consolidated=False)
+print(diagram["critical_kappa"].to_series())"""
+LINES = 11  # rows of the table of lines
+
+
+def phase_diagram_story(
+    diagram: "xarray.Dataset", runs: "xarray.Dataset | None", figure: "Figure", command: str | None = None
+) -> Story:
+    """What a phase diagram says.
+
+    Args:
+        diagram: what `tokenfield.theory.phase_diagram` returns.
+        runs: what `tokenfield.studies.noisy_order_study` returns, if tokens were run.
+        figure: what `tokenfield.plotting.phase_diagram_figure` draws of them.
+        command: the command that made it, if it is known.
+    """
+    beta, critical = diagram["beta"].values, diagram["critical_kappa"].values
+    d, kernel = int(diagram.attrs["d"]), str(diagram.attrs["attention"])
+    question = (
+        f"How much noise can {kernel} attention overcome? For tokens on the sphere in dimension {d}: at which inverse "
+        f"temperature β and inverse noise κ do they gather?"
+    )
+    seen = answer(beta, critical, float(diagram.attrs["beta_star"]))
+    chosen = np.unique(np.linspace(0, len(beta) - 1, LINES).round().astype(int))
+    columns = ("critical_kappa", "fold", "equal")
+    lines = [(f"{beta[k]:.4g}", *(f"{float(diagram[name][k]):.5g}" for name in columns)) for k in chosen]
+    files = {"phase_diagram.zarr": "the lines and the order parameter over β and κ", "phase_diagram.png": "the figure"}
+    files |= {} if runs is None else {"runs.zarr": "the runs of tokens"}
+    return Story(
+        title="Order and disorder of noisy tokens",
+        question=question,
+        answer=seen,
+        comparisons=[] if runs is None else list(comparisons(runs, d, kernel)),
+        about_comparisons="No tokens were run (--runs 0), so there is no measurement." if runs is None else ABOUT,
+        evidence=[
+            ("Phase diagram", image(figure_png(figure), f"Order over β and κ. {seen}", CAPTION, wide=True)),
+            (
+                "The lines",
+                classed(
+                    "numbers",
+                    table(
+                        lines,
+                        head=(
+                            "β",
+                            "κ_c, uniform law unstable above",
+                            "fold, order exists above",
+                            "equal free energies",
+                        ),
+                    ),
+                ),
+            ),
+        ],
+        files=files,
+        snippet=SNIPPET,
+        command=command,
+        details=[("Settings and versions", table(dataset_rows(diagram.attrs)))],
+    )
+
+
+def answer(beta: np.ndarray, critical: np.ndarray, star: float) -> str:
+    """Where order begins, and whether it begins with a jump."""
+    ends = f"from {critical[0]:.3g} at β = {beta[0]:g} to {critical[-1]:.3g} at β = {beta[-1]:g}"
+    begins = f"Tokens gather from any start where the inverse noise κ is above a critical κ_c, which goes {ends}."
+    if not math.isfinite(star) or star >= beta[-1]:
+        return f"{begins} Order sets in gradually there, without a jump."
+    return (
+        f"{begins} Order sets in gradually up to β = {star:.4g}; above, it sets in with a jump, and just below κ_c both order and "
+        "disorder last."
+    )
+
+
+def comparisons(runs: "xarray.Dataset", d: int, kernel: str) -> Iterator[Comparison]:
+    """Every run beside the stable laws at its β and κ."""
+    n = json.loads(runs.attrs["config"])["n"]
+    for k, beta in enumerate(runs["beta"].values):
+        for kappa, (left, right) in zip(runs["kappa"].values[k], runs["m_1"].values[k], strict=True):
+            away = max(abs(1 - float(kappa) / critical_kappa(float(beta), d, kernel)), 1e-6)
+            room = CLOSE + 2 / math.sqrt(n * away)
+            laws = [
+                law.m_1
+                for law in stationary_states(float(beta), float(kappa), d, kernel)
+                if law.stable and law.mode <= 1
+            ]
+            said = " or ".join(f"{m:.2f}" for m in laws) or "not computed"
+            off = max(min(abs(m - end) for m in laws) for end in (left, right)) if laws else math.nan
+            agrees = None if not laws else bool(off <= room)
+            measured = f"{left:.2f} from disorder, {right:.2f} from order"
+            remark = "" if not laws or agrees else f"off by {off:.2f}"
+            yield Comparison(f"order at β = {beta:.3g}, κ = {kappa:.3g}", said, measured, agrees, remark)

@@ -1,0 +1,157 @@
+"""The question of a run and its answer, as sentences."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from .._kinds import found
+from ..attention import AbstractAttention
+from ..noise import AbstractNoise
+from ..normalization import AbstractNorm
+from ..observables import mean_cosine
+from ..plotting.frames import read_frames
+from ..results import Trajectory
+from ..results.describe import recorded_kind
+from .summary import summary
+
+MOST_LISTED = 5  # sizes of clusters that are written out
+EVENTS = {
+    "blow_up": "Tokens blow up: they leave every bound at time {time}.",
+    "vanished": "A token reaches length 0 at time {time}, where the flow ends.",
+    "stationary": "Nothing moves any more from time {time} on.",
+    "resolution": "The density needs more modes than it may have at time {time}, where the run ends.",
+}
+
+
+def question(traj: Trajectory) -> str:
+    """What was asked: which tokens, which model, until when."""
+    asked = f"What happens to {_start(traj)} under {model_text(traj)}?"
+    layers = "method" not in traj.config and "rtol" not in traj.config and traj.models
+    steps = len(traj.times) - 1
+    until = f"{steps} layer{'s' * (steps != 1)}" if layers else f"Time {traj.times[0]:g} to {_planned(traj)}"
+    return f"{asked} {until}."
+
+
+def _planned(traj: Trajectory) -> str:
+    """The end that was asked for, or the one that was reached."""
+    planned = traj.config.get("t1")
+    if isinstance(planned, (int, float)) and planned > traj.times[-1] and traj.log_time_unit == 0:
+        return "any time" if math.isinf(planned) else f"{planned:g}"
+    return time_text(traj, traj.times[-1])
+
+
+def _start(traj: Trajectory) -> str:
+    sizes = traj.dataset.sizes
+    if "token" not in sizes:
+        return f"the state {repr(traj.state(0)).replace('Float64', '')}"
+    n = sizes["token"]
+    return f"{n} token{'s' * (n != 1)} in dimension {sizes['coordinate']}"
+
+
+def model_text(traj: Trajectory) -> str:
+    """The model in words: attention, norm, noise and moving weights."""
+    kinds = traj.models
+    if not kinds:
+        return "a model that was not recorded"
+    if len(kinds) > 1:
+        return f"{len(kinds)} different layers"
+    beta = kinds[0]["attention"].get("score", {}).get("beta")
+    parts = [title_of(AbstractAttention, kinds[0]["attention"]["kind"])]
+    parts[0] += f" with β = {beta:g}" if isinstance(beta, (int, float)) else ""
+    parts.append(title_of(AbstractNorm, kinds[0]["norm"]["kind"]))
+    if noise := kinds[0].get("noise"):
+        parts.append(
+            title_of(AbstractNoise, noise["kind"]) + (f" with κ = {noise['kappa']:g}" if "kappa" in noise else "")
+        )
+    if (rate := kinds[0].get("fisher_rao")) is not None:
+        parts.append(f"weights that move at the rate c = {rate:g}")
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def title_of(family: type, recorded: str) -> str:
+    """The name of a class in words, from the kind that a run records; one's own class has its kind."""
+    return next((each.title for each in found(family).values() if recorded_kind(each) == recorded), "") or recorded
+
+
+def answer(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
+    """How the run ended, in one or two sentences for readers without the theory."""
+    if "state" in numbers:
+        said = _of_state(traj, numbers)
+    else:
+        count, n = numbers["cluster_count"], numbers["sampled"] or numbers["n"]
+        at = time_text(traj, numbers["state_time"])
+        sampled = f"a sample of {n}" if numbers["sampled"] else f"{n}"
+        if n == 1:
+            said = f"The token is followed until time {at}."
+        elif any("noise" in model for model in traj.models):
+            said = f"The noise keeps the {sampled} tokens moving until time {at}."
+        elif count == 1:
+            said = f"All {sampled} tokens are in one cluster at time {at}."
+        elif count == n:
+            said = f"The tokens have formed no clusters at time {at}: all {sampled} are apart."
+        else:
+            said = f"At time {at}, {sampled} tokens form {clusters_text(numbers)}."
+        said += _change(traj, numbers)
+    happened = [
+        EVENTS[e["kind"]].format(time=time_text(traj, e["time"])) for e in numbers["events"] if e["kind"] in EVENTS
+    ]
+    return " ".join([*happened[-1:], said])
+
+
+def _change(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
+    if numbers.get("mean_cosine") is None:
+        return ""
+    first, last = mean_cosine(read_frames(_only_first(traj)).state(0)), numbers["mean_cosine"]
+    if abs(last - first) < 0.005:
+        return f" The mean cosine between them stays near {decimals(last)}."
+    verb = "rises" if last > first else "falls"
+    return f" The mean cosine between them {verb} from {decimals(first)} to {decimals(last)}."
+
+
+def _only_first(traj: Trajectory) -> Trajectory:
+    return Trajectory(traj.dataset.isel(time=slice(0, 1)))
+
+
+def _of_state(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
+    first = summary(_only_first(traj))
+    names = [name for name in ("mean_cosine", "order_parameter", "effective_rank") if numbers.get(name) is not None]
+    changes = [
+        f"the {name.replace('_', ' ')} goes from {decimals(first[name])} to {decimals(numbers[name])}" for name in names
+    ]
+    until = f"until time {time_text(traj, numbers['time'])}"
+    said = f"{'; '.join(changes)} {until}." if changes else f"The {numbers['state']} is followed {until}."
+    return said[:1].upper() + said[1:]
+
+
+def decimals(value: float) -> str:
+    """Two decimals with a true minus; more where the value is close to 1, and no −0.00."""
+    if 0.995 <= value < 1 and (gap := 1 - value) > 1e-15:
+        digits = -math.floor(math.log10(gap))
+        return (
+            f"{value:.{digits}f}"
+            if digits <= 6
+            else f"1 − {gap:.1g}".replace("e-0", "e-").replace("e-", " × 10^{-") + "}"
+        )
+    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
+
+
+def time_text(traj: Trajectory, time: float) -> str:
+    """A time with four digits; beyond the range of plain numbers, as a power of ten."""
+    if traj.log_time_unit == 0 or time <= 0:
+        return f"{float(f'{time:.4g}'):.10g}" if time < 1e6 else f"{time:.4g}"
+    exponent = (math.log(time) + traj.log_time_unit) / math.log(10)
+    return f"10^{{{exponent:.4g}}}" if exponent > 6 else f"{10**exponent:.4g}"
+
+
+def clusters_text(numbers: Mapping[str, Any]) -> str:
+    """Sizes of clusters in words: of a few clusters all of them, of many the largest; single tokens are counted together."""
+    sizes = [size for size in numbers["clusters"] if size > 1]
+    single = len(numbers["clusters"]) - len(sizes)
+    words = (
+        [f"{len(sizes)} clusters of {', '.join(map(str, sizes[:-1]))} and {sizes[-1]} tokens"] if len(sizes) > 1 else []
+    )
+    if len(sizes) == 1:
+        words = [f"one cluster of {sizes[0]} tokens"]
+    elif len(sizes) > MOST_LISTED:
+        words = [f"{len(sizes)} clusters (largest: {sizes[0]} tokens)"]
+    return " and ".join(words + ([f"{single} single token{'s' * (single != 1)}"] if single else []))

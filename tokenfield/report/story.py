@@ -1,0 +1,119 @@
+"""The form that all reports share: question, answer, prediction beside measurement, evidence, data, how it was made."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from .._files import write_text
+from .page import Markup, badge, code, folded, heading, link, page, paragraph, prose, stacked_table, table
+
+VERDICTS = {True: ("agrees", "good"), False: ("differs", "bad"), None: ("open", "open")}
+
+
+class Comparison(NamedTuple):
+    """A number that is predicted and measured.
+
+    Attributes:
+        what: the quantity, in words.
+        predicted, measured: the two values, as text.
+        agrees: None where the run cannot tell.
+        remark: how close they are, or why it cannot be told.
+    """
+
+    what: str
+    predicted: str
+    measured: str
+    agrees: bool | None
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a report says, from the question to the provenance.
+
+    Attributes:
+        title: heading of the page.
+        question: what was asked, one sentence.
+        answer: the answer, one or two sentences.
+        comparisons: predictions beside measurements.
+        about_comparisons: what the predictions are, or why there is none.
+        evidence: further parts, each a heading and HTML.
+        files: files beside the page, with what each holds.
+        snippet: Python that reads the data again, run in the folder of the page.
+        command: the command that made it, if it is known.
+        details: parts that are folded, each a heading and HTML.
+    """
+
+    title: str
+    question: str
+    answer: str
+    comparisons: Sequence[Comparison] = ()
+    about_comparisons: str = ""
+    evidence: Sequence[tuple[str, str]] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    snippet: str = ""
+    command: str | None = None
+    details: Sequence[tuple[str, str]] = ()
+
+    def html(self) -> str:
+        """The whole page.
+
+        Example:
+            >>> from tokenfield.report.story import Comparison, Story
+            >>> agreed = Comparison("order", "0.51", "0.50", True, "within 2 %")
+            >>> "A question?" in Story("A title", "A question?", "An answer.", [agreed]).html()
+            True
+        """
+        parts = [heading(self.title, 1), paragraph(self.question, "asked"), paragraph(self.answer, "answer")]
+        if self.comparisons or self.about_comparisons:
+            parts.append(heading("Prediction and measurement"))
+            parts += [paragraph(self.about_comparisons)] if self.about_comparisons else []
+            parts += [comparison_table(self.comparisons)] if self.comparisons else []
+        for title, html in self.evidence:
+            parts += [heading(title), html]
+        if self.files or self.snippet:
+            parts += [heading("Data"), data_part(self.files, self.snippet)]
+        if self.command or self.details:
+            parts.append(heading("How it was made"))
+            parts += [code(self.command)] if self.command else []
+            parts += [folded(title, html) for title, html in self.details]
+        return page(self.title, "\n".join(parts))
+
+
+def comparison_table(rows: Sequence[Comparison]) -> str:
+    """Predictions beside measurements, with a verdict and a remark for each."""
+    lines = []
+    for row in rows:
+        verdict = f"{badge(*VERDICTS[row.agrees])} {prose(row.remark)}"
+        lines.append((*map(prose, row[:3]), verdict))
+    return stacked_table(lines, head=("quantity", "predicted", "measured", "verdict"))
+
+
+def data_part(files: Mapping[str, str], snippet: str) -> str:
+    """Links to the files, and the lines that read them."""
+    rows = [(Markup(link(name)), Markup(prose(about))) for name, about in files.items()]
+    shown = table(rows) if rows else ""
+    return shown + (paragraph("To read it in Python, in the folder of this page:") + code(snippet) if snippet else "")
+
+
+def write_story(story: Story, folder: str | os.PathLike) -> Path:
+    """Write a story to `report.html` in a folder, and return its path."""
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    path = target / "report.html"
+    write_text(path, story.html())
+    return path
+
+
+def dataset_rows(attributes: Mapping[str, object]) -> list[tuple[str, object]]:
+    """The short, plain attributes of a dataset as rows of a table; settings kept as JSON are opened."""
+    rows: list[tuple[str, object]] = []
+    for name, value in attributes.items():
+        if name == "config":
+            rows += [(key.replace("_", " "), each) for key, each in json.loads(str(value)).items()]
+        elif len(str(value)) <= 200:
+            rows.append((name.replace("_", " "), value.item() if hasattr(value, "item") else value))
+    return rows
