@@ -196,7 +196,7 @@ def command(capsys, *arguments):
 def test_the_command_writes_a_page(traj, tmp_path, capsys):
     (tmp_path / "run").mkdir()
     traj.save(tmp_path / "run" / "trajectory.zarr")
-    assert command(capsys, "--export", tmp_path / "a.html") == (0, f"wrote {tmp_path / 'a.html'}\n", "")
+    assert command(capsys, "--export", tmp_path / "a.html") == (0, f"open {tmp_path / 'a.html'}\n", "")
     assert (tmp_path / "a.html").read_text() == one_file()
     assert command(capsys, tmp_path / "run", "--export", tmp_path / "b.html")[0] == 0
     assert '"mode": "replay"' in (tmp_path / "b.html").read_text()
