@@ -3,11 +3,11 @@
 A run that does not fit in memory raises an error. A run that only takes long prints a notice on standard error.
 """
 
-import sys
 from typing import Any
 
 from ._cpus import available_cpus
 from ._memory import bytes_text, free_memory
+from ._quiet import say
 
 STARTS = (
     3  # arrays of n d numbers for each run of a batch: its initial state (twice: as built and as passed on) and its end
@@ -74,7 +74,7 @@ def announce(what: str, products: float, advice: str = "") -> None:
     """Print on standard error how long `what` takes, if that is long."""
     seconds = products / (PER_SECOND * available_cpus())
     if seconds > LONG:
-        print(f"tokenfield: {what} takes about {seconds_text(seconds)} here{advice}", file=sys.stderr, flush=True)
+        say(f"tokenfield: {what} takes about {seconds_text(seconds)} here{advice}")
 
 
 def check_run(model: Any, state: Any, save_at: Any = None, progress: bool | None = None) -> None:

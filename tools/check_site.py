@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "link": "href"}
 OPENED = (
     "index",
+    "explore",
     "start/student",
     "theory/normalization",
     "theory/errata",

@@ -84,7 +84,7 @@ def test_matrices_from_files(read, tmp_path, monkeypatch):
 
 def test_table_shows_every_value_and_marks_what_does_not_hold(tokenfield, monkeypatch):
     monkeypatch.setenv("COLUMNS", "140")
-    code, out, err = tokenfield("--n", 256, "--d", 3, "--beta", 9)
+    code, out, err = tokenfield("--n", 256, "--d", 3, "--beta", 9, "--all")
     assert code == 0, err
     for piece in ("continuous", " 169 ", "0.00023928929", "NO: 256", "yes"):
         assert piece in out

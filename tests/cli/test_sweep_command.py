@@ -39,7 +39,7 @@ aligned = {event = "order_parameter_0.75"}
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
-    monkeypatch.setattr(sweep_command, "_figures", lambda found, folder, quiet=False: None)
+    monkeypatch.setattr(sweep_command, "_figures", lambda *_: [])
 
 
 @pytest.fixture

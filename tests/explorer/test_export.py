@@ -150,6 +150,7 @@ def test_the_page_is_one_file_that_asks_for_nothing(traj, tmp_path):
     assert data["replay"]["times"] == traj.times.tolist()
     assert "onmessage" in data["worker"]
     assert export_page(tmp_path / "page.html").read_text() == one_file()
+    assert '"docs": "theory/"' in export_page(tmp_path / "page.html", docs="theory/").read_text()
     with pytest.raises(ValueError, match="is a folder: give a file"):
         export_page(tmp_path)
     with pytest.raises(ValueError, match="does not exist: make it first"):
@@ -195,7 +196,7 @@ def command(capsys, *arguments):
 def test_the_command_writes_a_page(traj, tmp_path, capsys):
     (tmp_path / "run").mkdir()
     traj.save(tmp_path / "run" / "trajectory.zarr")
-    assert command(capsys, "--export", tmp_path / "a.html") == (0, f"wrote {tmp_path / 'a.html'}\n", "")
+    assert command(capsys, "--export", tmp_path / "a.html") == (0, f"open {tmp_path / 'a.html'}\n", "")
     assert (tmp_path / "a.html").read_text() == one_file()
     assert command(capsys, tmp_path / "run", "--export", tmp_path / "b.html")[0] == 0
     assert '"mode": "replay"' in (tmp_path / "b.html").read_text()

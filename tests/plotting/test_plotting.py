@@ -303,8 +303,8 @@ def test_animation_has_all_frames_and_true_colours(tmp_path):
 
 
 def test_animation_refuses_what_it_cannot_write(runs, tmp_path):
-    with pytest.raises(ValueError, match=r'path must end in "\.gif"'):
-        animate(runs[3], tmp_path / "run.mp4")
+    with pytest.raises(ValueError, match=r'path must end in "\.gif", "\.mp4" or "\.html"'):
+        animate(runs[3], tmp_path / "run.avi")
     with pytest.raises(ValueError, match="fps must be"):
         animate(runs[3], tmp_path / "run.gif", fps=0)
 

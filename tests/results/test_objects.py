@@ -212,11 +212,11 @@ def test_observe(runs):
 
 def test_results_in_notebooks(runs):
     page = runs[0]._repr_html_()
-    for words in (repr(MODEL), "Tokens(n=3, d=2)", "0 to 0.2, 3 saved"):
+    for words in (repr(MODEL), "Tokens(n=3, d=2)", "t = 0 to 0.2, 3 saved"):
         assert words in page
     assert "<td" in runs._repr_html_()
     changed = runs[0].dataset.assign_attrs(events=json.dumps([{"kind": "<b>", "time": 0.1}]))
-    assert "&lt;b&gt; at 0.1" in tkf.Trajectory(changed)._repr_html_()
+    assert "&lt;b&gt; at t = 0.1" in tkf.Trajectory(changed)._repr_html_()
 
 
 class Softmax(AbstractDirectionNorm):  # a user's own, with a name of ours

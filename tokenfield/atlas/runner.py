@@ -4,7 +4,6 @@ import difflib
 import importlib
 import json
 import pkgutil
-import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 from .._check import count
 from .._files import write_text
+from .._quiet import say
 from .._workers import begin_worker, terminate
 from . import claims
 from .claim import OPEN, Claim, Evidence
@@ -140,7 +140,7 @@ def run(*, quick: bool, only: Sequence[str] | None, folder: Path, as_json: bool,
             done = (
                 f"[{len(results):2d}/{len(chosen)}] {result.claim.id:32s} {result.verdict:10s} {result.seconds:6.1f} s"
             )
-            print(done, file=sys.stderr, flush=True)
+            say(done)
         write_page(results, len(chosen), quick, folder / "index.html")
         write_text(folder / "atlas.json", json.dumps(as_data(results), indent=1))
     if as_json:

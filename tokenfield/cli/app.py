@@ -5,6 +5,8 @@ from typing import Annotated
 import typer
 
 from .atlas_command import atlas
+from .completion_command import completion
+from .examples import epilog
 from .explore_command import explore
 from .kinds_command import kinds
 from .lipschitz_command import lipschitz
@@ -12,6 +14,7 @@ from .norms_command import norms
 from .phase_diagram_command import phase_diagram
 from .predict_command import predict
 from .probe_command import probe
+from .quiet_flag import with_quiet
 from .simulate_command import simulate
 from .sweep_command import sweep
 
@@ -21,16 +24,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="The dynamics of tokens in deep Transformers: simulate them, and check the theory.",
 )
-app.command()(simulate)
-app.command()(predict)
-app.command()(atlas)
-app.command()(norms)
-app.command()(lipschitz)
-app.command("phase-diagram")(phase_diagram)
-app.command()(sweep)
-app.command()(probe)
-app.command()(kinds)
-app.command()(explore)
+for command in (simulate, predict, atlas, norms, lipschitz, phase_diagram, sweep, probe, kinds, explore):
+    name = command.__name__.replace("_", "-")
+    app.command(name, epilog=epilog(name))(with_quiet(command))
+app.command(epilog=epilog("completion"))(completion)  # what it prints is all it does: it cannot be quiet
 
 
 def _version(wanted: bool) -> None:

@@ -1,13 +1,34 @@
-"""The names that a flag takes, for its help: read from the files of the package, without importing JAX."""
+"""Flags and the values they take, for help and for shell completion; read from the files of the package, without JAX."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+import typer
 
 from .._kinds import kinds_in, names_in
 
-
-def one_of(package: str, base: str) -> str:
-    """Return the kinds of a family of classes as text."""
-    return f"{', '.join(kinds_in(package, base))}, or your own module:Class"
+Format = Annotated[Literal["png", "pdf", "svg"], typer.Option("--format", help="Format of figures.")]
 
 
-def one_start() -> str:
-    """Return the names of the starts as text."""
-    return f"{', '.join(sorted([*names_in('states', 'start'), *names_in('config', 'start')]))}, or your own module:function"
+def flag(help: str, *names: str, values: Iterable[str] = ()) -> Any:
+    """Return an option whose default is said in its help.
+
+    Args:
+        help: its help.
+        names: its names, if not that of the parameter.
+        values: what shells propose for it.
+    """
+    known = list(values)
+    return typer.Option(*names, help=help, show_default=False, autocompletion=(lambda: known) if known else None)
+
+
+def kind_flag(help: str, package: str, base: str, *names: str) -> Any:
+    """Return an option that takes a kind of a family of classes, or a user's own."""
+    kinds = kinds_in(package, base)
+    return flag(f"{help}: {', '.join(kinds)}, or your own module:Class.", *names, values=kinds)
+
+
+def start_flag(help: str) -> Any:
+    """Return an option that takes the name of a start."""
+    starts = sorted([*names_in("states", "start"), *names_in("config", "start")])
+    return flag(f"{help}: {', '.join(starts)}, or your own module:function.", values=starts)

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from .folders import say_open
+
 
 def explore(
     run: Annotated[
@@ -38,7 +40,7 @@ def explore(
     if export is not None:
         from ..explorer.export import export_page
 
-        print(f"wrote {export_page(export, replay)}")
+        say_open(export_page(export, replay))
         return
     from ..explorer.serve import serve
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+REPORT = "report.html"
+
+
 def refuse_foreign(folder: Path, ours: Iterable[str], overwrite: bool) -> None:
     """Raise ValueError if a folder has files, but none of ours: it is used for something else."""
     held = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
@@ -58,6 +61,16 @@ def write_dataset(dataset: "xarray.Dataset", path: Path) -> None:
 
     with replacing(path) as part:
         dataset.to_zarr(part, mode="w", consolidated=False, zarr_format=3, encoding=with_checksums(dataset))
+
+
+def figure_file(folder: Path, name: str, format: str) -> Path:
+    """Return the file of a figure: its usual name, with the suffix of the format."""
+    return (folder / name).with_suffix(f".{format}")
+
+
+def say_open(path: Path | str) -> None:
+    """Print the last line of a command that has written files: the one to open first."""
+    print(f"open {path}")
 
 
 def write_figure(figure: "Figure", path: Path) -> None:

@@ -9,10 +9,11 @@ import typer
 
 from .._cost import SHORTEST_BASIS, refuse_derivative
 from .._shown import shown
-from .choices import one_of
+from .choices import Format, flag, kind_flag
 from .command_line import command_line
-from .folders import open_folder, write_dataset, write_figure
+from .folders import REPORT, figure_file, open_folder, say_open, write_dataset, write_figure
 
+DATA = "sphere", "gaussian", "low_rank", "clustered", "correlated", "heavy_tailed"
 DATASET, FIGURE, CHECKPOINT = "growth.zarr", "growth.png", "growth.npz"
 BOUNDS = {
     "R": "R, radius of the ball",
@@ -27,45 +28,42 @@ BOUNDS = {
 }
 
 
-def _flag(help: str, *names: str) -> Any:
-    return typer.Option(*names, help=help, show_default=False)
-
-
 def lipschitz(
     context: typer.Context,
-    attention: Annotated[str, _flag(f"Kernel [softmax]: {one_of('attention', 'AbstractHead')}.")] = "softmax",
-    beta: Annotated[float | None, _flag("Inverse temperature [1; with --A, none].")] = None,
-    A: Annotated[Path | None, _flag("Score matrix, a .npy, .csv or text file [beta I].", "--A")] = None,
-    V: Annotated[Path | None, _flag("Value matrix, a .npy, .csv or text file [I].", "--V")] = None,
+    attention: Annotated[str, kind_flag("Kernel [softmax]", "attention", "AbstractHead")] = "softmax",
+    beta: Annotated[float | None, flag("Inverse temperature [1; with --A, none].")] = None,
+    A: Annotated[Path | None, flag("Score matrix, a .npy, .csv or text file [beta I].", "--A")] = None,
+    V: Annotated[Path | None, flag("Value matrix, a .npy, .csv or text file [I].", "--V")] = None,
     causal: Annotated[bool, typer.Option("--causal", help="Tokens see earlier ones only.")] = False,
-    n: Annotated[int, _flag("Number of tokens [64].", "--n")] = 64,
-    d: Annotated[int | None, _flag("Dimension [that of A or V, or 8].", "--d")] = None,
+    n: Annotated[int, flag("Number of tokens [64].", "--n")] = 64,
+    d: Annotated[int | None, flag("Dimension [that of A or V, or 8].", "--d")] = None,
     R: Annotated[
-        float | None, _flag("Length of the longest token, by scaling [as sampled; adversarial 1].", "--R")
+        float | None, flag("Length of the longest token, by scaling [as sampled; adversarial 1].", "--R")
     ] = None,
     data: Annotated[
-        str, _flag("Tokens: sphere, gaussian, low_rank, clustered, correlated or heavy_tailed [gaussian].")
+        str, flag("Tokens: sphere, gaussian, low_rank, clustered, correlated or heavy_tailed [gaussian].", values=DATA)
     ] = "gaussian",
-    lengths: Annotated[str | None, _flag("Numbers of tokens, as 64,128,256: how the constant grows.")] = None,
-    repeats: Annotated[int, _flag("Samples for each of these numbers [10].")] = 10,
+    lengths: Annotated[str | None, flag("Numbers of tokens, as 64,128,256: how the constant grows.")] = None,
+    repeats: Annotated[int, flag("Samples for each of these numbers [10].")] = 10,
     adversarial: Annotated[
         bool, typer.Option("--adversarial", help="Search for the worst tokens within R instead.")
     ] = False,
-    starts: Annotated[int, _flag("Searches for the worst tokens [24].")] = 24,
-    steps: Annotated[int, _flag("Most iterations of each search [200].")] = 200,
-    top_k: Annotated[int, _flag("How many singular values [1].")] = 1,
-    rtol: Annotated[float, _flag("Relative accuracy of the constants [1e-6].")] = 1e-6,
-    max_products: Annotated[int, _flag("Give up after so many products with the derivative [1000].")] = 1000,
-    seed: Annotated[int, _flag("Seed of the tokens [0].")] = 0,
-    sets: Annotated[list[str] | None, _flag("A parameter of the kernel, e.g. attention.power=3.", "--set")] = None,
+    starts: Annotated[int, flag("Searches for the worst tokens [24].")] = 24,
+    steps: Annotated[int, flag("Most iterations of each search [200].")] = 200,
+    top_k: Annotated[int, flag("How many singular values [1].")] = 1,
+    rtol: Annotated[float, flag("Relative accuracy of the constants [1e-6].")] = 1e-6,
+    max_products: Annotated[int, flag("Maximum number of products with the derivative [1000].")] = 1000,
+    seed: Annotated[int, flag("Seed of the tokens [0].")] = 0,
+    sets: Annotated[list[str] | None, flag("A parameter of the kernel, e.g. attention.power=3.", "--set")] = None,
     out: Annotated[
         Path | None,
-        _flag(f"With --lengths, a folder for report.html, {FIGURE} and {DATASET} [lipschitz; with --json, none]."),
+        flag(f"With --lengths, a folder for report.html, {FIGURE} and {DATASET} [lipschitz; with --json, none]."),
     ] = None,
+    format: Format = "png",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a study in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
-    """Say how much attention stretches: the local Lipschitz constant at sampled tokens, beside all bounds.
+    """Local Lipschitz constant of attention at sampled tokens, with bounds.
 
     With --lengths, its growth with the number of tokens, and the fitted power; if it is interrupted, the same command goes
     on where it was. With --adversarial, the worst tokens found.
@@ -113,7 +111,7 @@ def lipschitz(
 
             numbers["out"] = str(folder)
             figure = growth_figure({data: found})
-            write_figure(figure, folder / FIGURE)
+            write_figure(figure, figure_file(folder, FIGURE, format))
             write_story(growth_story(found, inputs, figure, command_line()), folder)
             write_dataset(answer.dataset(found, inputs), folder / DATASET)
             (folder / CHECKPOINT).unlink(missing_ok=True)
@@ -168,7 +166,7 @@ def _print(numbers: dict[str, Any], title: str) -> None:
             "NOT converged to --rtol: raise it or --max-products; a singular value lies in each interval all the same"
         )
     if "out" in numbers:
-        print(f"written to {numbers['out']}")
+        say_open(Path(numbers["out"]) / REPORT)
 
 
 def _mean(values: list[float]) -> float:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .choices import one_of
+from .choices import Format, kind_flag
 from .command_line import command_line
-from .folders import open_folder, write_dataset, write_figure
+from .folders import REPORT, figure_file, open_folder, say_open, write_dataset, write_figure
 
 if TYPE_CHECKING:
     import xarray
@@ -30,10 +30,7 @@ def norms(
     alpha: Annotated[float, typer.Option(help="Rate of nGPT.")] = 1.0,
     rule: Annotated[
         list[str] | None,
-        typer.Option(
-            help=f"Only this rule (may be repeated): {one_of('normalization', 'AbstractSphereNorm')}.",
-            show_default=False,
-        ),
+        kind_flag("Only this rule (may be repeated)", "normalization", "AbstractSphereNorm"),
     ] = None,
     sets: Annotated[
         list[str] | None,
@@ -45,6 +42,7 @@ def norms(
             help=f"Folder for report.html, {FIGURE} and {DATASET} [norms; with --json, none].", show_default=False
         ),
     ] = None,
+    format: Format = "png",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a study in the folder.")] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="A small study: d 128, n 32, depth 24, 6 seeds; a quarter of a minute.")
@@ -78,7 +76,7 @@ def norms(
         from ..report.story import write_story
 
         figure = norms_figure(study)
-        write_figure(figure, folder / FIGURE)
+        write_figure(figure, figure_file(folder, FIGURE, format))
         write_story(norms_story(study, figure, command_line()), folder)
         write_dataset(study, folder / DATASET)
     if as_json:
@@ -119,4 +117,4 @@ def _print(numbers: dict[str, Any]) -> None:
         table.add_row(name, f"{row['cosine']:.5f}", f"{low:.5f} … {high:.5f}", *theory)
     Console(markup=False).print(table)
     if "out" in numbers:
-        print(f"written to {numbers['out']}")
+        say_open(Path(numbers["out"]) / REPORT)

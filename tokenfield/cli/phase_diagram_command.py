@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .choices import Format
 from .command_line import command_line
-from .folders import open_folder, write_dataset, write_figure
+from .folders import REPORT, figure_file, open_folder, say_open, write_dataset, write_figure
 
 if TYPE_CHECKING:
     import xarray
@@ -25,7 +26,9 @@ def phase_diagram(
     kappa_max: Annotated[
         float | None, typer.Option(help="Largest inverse noise [above all lines].", show_default=False)
     ] = None,
-    attention: Annotated[str, typer.Option(help="unnormalized or softmax.")] = "unnormalized",
+    attention: Annotated[
+        str, typer.Option(help="unnormalized or softmax.", autocompletion=lambda: ["unnormalized", "softmax"])
+    ] = "unnormalized",
     points: Annotated[int, typer.Option(help="Values of beta, and of kappa.")] = 60,
     runs: Annotated[
         int, typer.Option(help="Values of beta at which tokens are run (a minute or two); 0 for none.")
@@ -38,6 +41,7 @@ def phase_diagram(
             show_default=False,
         ),
     ] = None,
+    format: Format = "png",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a diagram in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines of the diagram as JSON.")] = False,
 ) -> None:
@@ -88,7 +92,7 @@ def phase_diagram(
         from ..report.story import write_story
 
         figure = phase_diagram_figure(diagram, tokens)
-        write_figure(figure, folder / FIGURE)
+        write_figure(figure, figure_file(folder, FIGURE, format))
         write_story(phase_diagram_story(diagram, tokens, figure, command_line()), folder)
         write_dataset(diagram, folder / DATASET)
     if as_json:
@@ -136,4 +140,4 @@ def _print(numbers: dict[str, Any]) -> None:
         beta = numbers["runs"]["left_out"][0]
         print(f"no runs from beta = {beta:g} on: their drift is too fast for so long a time")
     if "out" in numbers:
-        print(f"written to {numbers['out']}")
+        say_open(Path(numbers["out"]) / REPORT)

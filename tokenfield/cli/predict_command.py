@@ -8,42 +8,39 @@ from typing import Annotated, Any
 
 import typer
 
-from .choices import one_of
-
-
-def _flag(help: str, *names: str) -> Any:
-    return typer.Option(*names, help=help, show_default=False)
+from .choices import flag, kind_flag
 
 
 def predict(
-    n: Annotated[int, _flag("Number of tokens [256].")] = 256,
-    d: Annotated[int | None, _flag("Dimension [that of A or V, or 3].")] = None,
-    beta: Annotated[float | None, _flag("Inverse temperature [1; with --A, none].")] = None,
-    norm: Annotated[
-        str, _flag(f"Normalization rule [post]: {one_of('normalization', 'AbstractSphereNorm')}.")
-    ] = "post",
-    attention: Annotated[str, _flag("Attention kernel: softmax or unnormalized [softmax].")] = "softmax",
-    A: Annotated[Path | None, _flag("Score matrix, a .npy, .csv or text file [beta I].", "--A")] = None,
-    V: Annotated[Path | None, _flag("Value matrix, a .npy, .csv or text file [I].", "--V")] = None,
+    n: Annotated[int, flag("Number of tokens [256].")] = 256,
+    d: Annotated[int | None, flag("Dimension [that of A or V, or 3].")] = None,
+    beta: Annotated[float | None, flag("Inverse temperature [1; with --A, none].")] = None,
+    norm: Annotated[str, kind_flag("Normalization rule [post]", "normalization", "AbstractSphereNorm")] = "post",
+    attention: Annotated[
+        str, flag("Attention kernel: softmax or unnormalized [softmax].", values=["softmax", "unnormalized"])
+    ] = "softmax",
+    A: Annotated[Path | None, flag("Score matrix, a .npy, .csv or text file [beta I].", "--A")] = None,
+    V: Annotated[Path | None, flag("Value matrix, a .npy, .csv or text file [I].", "--V")] = None,
     radius: Annotated[
         float,
-        _flag(
+        flag(
             "Length of the tokens: at the start under pre and peri, at most for Lipschitz bounds [1].",
             "--radius",
             "--R",
         ),
     ] = 1.0,
-    rho0: Annotated[float, _flag("Cosine between tokens at the start [0].", "--rho0")] = 0.0,
-    angle: Annotated[float, _flag("Degrees between the clusters of a metastable pair [90].")] = 90.0,
-    kappa: Annotated[float | None, _flag("Inverse noise, compared with the critical one.")] = None,
-    tau: Annotated[float | None, _flag("Time at which Mix-LN turns from Post to Pre.")] = None,
-    alpha: Annotated[float | None, _flag("Rate of nGPT [1].")] = None,
-    sets: Annotated[list[str] | None, _flag("A parameter of the norm, e.g. norm.power=3.", "--set")] = None,
+    rho0: Annotated[float, flag("Cosine between tokens at the start [0].", "--rho0")] = 0.0,
+    angle: Annotated[float, flag("Degrees between the clusters of a metastable pair [90].")] = 90.0,
+    kappa: Annotated[float | None, flag("Inverse noise, compared with the critical one.")] = None,
+    tau: Annotated[float | None, flag("Time at which Mix-LN turns from Post to Pre.")] = None,
+    alpha: Annotated[float | None, flag("Rate of nGPT [1].")] = None,
+    sets: Annotated[list[str] | None, flag("A parameter of the norm, e.g. norm.power=3.", "--set")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="List what does not apply too, with the reason.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the predictions as JSON.")] = False,
 ) -> None:
     """Say what theory predicts, without simulating: speeds, rates, clusters, lifetimes, thresholds, bounds.
 
-    A value whose formula does not apply to the case is marked, with the reason.
+    What applies is listed. What does not is named in the last line; --all lists it too, with the reason.
     """
     from ..theory.prediction import predict as rows_of
 
@@ -69,7 +66,8 @@ def predict(
         options |= {"alpha": None, "tau": None}
     rows = rows_of(n, d, beta, rule, attention, A=scores, V=values, **options)
     if not as_json:
-        _print(rows, f"{attention}, {norm}, n = {n}, d = {d}, beta = {'none' if beta is None else f'{beta:g}'}")
+        title = f"{attention}, {norm}, n = {n}, d = {d}, beta = {'none' if beta is None else f'{beta:g}'}"
+        _print(rows, title, everything)
         return
     files = {"A": A and str(A), "V": V and str(V)}
     inputs = {
@@ -100,13 +98,18 @@ def _matrix(name: str, path: Path | None) -> Any:
     return None if path is None else read_matrix(f"--{name}", path)
 
 
-def _print(rows: Iterable[Any], title: str) -> None:
+def _print(rows: Iterable[Any], title: str, everything: bool) -> None:
+    """What applies, in a table; what does not, below it, or in one line."""
     from rich.console import Console
     from rich.table import Table
 
     from ..theory.prediction_table import cells
 
     table = Table("what", "value", "formula", "holds", title=title, show_lines=True)
-    for row in rows:
+    rows = list(rows)
+    others = [row for row in rows if not row.valid]
+    for row in [*(row for row in rows if row.valid), *(others if everything else ())]:
         table.add_row(*cells(row)[1:])
     Console(markup=False).print(table)
+    if others and not everything:
+        print(f"{len(others)} more do not apply here (--all says why): {', '.join(row.key for row in others)}")

@@ -10,13 +10,10 @@ import typer
 
 from .._files import remove
 from .._shown import shown
+from .choices import flag
 from .command_line import command_line
 from .errors import Interrupted
-from .folders import open_folder
-
-
-def _flag(help: str, *names: str) -> Any:
-    return typer.Option(*names, help=help, show_default=False)
+from .folders import open_folder, say_open
 
 
 def probe(
@@ -24,31 +21,40 @@ def probe(
     model: Annotated[str, typer.Argument(help="Model folder, .gguf file, or hub name in the local cache.")],
     files: Annotated[list[Path] | None, typer.Argument(help="More text files.", show_default=False)] = None,
     text: Annotated[
-        list[Path] | None, _flag("Text file; several may follow, or be given by --text each.", "--text")
+        list[Path] | None, flag("Text file; several may follow, or be given by --text each.", "--text")
     ] = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="Each line of the files is a text (SMILES, sentences).")
     ] = False,
     out: Annotated[
-        Path | None, _flag("Folder for report.html, figures and probe.zarr [probe; with --json, none].", "--out")
+        Path | None, flag("Folder for report.html, figures and probe.zarr [probe; with --json, none].", "--out")
     ] = None,
-    batch: Annotated[int, _flag("Most texts at once [8].", "--batch")] = 8,
+    batch: Annotated[int, flag("Most texts at once [8].", "--batch")] = 8,
     max_tokens: Annotated[
-        int | None, _flag("Longest window of a text [positions of the model, at most 4096].", "--max-tokens")
+        int | None, flag("Longest window of a text [positions of the model, at most 4096].", "--max-tokens")
     ] = None,
-    windows: Annotated[int, _flag("Most windows of a text that is longer [4].", "--windows")] = 4,
+    windows: Annotated[int, flag("Most windows of a text that is longer [4].", "--windows")] = 4,
     iterations: Annotated[
-        int | None, _flag("Run a shared block (ALBERT) so often [as trained].", "--iterations")
+        int | None, flag("How many times to apply a shared block (ALBERT) [as trained].", "--iterations")
     ] = None,
     lengths: Annotated[
-        str | None, _flag("Numbers of tokens for Lipschitz constants, as 8,16,32 [up to the texts'].", "--lengths")
+        str | None, flag("Numbers of tokens for Lipschitz constants, as 8,16,32 [up to the texts'].", "--lengths")
     ] = None,
-    lipschitz: Annotated[bool, typer.Option("--lipschitz/--no-lipschitz", help="Measure Lipschitz constants.")] = True,
-    null: Annotated[bool, typer.Option("--null/--no-null", help="Measure random weights as well.")] = True,
+    full: Annotated[
+        bool, typer.Option("--full", help="Measure everything: the same as --null --lipschitz; some minutes.")
+    ] = False,
+    lipschitz: Annotated[
+        bool | None,
+        typer.Option("--lipschitz/--no-lipschitz", help="Measure Lipschitz constants too.", show_default=False),
+    ] = None,
+    null: Annotated[
+        bool | None,
+        typer.Option("--null/--no-null", help="Measure the same model with random weights too.", show_default=False),
+    ] = None,
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Read weights from a .bin file, by a reader that runs no code.")
     ] = False,
-    seed: Annotated[int, _flag("Seed of the random weights [0].")] = 0,
+    seed: Annotated[int, flag("Seed of the random weights [0].")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished probe in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
@@ -83,8 +89,8 @@ def probe(
                 most_windows=windows,
                 iterations=iterations,
                 lengths=sizes,
-                null=null,
-                lipschitz=lipschitz,
+                null=full if null is None else null,
+                lipschitz=(full or sizes is not None) if lipschitz is None else lipschitz,
                 allow_pickle=allow_pickle,
                 seed=seed,
                 draw=None if folder is None else lambda result: result.report(folder, command_line()),
@@ -143,9 +149,12 @@ def _print(numbers: dict[str, Any]) -> None:
         label = f"{row['layer']} (final norm)" if row["after_final_norm"] else str(row["layer"])
         table.add_row(label, *("" if row[name] is None else f"{row[name]:.3g}" for name in names))
     Console(markup=False).print(table)
+    print(numbers["answer"])
     for sentence in numbers["verdict"]:
         print(sentence)
     for note in numbers["notes"]:
         print(f"note: {note}")
+    if more := numbers["more"]:
+        print(more)
     if "out" in numbers:
-        print(f"written to {numbers['out']}")
+        say_open(Path(numbers["out"]) / "report.html")

@@ -4,41 +4,64 @@ import hashlib
 import json
 import math
 import re
-import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._files import present, recover, remove, rename, write_text
 from .._lock import alone_in
+from .._quiet import say, shows_progress
 from ..config import build
 from ..config.run import RunConfig, to_toml
 from .command_line import command_line
 from .errors import Interrupted
-from .folders import refuse_foreign, write_figure
+from .folders import figure_file, refuse_foreign, write_figure
 from .interrupts import going_on_from, interrupted
 
 CHECKPOINT, DATASET, CONFIG = "checkpoint.npz", "trajectory.zarr", "config.toml"
-FIGURE, ANIMATION, REPORT = "overview.png", "animation.gif", "report.html"
-FILES = CHECKPOINT, DATASET, CONFIG, FIGURE, ANIMATION, REPORT
+FIGURE, REPORT = "overview.png", "report.html"
+DRAWN = FIGURE, "overview.pdf", "overview.svg", "animation.gif", "animation.mp4", "animation.html"
+FILES = CHECKPOINT, DATASET, CONFIG, *DRAWN, REPORT
 ASIDE = ".replaced"  # a run that is to be replaced
 MOVING = ".moving"  # the same while its files are moved, either way: a kill leaves some here and some in the folder
 
 
-def execute(config: RunConfig, out: Path | None, *, overwrite: bool, animation: bool, as_json: bool) -> None:
+class Animation(NamedTuple):
+    """How to animate a run: "gif", "mp4", "html" or "none", and the clock (see `tokenfield.plotting.animate`)."""
+
+    format: str = "gif"
+    time: str | None = None
+
+    def write(self, traj: Any, folder: Path) -> Path | None:
+        """Return the file, None if there is nothing to animate."""
+        if self.format == "none" or traj.dataset.attrs["state"] != "Tokens":
+            return None
+        return traj.animate(folder / f"animation.{self.format}", time=self.time)
+
+
+def execute(
+    config: RunConfig, out: Path | None, *, overwrite: bool, animation: Animation, as_json: bool, format: str = "png"
+) -> None:
     """Run, write the folder, print the numbers."""
     model, state, rule = build.model(config), build.start(config), build.stop_rule(config.stop_when)
     folder = out if out is not None or as_json else Path("runs") / _name(config)
     with alone_in(folder):
-        numbers = _execute(config, model, state, rule, folder, overwrite, animation)
+        traj, numbers = _execute(config, model, state, rule, folder, overwrite, animation, format)
     if as_json:
         print(json.dumps(numbers))
     else:
-        _print(numbers)
+        _print(traj, numbers, folder)
 
 
 def _execute(
-    config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | None, overwrite: bool, animation: bool
-) -> dict[str, Any]:
+    config: RunConfig,
+    model: Any,
+    state: Any,
+    rule: Any,
+    folder: Path | None,
+    overwrite: bool,
+    animation: Animation,
+    format: str,
+) -> tuple[Any, dict[str, Any]]:
     from ..report.summary import summary
 
     if folder is not None:
@@ -55,8 +78,8 @@ def _execute(
         numbers["observed"] = {name: value if math.isfinite(value) else None for name, value in found.items()}
     if folder is not None:
         numbers["out"] = str(folder)
-        _write(traj, folder, animation)
-    return numbers
+        _write(traj, folder, animation, format)
+    return traj, numbers
 
 
 def _name(config: RunConfig) -> str:
@@ -171,17 +194,15 @@ def _trajectory(config: RunConfig, model: Any, state: Any, rule: Any, checkpoint
     )
 
 
-def _write(traj: Any, folder: Path, animation: bool) -> None:
+def _write(traj: Any, folder: Path, animation: Animation, format: str) -> None:
     from ..report import write_report
-    from ..states import Tokens
 
     try:
         traj.save(folder / DATASET, overwrite=True)
         _say("drawing")
-        write_figure(traj.plot(), folder / FIGURE)
-        of_tokens = traj.dataset.attrs["state"] == Tokens.__name__
-        gif = traj.animate(folder / ANIMATION) if animation and of_tokens else None
-        write_report(traj, folder, animation=gif, command=command_line())
+        write_figure(traj.plot(), figure_file(folder, FIGURE, format))
+        drawn = animation.write(traj, folder)
+        write_report(traj, folder, animation=drawn if animation.format == "gif" else None, command=command_line())
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted while drawing; the run is in {folder}: the same command draws it") from None
     remove(folder / ASIDE)
@@ -189,23 +210,12 @@ def _write(traj: Any, folder: Path, animation: bool) -> None:
 
 
 def _say(message: str) -> None:
-    if sys.stderr.isatty():
-        print(message + " …", file=sys.stderr)
+    if shows_progress():
+        say(message + " …")
 
 
-def _print(numbers: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def _print(traj: Any, numbers: dict[str, Any], folder: Path | None) -> None:
+    from .run_lines import run_lines
 
-    table = Table("what", "value", title="final state")
-    for key, value in numbers.items():
-        if key == "events":
-            value = "; ".join(f"{event['kind']} at {event['time']:.6g}" for event in value) or "none"
-        elif isinstance(value, list):
-            value = " ".join(map(str, value[:12])) + (f" … ({len(value)} in all)" if len(value) > 12 else "")
-        elif isinstance(value, dict):
-            value = "; ".join(f"{name} = {'none' if each is None else f'{each:.8g}'}" for name, each in value.items())
-        elif isinstance(value, float):
-            value = f"{value:.8g}"
-        table.add_row(key, str(value))
-    Console(markup=False).print(table)
+    for label, text in run_lines(traj, numbers, None if folder is None else str(folder / REPORT)):
+        print(f"{label:7s} {text}")

@@ -1,73 +1,78 @@
 """`tokenfield simulate`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Literal
 
 import typer
 
 from .._cost import refuse_layers, refuse_run
-from .choices import one_of, one_start
-
-
-def _flag(help: str, *names: str) -> Any:
-    return typer.Option(*names, help=help, show_default=False)
+from .choices import Format, flag, kind_flag, start_flag
 
 
 def simulate(
-    config: Annotated[
-        Path | None, typer.Argument(help="A TOML file; flags are laid over it.", show_default=False)
-    ] = None,
-    attention: Annotated[
-        str | None, _flag(f"Attention kernel [softmax]: {one_of('attention', 'AbstractAttention')}.")
-    ] = None,
-    space: Annotated[str | None, _flag(f"Space in place of a norm: {one_of('spaces', 'AbstractSpace')}.")] = None,
-    norm: Annotated[str | None, _flag(f"Normalization rule [post]: {one_of('normalization', 'AbstractNorm')}.")] = None,
-    beta: Annotated[float | None, _flag("Inverse temperature [1].")] = None,
+    config: Annotated[Path | None, typer.Argument(help="A TOML file; flags override it.", show_default=False)] = None,
+    attention: Annotated[str | None, kind_flag("Attention kernel [softmax]", "attention", "AbstractAttention")] = None,
+    space: Annotated[str | None, kind_flag("Space in place of a norm", "spaces", "AbstractSpace")] = None,
+    norm: Annotated[str | None, kind_flag("Normalization rule [post]", "normalization", "AbstractNorm")] = None,
+    beta: Annotated[float | None, flag("Inverse temperature [1].")] = None,
     causal: Annotated[bool, typer.Option("--causal", help="Token i attends to j <= i only.")] = False,
-    tau: Annotated[float | None, _flag("Time at which Mix-LN turns from Post to Pre.")] = None,
-    alpha: Annotated[float | None, _flag("Rate of nGPT [1].")] = None,
-    tokens: Annotated[str | None, _flag(f"Where tokens start [sphere]: {one_start()}.")] = None,
-    n: Annotated[int | None, _flag("Number of tokens [256].")] = None,
-    d: Annotated[int | None, _flag("Dimension [3].")] = None,
-    seed: Annotated[int | None, _flag("Seed of the start [0].")] = None,
-    rho: Annotated[float | None, _flag("Cosine of equiangular tokens [0].")] = None,
-    k: Annotated[int | None, _flag("Number of clusters at the start [4].", "--k")] = None,
-    spread: Annotated[float | None, _flag("Width of clusters at the start [0.1].")] = None,
-    file: Annotated[Path | None, _flag("Tokens from a .npy, .npz, .csv or text file.")] = None,
-    weights: Annotated[Path | None, _flag("Weights of tokens from such a file [all equal].")] = None,
-    positions: Annotated[Path | None, _flag("Positions of tokens from such a file [in order, in (0, 1]].")] = None,
+    tau: Annotated[float | None, flag("Time at which Mix-LN turns from Post to Pre.")] = None,
+    alpha: Annotated[float | None, flag("Rate of nGPT [1].")] = None,
+    tokens: Annotated[str | None, start_flag("Where tokens start [sphere]")] = None,
+    n: Annotated[int | None, flag("Number of tokens [256].")] = None,
+    d: Annotated[int | None, flag("Dimension [3].")] = None,
+    seed: Annotated[int | None, flag("Seed of the start [0].")] = None,
+    rho: Annotated[float | None, flag("Cosine of equiangular tokens [0].")] = None,
+    k: Annotated[int | None, flag("Number of clusters at the start [4].", "--k")] = None,
+    spread: Annotated[float | None, flag("Width of clusters at the start [0.1].")] = None,
+    file: Annotated[Path | None, flag("Tokens from a .npy, .npz, .csv or text file.")] = None,
+    weights: Annotated[Path | None, flag("Weights of tokens from such a file [all equal].")] = None,
+    positions: Annotated[Path | None, flag("Positions of tokens from such a file [in order, in (0, 1]].")] = None,
     state: Annotated[
-        str | None, _flag(f"Another state instead of tokens [tokens]: {one_of('states', 'AbstractState')}.")
+        str | None, kind_flag("Another state instead of tokens [tokens]", "states", "AbstractState")
     ] = None,
-    noise: Annotated[str | None, _flag(f"Noise [that of the space]: {one_of('noise', 'AbstractNoise')}.")] = None,
-    kappa: Annotated[float | None, _flag("Inverse noise: sqrt(2/kappa) dW on every token [no noise].")] = None,
-    noise_seed: Annotated[int | None, _flag("Seed of the noise [0].")] = None,
+    noise: Annotated[str | None, kind_flag("Noise [that of the space]", "noise", "AbstractNoise")] = None,
+    kappa: Annotated[float | None, flag("Inverse noise: sqrt(2/kappa) dW on every token [no noise].")] = None,
+    noise_seed: Annotated[int | None, flag("Seed of the noise [0].")] = None,
     fisher_rao: Annotated[
-        float | None, _flag("Rate at which weights grow (unnormalized, post) [fixed weights].")
+        float | None, flag("Rate at which weights grow (unnormalized, post) [fixed weights].")
     ] = None,
-    t1: Annotated[float | None, _flag("End time [10]; inf with --method coarsen.")] = None,
-    depth: Annotated[int | None, _flag("Run this many discrete layers instead of the flow.")] = None,
-    step: Annotated[float | None, _flag("Step of a discrete layer [1].")] = None,
-    save_at: Annotated[int | None, _flag("How many states to keep [101].")] = None,
-    rtol: Annotated[float | None, _flag("Relative tolerance [1e-6].")] = None,
-    atol: Annotated[float | None, _flag("Absolute tolerance [1e-9].")] = None,
-    dt: Annotated[float | None, _flag("A fixed step [error control; with noise, one that fits].")] = None,
+    t1: Annotated[float | None, flag("End time [10]; inf with --method coarsen.")] = None,
+    depth: Annotated[int | None, flag("Run this many discrete layers instead of the flow.")] = None,
+    step: Annotated[float | None, flag("Step of a discrete layer [1].")] = None,
+    save_at: Annotated[int | None, flag("How many states to keep [101].")] = None,
+    rtol: Annotated[float | None, flag("Relative tolerance [1e-6].")] = None,
+    atol: Annotated[float | None, flag("Absolute tolerance [1e-9].")] = None,
+    dt: Annotated[float | None, flag("A fixed step [error control; with noise, one that fits].")] = None,
     method: Annotated[
-        str | None, _flag("Stepper, or coarsen for long waits [coarsen where a long run allows it, else tsit5].")
+        str | None, flag("Stepper, or coarsen for long waits [coarsen where a long run allows it, else tsit5].")
     ] = None,
-    merge_tolerance: Annotated[float | None, _flag("Distance within which coarsen merges tokens [1e-6].")] = None,
+    merge_tolerance: Annotated[float | None, flag("Distance within which coarsen merges tokens [1e-6].")] = None,
     stop_when: Annotated[
-        str | None, _flag("one-cluster, clusters<=K, order>=R, energy-settled or energy-settled<=RATE.")
+        str | None,
+        flag(
+            "one-cluster, clusters<=K, order>=R, energy-settled or energy-settled<=RATE.",
+            values=["one-cluster", "energy-settled"],
+        ),
     ] = None,
     observe: Annotated[
-        list[str] | None, _flag("An observable of the final state, by name or as module:function (may be repeated).")
+        list[str] | None, flag("An observable of the final state, by name or as module:function (may be repeated).")
     ] = None,
     sets: Annotated[
-        list[str] | None, _flag("Any key of a TOML file, e.g. attention.power=3 (may be repeated).", "--set")
+        list[str] | None, flag("Any key of a TOML file, e.g. attention.power=3 (may be repeated).", "--set")
     ] = None,
-    out: Annotated[Path | None, _flag("Run folder [runs/NAME; with --json, none].")] = None,
+    out: Annotated[Path | None, flag("Run folder [runs/NAME; with --json, none].")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in the folder.")] = False,
-    animation: Annotated[bool, typer.Option(help="Draw the animation.")] = True,
+    format: Format = "png",
+    animation: Annotated[
+        Literal["gif", "mp4", "html", "none"],
+        typer.Option(help="Format of the animation; mp4 needs ffmpeg, html is a page with a player."),
+    ] = "gif",
+    no_animation: Annotated[bool, typer.Option("--no-animation", help="The same as --animation none.")] = False,
+    animate_time: Annotated[
+        Literal["log", "linear"] | None,
+        typer.Option(help="Clock of the animation [log where tokens move early].", show_default=False),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final numbers as JSON.")] = False,
 ) -> None:
     """Simulate tokens moving through a Transformer; write the run, figures, an animation and a report.
@@ -120,12 +125,23 @@ def simulate(
         **{f"observe.{name.rpartition(':')[2]}": name for name in observe or ()},
         **dict(assignment(text) for text in sets or ()),
     }
+    if animation == "mp4" and not no_animation:
+        from ..plotting.movie import ffmpeg
+
+        ffmpeg()  # before the run
     resolved = read(config, {key: value for key, value in given.items() if value is not None})
     if resolved.t1 is not None and resolved.depth is not None:
         raise ValueError("give t1 (the flow) or depth (discrete layers), not both")
     if resolved.t1 is None and resolved.depth is None:
         resolved.t1 = 10.0
     resolved.refuse_large()  # before tokens are made
-    from .run_folder import execute
+    from .run_folder import Animation, execute
 
-    execute(resolved, out, overwrite=overwrite, animation=animation, as_json=as_json)
+    execute(
+        resolved,
+        out,
+        overwrite=overwrite,
+        format=format,
+        animation=Animation("none" if no_animation else animation, animate_time),
+        as_json=as_json,
+    )

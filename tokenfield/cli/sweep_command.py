@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from .choices import Format
 from .command_line import command_line
 from .errors import Interrupted
+from .folders import say_open
 
 ABOUT = (
     "`run PLAN.toml` or `run` and the name of a ready plan (`run` may be left out); `plans`, `status DIR`, `figures DIR`, "
@@ -17,7 +19,9 @@ NEEDS = {"run": "PLAN", "status": "DIR", "figures": "DIR", "export": "DIR FILE.n
 
 
 def sweep(
-    what: Annotated[list[str], typer.Argument(help=ABOUT, metavar="run PLAN")],
+    what: Annotated[
+        list[str], typer.Argument(help=ABOUT, metavar="run PLAN", autocompletion=lambda: [*NEEDS, "plans"])
+    ],
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for report.html, the dataset and figures [the plan's name].", show_default=False),
@@ -35,6 +39,7 @@ def sweep(
         bool, typer.Option("--resume", help="Go on with the sweep in the folder; failed cells are run again.")
     ] = False,
     no_retry: Annotated[bool, typer.Option("--no-retry", help="With --resume, leave failed cells.")] = False,
+    format: Format = "png",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a sweep in the folder.")] = False,
     workers: Annotated[
         int | None,
@@ -58,14 +63,15 @@ def sweep(
         case ["status", folder]:
             _report(_opened(folder), as_json)
         case ["figures", folder]:
-            _figures(_opened(folder), Path(folder))
+            _say_written(_figures(_opened(folder), Path(folder), format))
         case ["export", folder, file]:
             _opened(folder).to_netcdf(file)
             print(f"wrote {file}")
         case [action, *given] if action in NEEDS and (action, len(given)) not in (("run", 1),):
             raise ValueError(f"sweep {action} takes {NEEDS[action]}: tokenfield sweep {action} {NEEDS[action]}")
         case [plan] | ["run", plan]:
-            _sweep(plan, out, sets, dry_run, resume, not no_retry, overwrite, workers, scheduler, dask_local, as_json)
+            engine = workers, scheduler, dask_local
+            _sweep(plan, out, sets, dry_run, resume, not no_retry, format, overwrite, *engine, as_json)
         case _:
             raise ValueError(f"sweep takes {ABOUT} Got: {' '.join(what)}")
 
@@ -77,6 +83,7 @@ def _sweep(
     dry_run: bool,
     resume: bool,
     retry: bool,
+    format: str,
     overwrite: bool,
     workers: int | None,
     scheduler: str | None,
@@ -112,8 +119,10 @@ def _sweep(
 
         kept = f": {_counts(_opened(str(folder)).counts)}; --resume goes on" if holds_sweep(folder) else ""
         raise Interrupted(f"interrupted{kept}") from None
-    _figures(found, folder, quiet=as_json)
+    written = _figures(found, folder, format)
     _report(found, as_json)
+    if not as_json:
+        _say_written(written)
     if found.counts["failed"]:
         raise typer.Exit(1)
 
@@ -141,8 +150,8 @@ def _report(found: Any, as_json: bool) -> None:
         print(f"  and {len(failed) - 10} more: see --json")
 
 
-def _figures(found: Any, folder: Path, quiet: bool = False) -> None:
-    """One picture for each quantity of the plan that has any value, and the report."""
+def _figures(found: Any, folder: Path, format: str) -> list[Path]:
+    """Draw one picture for each quantity of the plan that has any value, write the report, and return their files."""
     from ..report.story import write_story
     from ..sweep.folder import clear_errors
     from ..sweep.page import sweep_story
@@ -151,13 +160,17 @@ def _figures(found: Any, folder: Path, quiet: bool = False) -> None:
     drawn = {name: found.plot(name) for name in found.plan.record if found.dataset[name].notnull().any()}
     with clear_errors(folder):
         for name, figure in drawn.items():
-            write_figure(figure, folder / f"{name}.png")
-        written = [
-            *(f"{name}.png" for name in drawn),
-            write_story(sweep_story(found, drawn, command_line()), folder).name,
-        ]
-    for name in () if quiet else written:
-        print(f"wrote {folder / name}")
+            write_figure(figure, folder / f"{name}.{format}")
+        report = write_story(sweep_story(found, drawn, command_line()), folder)
+    return [report, *(folder / f"{name}.{format}" for name in drawn)]
+
+
+def _say_written(paths: list[Path]) -> None:
+    """Print the files, the one to open last."""
+    for path in paths[1:]:
+        print(f"wrote {path}")
+    if paths:
+        say_open(paths[0])
 
 
 def _plans(as_json: bool) -> None:

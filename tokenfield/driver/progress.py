@@ -1,10 +1,10 @@
 """A progress bar for long work: fraction done, steps per second or items done, and time left."""
 
-import sys
 from contextlib import AbstractContextManager
 from typing import Any
 
 from .._notebook import NotebookBar, in_notebook
+from .._quiet import shows_progress
 
 
 class Progress(AbstractContextManager):
@@ -18,7 +18,7 @@ class Progress(AbstractContextManager):
     """
 
     def __init__(self, show: bool | None, title: str, total: float, things: str = ""):
-        self.show = in_notebook() or sys.stderr.isatty() if show is None else show
+        self.show = in_notebook() or shows_progress() if show is None else show
         self.title, self.total, self.things = title, total, things
         self.bar: Any = None
         self.page: NotebookBar | None = None

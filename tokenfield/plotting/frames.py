@@ -75,6 +75,12 @@ class Frames(NamedTuple):
         """Effective rank of the tokens of frame k."""
         return effective_rank(_tame(self.tokens[k], self.weights[k]))
 
+    def at(self, chosen: np.ndarray) -> "Frames":
+        """Some of the frames."""
+        return self._replace(
+            times=self.times[chosen], x=self.x[chosen], tokens=self.tokens[chosen], weights=self.weights[chosen]
+        )
+
     def sample(self, most: int, seed: int = 0) -> "Frames":
         """At most `most` of the tokens, chosen at random once and for all frames."""
         if self.n <= most:

@@ -1,11 +1,13 @@
 """Time axes: label and unit, logarithmic where times are, events as dashed lines."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from ..results import Event, Trajectory
+from ..results.moments import moment_text
 from .style import INK
 
 
@@ -61,8 +63,11 @@ def time_label(traj: Trajectory) -> str:
     return f"time $t$ (units of {time_unit(traj)})" if time_unit(traj) else "time $t$"
 
 
-def time_text(traj: Trajectory, time: float) -> str:
-    """A moment in words, e.g. "t = 12.5" or "layer 3"."""
+def time_text(traj: Trajectory, time: float, log_time: float | None = None) -> str:
+    """A moment in words, e.g. "t = 12.5", "log10 t = 846.1" or "layer 3"."""
     if time_label(traj) == "layer":
-        return f"layer {time:g}"
-    return f"$t$ = {time:.4g}" + (f" × {time_unit(traj)}" if time_unit(traj) else "")
+        return f"layer {time:.3g}"
+    known = None if log_time is None or not math.isfinite(log_time) else log_time
+    words = moment_text(time, traj.log_time_unit, known, digits=4)
+    name, _, value = words.partition(" = ")
+    return ("$t$" if name == "t" else r"$\log_{10} t$") + f" = {value}"

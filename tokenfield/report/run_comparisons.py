@@ -8,6 +8,7 @@ import numpy as np
 
 from ..normalization import AbstractSphereNorm, PostLN
 from ..observables import mean_cosine, order_parameter
+from ..observables.cluster_text import cluster_text
 from ..plotting.frames import Frames, read_frames
 from ..results import Trajectory
 from ..states import Equiangular, Tokens
@@ -87,7 +88,13 @@ def _of_clusters(traj: Trajectory, frames: Frames, numbers: Mapping[str, Any]) -
     count = numbers["cluster_count"]
     at = time_text(traj, numbers["state_time"])
     remark = "" if count == 1 else f"not yet at time {at}: a longer run can tell"
-    yield Comparison("clusters in the long run", "1, from almost every start", f"{count}", count == 1 or None, remark)
+    yield Comparison(
+        "clusters in the long run",
+        "1, from almost every start",
+        cluster_text(numbers["clusters"]),
+        count == 1 or None,
+        remark,
+    )
 
 
 def _of_equal_angles(traj: Trajectory, norm: Any, beta: float, kernel: str) -> Iterator[Comparison]:

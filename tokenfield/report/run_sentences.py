@@ -93,7 +93,9 @@ def answer(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
             said = f"At time {at}, {sampled} tokens form {clusters_text(numbers)}."
         said += _change(traj, numbers)
     happened = [
-        EVENTS[e["kind"]].format(time=time_text(traj, e["time"])) for e in numbers["events"] if e["kind"] in EVENTS
+        EVENTS[e["kind"]].format(time=time_text(traj, e["time"], e.get("log_time")))
+        for e in numbers["events"]
+        if e["kind"] in EVENTS
     ]
     return " ".join([*happened[-1:], said])
 
@@ -135,11 +137,14 @@ def decimals(value: float) -> str:
     return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
 
 
-def time_text(traj: Trajectory, time: float) -> str:
-    """A time with four digits; beyond the range of plain numbers, as a power of ten."""
-    if traj.log_time_unit == 0 or time <= 0:
+def time_text(traj: Trajectory, time: float, log_time: float | None = None) -> str:
+    """A time with four digits; beyond the range of plain numbers, as a power of ten.
+
+    `log_time` is its logarithm, if it is known: in a large unit, an early time underflows to 0.
+    """
+    if traj.log_time_unit == 0 or (time <= 0 and log_time is None):
         return f"{float(f'{time:.4g}'):.10g}" if time < 1e6 else f"{time:.4g}"
-    exponent = (math.log(time) + traj.log_time_unit) / math.log(10)
+    exponent = (math.log(time) + traj.log_time_unit if log_time is None else log_time) / math.log(10)
     return f"10^{{{exponent:.4g}}}" if exponent > 6 else f"{10**exponent:.4g}"
 
 

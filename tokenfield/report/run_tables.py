@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..results import Trajectory
-from .run_sentences import clusters_text, time_text
+from ..results.moments import event_text, moment_text
+from .run_sentences import clusters_text
 from .summary import MEASURED
 
 LARGEST_SHOWN = 64  # entries of a matrix written out
@@ -45,13 +46,13 @@ def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, 
         ("steps (rejected)", f"{numbers['steps']} ({numbers['rejected_steps']})"),
     ]
     if numbers["state_time"] != numbers["time"]:
-        rows.insert(1, ("last finite state", time_text(traj, numbers["state_time"])))
+        rows.insert(1, ("last finite state", moment_text(numbers["state_time"], traj.log_time_unit)))
     return rows
 
 
 def _run_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, object]]:
-    happened = [f"{e['kind'].replace('_', ' ')} at {time_text(traj, e['time'])}" for e in numbers["events"]]
-    return [("time reached", time_text(traj, numbers["time"])), ("events", "; ".join(happened) or "none")]
+    happened = "; ".join(event_text(traj, event) for event in traj.events)
+    return [("time reached", moment_text(numbers["time"], traj.log_time_unit)), ("events", happened or "none")]
 
 
 def full_config(traj: Trajectory) -> dict[str, Any]:

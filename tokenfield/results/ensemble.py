@@ -83,7 +83,7 @@ class Ensemble:
         rows = {"members": str(len(self)), **{name: value for name, value in first.items() if name != "events"}}
         kinds = Counter(event.kind for events in self.events for event in events)
         events = ", ".join(f"{kind}: {count}" for kind, count in kinds.items()) or "none"
-        return card("Ensemble", rows | {"times": time_range(self.times, self[0].time_unit), "events": events})
+        return card("Ensemble", rows | {"times": time_range(self.times, self[0].log_time_unit), "events": events})
 
     def __repr__(self) -> str:
         return f"Ensemble({len(self)} runs of {self.dataset.attrs['state']}; t to {self.times[-1]:.6g})"

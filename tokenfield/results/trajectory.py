@@ -15,6 +15,7 @@ from .._lazy import drawing, live_page, measuring
 from ..spaces import AbstractSpace, Euclidean, Sphere
 from ..transformer import Transformer
 from .describe import compared_in, energy_beta, rebuilt_space
+from .moments import event_text, moment_text
 from .rebuild import rebuilt
 from .saved import read_saved, write_saved
 from .table import Table
@@ -212,7 +213,7 @@ class Trajectory:
         return drawing().field_figure(self, t, **options)
 
     def animate(self, path: str | os.PathLike, **options: Any) -> Path:
-        """Write an animation of the tokens as a GIF. See `tokenfield.plotting.animate`."""
+        """Write an animation of the tokens: a GIF, an MP4 film or a page, by the suffix. See `tokenfield.plotting.animate`."""
         return drawing().animate(self, path, **options)
 
     def facts(self) -> dict[str, str]:
@@ -222,12 +223,12 @@ class Trajectory:
             model = repr(self.model) if len(models) == 1 else f"{len(models)} models, one for each layer"
         except ValueError:  # the record has not all of it
             model = f"{models[0]['attention']['kind']}, {models[0]['norm']['kind']}"
-        events = "; ".join(f"{event.kind} at {event.time:.6g}" for event in self.events[:5])
+        events = "; ".join(event_text(self, event) for event in self.events[:5])
         more = f"; … {len(self.events)} in all" if len(self.events) > 5 else ""
         return {
             "model": model if models else "not recorded",
             "state": repr(self.state(0)),
-            "times": time_range(self.times, self.time_unit),
+            "times": time_range(self.times, self.log_time_unit),
             "events": events + more or "none",
         }
 
@@ -241,15 +242,14 @@ class Trajectory:
     def __repr__(self) -> str:
         order = sorted(map(str, self.dataset.sizes), key=lambda name: (name != "time", name))
         sizes = ", ".join(f"{name} {self.dataset.sizes[name]}" for name in order)
-        events = "; ".join(f"{event.kind} at {event.time:.6g}" for event in self.events) or "none"
-        return f"Trajectory({sizes}; t to {self.times[-1]:.6g} in units of {self.time_unit}; events: {events})"
+        events = "; ".join(event_text(self, event) for event in self.events) or "none"
+        end = moment_text(self.times[-1], self.log_time_unit)
+        return f"Trajectory({sizes}; until {end}; events: {events})"
 
 
-def time_range(times: np.ndarray, unit: str) -> str:
+def time_range(times: np.ndarray, log_unit: float) -> str:
     """Return the first and the last of some times, and how many they are."""
-    return (
-        f"{times[0]:.6g} to {times[-1]:.6g}" + ("" if unit == "1" else f" in units of {unit}") + f", {len(times)} saved"
-    )
+    return f"{moment_text(times[0], log_unit)} to {moment_text(times[-1], log_unit).removeprefix('t = ')}, {len(times)} saved"
 
 
 def load(path: str | os.PathLike) -> Trajectory:

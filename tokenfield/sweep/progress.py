@@ -1,17 +1,17 @@
 """Live progress of a sweep: cells done, failed, rate, time left."""
 
-import sys
 from contextlib import AbstractContextManager
 from typing import Any
 
 from .._notebook import NotebookBar, in_notebook
+from .._quiet import shows_progress
 
 
 class SweepProgress(AbstractContextManager):
     """Shown on standard error or below the cell of a notebook; only there and on a terminal, unless asked for."""
 
     def __init__(self, show: bool | None, title: str, total: int):
-        self.show = in_notebook() or sys.stderr.isatty() if show is None else show
+        self.show = in_notebook() or shows_progress() if show is None else show
         self.title, self.total = title, total
         self.bar: Any = None
         self.page: NotebookBar | None = None
