@@ -68,8 +68,8 @@ def measure(quick: bool) -> Evidence:
 
 CAPTION = (
     "Three repelled tokens (SA, V = −I, Post-LN) that start at equal angles, after 2000 layers with step h. Color: their cosine, "
-    "from −1/2, the simplex to which the flow leads, to 1. Solid: h = 2/(1+δ) and h = 2. Within the dotted line the state of period two "
-    "is unstable, and the layers wander. Right of the dashed line tokens at unequal angles leave the simplex."
+    "from −1/2, the simplex to which the flow leads, to 1. Solid: h = 2/(1+δ) and h = 2. Within the dotted line the state of "
+    "period two is unstable, and the layers wander. Right of the dashed line tokens at unequal angles leave the simplex."
 )
 
 
@@ -83,8 +83,10 @@ def draw(size: int):
     cosine = 1 - N / ((N - 1) * (1 + w * w))
     mesh = ax.pcolormesh(h, beta, cosine, cmap="viridis", vmin=-0.5, vmax=1, rasterized=True)
     figure.colorbar(mesh, label="cosine of two tokens", ticks=[-0.5, 0, 0.5, 1])
-    ax.plot([critical_steps(each, N).period_two for each in beta], beta, color="white")
-    ax.plot([critical_steps(each, N).unequal for each in beta], beta, color="white", ls="--", lw=1)
+    steps = [critical_steps(each, N) for each in beta]
+    first = [step.unequal if step.unequal < step.period_two else np.nan for step in steps]
+    ax.plot([step.period_two for step in steps], beta, color="white")
+    ax.plot(first, beta, color="white", ls="--", lw=1)
     ax.axvline(2.0, color="white", lw=1)
     for edge in unstable(beta):
         ax.plot(edge, beta, color="white", ls=":", lw=1.2)
@@ -111,9 +113,9 @@ CLAIM = Claim(
     title="What changes from continuous to discrete time",
     statement="Layers with V = −I and Post-LN spread n tokens to a simplex, as the flow does, if the step h is small. δ is the "
     "softmax weight on the token itself minus that on another, c the latter. The simplex is stable up to h = 2/(1+δ) for equal "
-    "angles, and up to h = 2/(2δ+ck) for others, k = m(n−2+mβ) or 2mβ, m = n/(n−1). Between 2/(1+δ) and 2 there is a state of period two "
-    "with cosine 1 − log((1+(n−1)s)/(1−s))/β, s = 2/h − 1. Above h = 2 repelled tokens meet in one point, which changes its "
-    "sign in each layer. A Gaussian that the flow contracts, VA = −k, blows up if h > 2/(kσ²).",
+    "angles, and up to h = 2/(2δ+ck) for others, k = m(n−2+mβ) or 2mβ, m = n/(n−1). Between 2/(1+δ) and 2 there is a state of "
+    "period two with cosine 1 − log((1+(n−1)s)/(1−s))/β, s = 2/h − 1. Above h = 2 repelled tokens meet in one point, which "
+    "changes its sign in each layer. A Gaussian that the flow contracts, VA = −k, blows up if h > 2/(kσ²).",
     source="a question of the talks (what changes from discrete to continuous time?); derived here",
     measure=measure,
 )
