@@ -18,6 +18,7 @@ LEFT = re.compile(r"&lt;(?:inline|literal|reference|pending_xref)\b|\{(?:name|te
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "link": "href"}
 OPENED = (
     "index",
+    "explore",
     "start/student",
     "theory/normalization",
     "theory/errata",

@@ -150,6 +150,7 @@ def test_the_page_is_one_file_that_asks_for_nothing(traj, tmp_path):
     assert data["replay"]["times"] == traj.times.tolist()
     assert "onmessage" in data["worker"]
     assert export_page(tmp_path / "page.html").read_text() == one_file()
+    assert '"docs": "theory/"' in export_page(tmp_path / "page.html", docs="theory/").read_text()
     with pytest.raises(ValueError, match="is a folder: give a file"):
         export_page(tmp_path)
     with pytest.raises(ValueError, match="does not exist: make it first"):
