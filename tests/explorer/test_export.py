@@ -89,7 +89,9 @@ def test_runs_are_found_in_their_folders(traj, tmp_path):
     (tmp_path / "run").mkdir()
     traj.save(tmp_path / "run" / "trajectory.zarr")
     traj.save(tmp_path / "saved.zarr")
-    for path in (tmp_path / "run", tmp_path / "saved.zarr", tmp_path / "run" / "trajectory.zarr"):
+    report = tmp_path / "run" / "report.html"
+    report.write_text("")
+    for path in (tmp_path / "run", report, tmp_path / "saved.zarr", tmp_path / "run" / "trajectory.zarr"):
         np.testing.assert_array_equal(open_run(path).times, traj.times)
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
