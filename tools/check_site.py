@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-LEFT = re.compile(r"&lt;(?:inline|literal|reference|pending_xref)\b|\{(?:name|test|claim|cite:[pt])\}`")
+LEFT = re.compile(r"&lt;(?:inline|literal|reference|pending_xref)\b|(?<!\$)\{(?:name|test|claim|cite:[pt])\}`")
 FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "video": "src", "link": "href"}
 OPENED = (
     "index",
