@@ -30,6 +30,7 @@ article { margin: 2.2rem 0; scroll-margin-top: 1rem; } article tbody th { width:
 .contents td { white-space: nowrap; } .contents td:first-child { white-space: normal; min-width: 13rem; }
 .filter { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; margin: 1.2rem 0 .6rem; align-items: baseline; }
 .filter[hidden], article[hidden], tr[hidden], section[hidden] { display: none; }
+article p, article h3, article th, article td { overflow-x: auto; overflow-y: hidden; }
 select { font: inherit; color: inherit; background: var(--wash); border: 1px solid var(--line); border-radius: 6px;
   padding: .2rem .4rem; max-width: 100%; }
 .formula { overflow-x: auto; overflow-y: hidden; padding: .1rem 0 .4rem 1.2rem; }

@@ -65,7 +65,13 @@ def typeset(text: str) -> str:
             (run if run else html).append(word if run else escape(word))
         elif _mathematical(word, bool(run) or related):
             run.append(word)
-            if word[-1] in ".;:":  # a sentence ends here, and so does the formula
+            whole = "".join(run)
+            listed = word[-1] == "," and all(
+                whole.count(a) == whole.count(b) for a, b in ("()", "<>", "{}", "[]", "⟨⟩")
+            )
+            if (
+                word[-1] in ".;:" or listed
+            ):  # a part of the sentence ends here, and so does the formula: lines break between them
                 html.append(_fragment("".join(run)))
                 run = []
         else:
