@@ -191,8 +191,11 @@ def simulate(
         return _refined(model, Refining(plan, small.model), progress, path, checkpoint_every, config)
     outcome = integrate(plan, progress, path, checkpoint_every)
     status, time = how_ended(outcome, stepping)
-    if status in (UNDERFLOW, VANISHED) and dt is None and rtol + atol > BLOW_UP_RTOL:
-        plan = plan._replace(rtol=BLOW_UP_RTOL, atol=min(atol, 1e-2 * BLOW_UP_RTOL))
+    ended_early = status in (UNDERFLOW, VANISHED) and dt is None
+    few = np.ndim(save_at) == 0 and (times < time).sum() < len(times) / 2
+    if ended_early and (few or rtol + atol > BLOW_UP_RTOL):
+        plan = plan._replace(rtol=min(rtol, BLOW_UP_RTOL), atol=min(atol, 1e-2 * BLOW_UP_RTOL))
+        plan = plan._replace(save_at=_towards(time, times)) if few else plan
         outcome = integrate(plan, progress)
         status, time = how_ended(outcome, stepping)
     event: dict[str, Any] = {"kind": event_kinds(rule).get(status), "time": time}
@@ -214,6 +217,11 @@ def _checked(
         raise ValueError("save_at must be a list of times when t1 is infinite")
     times = None if save_at is None else save_times(save_at, t1, state)
     return t1, times, None if merge_tolerance is None else positive("merge_tolerance", merge_tolerance)
+
+
+def _towards(end: float, times: np.ndarray) -> np.ndarray:
+    """As many times, ever closer to `end`, where the run blows up: the last distance is 1e-5 of the first."""
+    return np.append(end * (1 - np.geomspace(1.0, 1e-5, len(times) - 1)), times[-1])
 
 
 def save_times(save_at: int | ArrayLike | None, t1: float, states: Any) -> np.ndarray:
