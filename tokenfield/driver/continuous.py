@@ -192,7 +192,7 @@ def simulate(
     outcome = integrate(plan, progress, path, checkpoint_every)
     status, time = how_ended(outcome, stepping)
     ended_early = status in (UNDERFLOW, VANISHED) and dt is None
-    few = np.ndim(save_at) == 0 and (times < time).sum() < len(times) / 2
+    few = (save_at is None or np.ndim(save_at) == 0) and (times < time).sum() < len(times) / 2
     if ended_early and (few or rtol + atol > BLOW_UP_RTOL):
         plan = plan._replace(rtol=min(rtol, BLOW_UP_RTOL), atol=min(atol, 1e-2 * BLOW_UP_RTOL))
         plan = plan._replace(save_at=_towards(time, times)) if few else plan
