@@ -13,6 +13,7 @@ def main() -> None:
         gaussian,
         gradient,
         lipschitz,
+        live_page,
         mean_shift,
         memory,
         noise,
@@ -40,6 +41,7 @@ def main() -> None:
         lipschitz,
         gradient,
         first_result,
+        live_page,
     )
     for source in (*(module.rows for module in sources), whole_run.span_rows):
         for case, ratios in source():

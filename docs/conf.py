@@ -10,6 +10,7 @@ sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]
 import api_pages  # noqa: E402
 
 import tokenfield  # noqa: E402
+from tokenfield.explorer import export_page  # noqa: E402
 
 project = "tokenfield"
 author = "The tokenfield developers"
@@ -128,7 +129,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "tokenfield"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_sidebars = {"index": [], "comparison": [], "architecture": []}
+html_sidebars = {"index": [], "explore": [], "comparison": [], "architecture": []}
 html_show_sourcelink = False
 html_copy_source = False
 html_context = {"default_mode": "auto"}
@@ -156,5 +157,12 @@ def copy_mathjax(app, error):
         target.write_bytes(MATHJAX.read_bytes())
 
 
+def write_live_page(app, error):
+    """Put the live page into the site as one file. The page "explore" shows it in a frame."""
+    if error is None and app.builder.format == "html":
+        export_page(Path(app.outdir, "live.html"), docs="theory/")
+
+
 def setup(app):
     app.connect("build-finished", copy_mathjax)
+    app.connect("build-finished", write_live_page)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -67,6 +68,13 @@ def test_a_film_as_gif_holds_the_frames(tmp_path):
         assert film.info["duration"] == 100 * (k + 1)
     assert film.n_frames == 3
     assert film.info["loop"] == 0
+
+
+def test_formulas_link_to_pages_of_theory():
+    named = set(re.findall(r'page: "(\w+)"', (PAGE / "panels.js").read_text(encoding="utf-8")))
+    assert len(named) >= 6
+    for name in named:
+        assert (HERE.parent.parent / "docs" / "theory" / f"{name}.md").is_file()
 
 
 def test_page_is_small_and_loads_nothing_from_elsewhere():

@@ -89,7 +89,9 @@ def test_runs_are_found_in_their_folders(traj, tmp_path):
     (tmp_path / "run").mkdir()
     traj.save(tmp_path / "run" / "trajectory.zarr")
     traj.save(tmp_path / "saved.zarr")
-    for path in (tmp_path / "run", tmp_path / "saved.zarr", tmp_path / "run" / "trajectory.zarr"):
+    report = tmp_path / "run" / "report.html"
+    report.write_text("")
+    for path in (tmp_path / "run", report, tmp_path / "saved.zarr", tmp_path / "run" / "trajectory.zarr"):
         np.testing.assert_array_equal(open_run(path).times, traj.times)
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
@@ -150,6 +152,7 @@ def test_the_page_is_one_file_that_asks_for_nothing(traj, tmp_path):
     assert data["replay"]["times"] == traj.times.tolist()
     assert "onmessage" in data["worker"]
     assert export_page(tmp_path / "page.html").read_text() == one_file()
+    assert '"docs": "theory/"' in export_page(tmp_path / "page.html", docs="theory/").read_text()
     with pytest.raises(ValueError, match="is a folder: give a file"):
         export_page(tmp_path)
     with pytest.raises(ValueError, match="does not exist: make it first"):

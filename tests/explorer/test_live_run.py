@@ -155,10 +155,13 @@ def test_configs_of_the_page():
         ({"tokens": {"x": "abc"}}, "tokens.x: the page may name|tokens.x must be a list of points"),
         ({"tokens": {"x": []}}, "tokens.x must be a list of points"),
         ({"tokens": {"x": [[1.0], [1.0, 2.0]]}}, "x must be a number or an array"),
-        ({"state": {"kind": "gaussian", "size": 1}}, "a gaussian takes no such keys"),
-        ({"state": {"kind": "circle_density", "modes": 10**9}}, "state.modes must be a whole number in 1 … 512"),
+        ({"state": {"kind": "gaussian", "size": 1}}, "gaussian takes no size"),
+        ({"state": {"kind": "circle_density", "modes": 10**9}}, "state.modes must be a whole number of at most 512"),
         ({"state": {"kind": "equiangular", "n": 10**9}}, "state.n must be a whole number of at most 256"),
-        ({"state": 3}, "state.kind must be one of"),
+        ({"state": {"kind": "zonal_density", "d": 10**9}}, "state.d must be a whole number of at most 64"),
+        ({"context": {"n": 10**9}}, "at most 100000 tokens"),
+        ({"state": 3}, "state: Input should be a valid dictionary"),
+        ({"state": {"kind": "cloud"}}, "state.kind: must be one of circle_density, equiangular"),
     ],
 )
 def test_bad_configs_are_refused_in_one_line(data, message):

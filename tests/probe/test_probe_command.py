@@ -9,6 +9,8 @@ import pytest
 from commands import assert_help_without_jax, assert_one_line_error, tokenfield_here
 from small_models import REACTIONS, as_pickle, config
 
+from tokenfield.probe.smiles import PIECES
+
 pytest.importorskip("torch", reason='pip install ".[models]"')
 
 
@@ -28,7 +30,9 @@ def test_help_is_quick():
 
 def test_a_folder_gets_report_figures_and_dataset(folders, text, tmp_path, capsys):
     out = tmp_path / "out"
-    ended = tokenfield_here(capsys, "probe", folders("bert"), "--text", text, "--lines", "--out", out, "--json", *QUICK)
+    ended = tokenfield_here(
+        capsys, "probe", folders("bert"), "--text", text, "--lines", "--out", out, "--json"
+    )  # the quick probe
     assert ended.returncode == 0, ended.stderr
     numbers = json.loads(ended.stdout)
     assert [row["layer"] for row in numbers["layers"]] == [0, 1, 2, 3]
@@ -38,7 +42,14 @@ def test_a_folder_gets_report_figures_and_dataset(folders, text, tmp_path, capsy
     assert {"report.html", "probe.zarr", "theory.png", "cosines.png"} <= {path.name for path in out.iterdir()}
     from tokenfield.probe import ProbeResult
 
-    rho = ProbeResult.load(out).dataset["mean_cosine"].mean("text").values
+    loaded = ProbeResult.load(out)
+    assert numbers["answer"] == loaded.answer
+    groups = [json.loads(each) for each in loaded.dataset["groups"].values]
+    words = {word for text in groups for group in text for word in group["words"]}
+    assert words
+    assert words <= {"[CLS]", "[SEP]", "[UNK]", *PIECES.findall(" ".join(REACTIONS))}
+    assert "Not measured: random weights (--null) and Lipschitz constants (--lipschitz)" in numbers["more"]
+    rho = loaded.dataset["mean_cosine"].mean("text").values
     np.testing.assert_allclose([row["mean_cosine"] for row in numbers["layers"]], rho)
     again = tokenfield_here(capsys, "probe", folders("bert"), "--text", text, "--lines", "--out", out)
     assert_one_line_error(again, "holds a finished probe: give another folder, or --overwrite")
@@ -88,7 +99,7 @@ def test_overwrite_starts_afresh_after_another_run_was_killed(folders, text, tmp
 
 
 def test_a_probe_killed_while_drawing_is_drawn_from_its_data(folders, text, tmp_path, capsys, monkeypatch):
-    command = "probe", folders("bert"), "--text", text, "--out", tmp_path / "out"
+    command = "probe", folders("bert"), "--text", text, "--full", "--out", tmp_path / "out"
     with monkeypatch.context() as patch:
         patch.setattr("tokenfield.probe.page.figures", lambda *_: 1 / 0)  # dies with its dataset on disk
         assert tokenfield_here(capsys, *command).returncode == 1

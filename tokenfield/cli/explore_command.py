@@ -12,7 +12,8 @@ def explore(
     run: Annotated[
         Path | None,
         typer.Argument(
-            help="A run folder or saved trajectory to replay, or a TOML file to run live.", show_default=False
+            help="A run folder, its report or a saved trajectory to replay, or a TOML file to run live.",
+            show_default=False,
         ),
     ] = None,
     export: Annotated[

@@ -40,8 +40,17 @@ def probe(
     lengths: Annotated[
         str | None, flag("Numbers of tokens for Lipschitz constants, as 8,16,32 [up to the texts'].", "--lengths")
     ] = None,
-    lipschitz: Annotated[bool, typer.Option("--lipschitz/--no-lipschitz", help="Measure Lipschitz constants.")] = True,
-    null: Annotated[bool, typer.Option("--null/--no-null", help="Measure random weights as well.")] = True,
+    full: Annotated[
+        bool, typer.Option("--full", help="Measure everything: the same as --null --lipschitz; some minutes.")
+    ] = False,
+    lipschitz: Annotated[
+        bool | None,
+        typer.Option("--lipschitz/--no-lipschitz", help="Measure Lipschitz constants too.", show_default=False),
+    ] = None,
+    null: Annotated[
+        bool | None,
+        typer.Option("--null/--no-null", help="Measure the same model with random weights too.", show_default=False),
+    ] = None,
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Read weights from a .bin file, by a reader that runs no code.")
     ] = False,
@@ -80,8 +89,8 @@ def probe(
                 most_windows=windows,
                 iterations=iterations,
                 lengths=sizes,
-                null=null,
-                lipschitz=lipschitz,
+                null=full if null is None else null,
+                lipschitz=(full or sizes is not None) if lipschitz is None else lipschitz,
                 allow_pickle=allow_pickle,
                 seed=seed,
                 draw=None if folder is None else lambda result: result.report(folder, command_line()),
@@ -140,9 +149,12 @@ def _print(numbers: dict[str, Any]) -> None:
         label = f"{row['layer']} (final norm)" if row["after_final_norm"] else str(row["layer"])
         table.add_row(label, *("" if row[name] is None else f"{row[name]:.3g}" for name in names))
     Console(markup=False).print(table)
+    print(numbers["answer"])
     for sentence in numbers["verdict"]:
         print(sentence)
     for note in numbers["notes"]:
         print(f"note: {note}")
+    if more := numbers["more"]:
+        print(more)
     if "out" in numbers:
         say_open(Path(numbers["out"]) / "report.html")

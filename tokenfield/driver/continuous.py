@@ -81,7 +81,8 @@ def simulate(
         state: the measure, e.g. `Tokens`.
         t1: end time, in plain units (for `Unnormalized` with beta > 30, in the units that its docstring gives).
         save_at: the number of evenly spaced states to save (101 by default, including both ends), or their times. With
-            method "coarsen" or an infinite t1, the default is to save the steps of the run.
+            method "coarsen" or an infinite t1, the default is to save the steps of the run. If the run blows up before half of
+            them are saved, as many states are saved ever closer to the blow-up instead.
         rtol, atol: error tolerances of a step: the error of each token, as a Euclidean length, is at most
             `atol + rtol |x_i|`. On the unit sphere this is `atol + rtol`.
         seed: random seed, required for tokens with noise and an error otherwise. The same seed gives the same bits.

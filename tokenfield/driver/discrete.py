@@ -16,7 +16,7 @@ from .._lock import locking
 from .._memory import refuse_large
 from .._programs import bounded
 from ..flows import Segment
-from ..flows.layers import LayerFlow, layer_flow
+from ..flows.layers import layer_flow
 from ..flows.sphere import check_directions
 from ..normalization import AbstractSphereNorm
 from ..results.attributes import attributes
@@ -24,7 +24,7 @@ from ..results.datasets import to_table
 from ..results.trajectory import Trajectory
 from ..solver.base import UNDERFLOW, VANISHED, finite
 from ..solver.layers import Layers
-from ..states import Tokens
+from ..states import Equiangular, Gaussian, Tokens
 from ..transformer import Transformer, only_transformer
 from .continuous import unpack_all
 from .ending import check_end, check_lengths
@@ -37,7 +37,7 @@ from .smooth import Outcome, Plan, integrate
 @locking("checkpoint")
 def layers(
     model: Transformer | Sequence[Transformer] | Callable[[int], Transformer],
-    state: Tokens,
+    state: Tokens | Equiangular | Gaussian,
     depth: int | None = None,
     step: float = 1.0,
     *,
@@ -52,8 +52,9 @@ def layers(
 
     Args:
         model: one Transformer for all layers, a list with one per layer, or a function from the layer index to a Transformer.
-        state: the tokens before the first layer. Norms that keep tokens on a sphere accept tokens of any positive length: the
-            first layer reads them unchanged and returns tokens on the sphere.
+        state: the tokens before the first layer; or `Equiangular` or `Gaussian`, where layers keep them so. Norms that keep
+            tokens on a sphere accept tokens of any positive length: the first layer reads them unchanged and returns tokens on
+            the sphere.
         depth: number of layers; with a list of models, the length of the list.
         step: the step size h.
         progress, checkpoint, checkpoint_every: as for `simulate`.
@@ -71,9 +72,10 @@ def layers(
     step = positive("step", step)
     models = stack(model, depth)
     flows = {key: layer_flow(state, each) for key, each in {id(each): each for each in models}.items()}
-    if isinstance(models[0].norm, AbstractSphereNorm):
-        check_directions(state, models[0].norm)
-    check_layers(state, len(models), progress)
+    if isinstance(state, Tokens):
+        if isinstance(models[0].norm, AbstractSphereNorm):
+            check_directions(state, models[0].norm)
+        check_layers(state, len(models), progress)
     different = len(flows) > 1
     ends = step * np.arange(1, len(models) + 1) if different else [np.inf]
     parts = tuple(Segment(float(end), flows[id(each)]) for end, each in zip(ends, models, strict=False))
@@ -101,9 +103,9 @@ def _event(outcome: Outcome, step: float) -> str | None:
         return "vanished"
     if outcome.status != UNDERFLOW:
         return None
-    short = jax.tree.map(lambda leaf: leaf / jnp.abs(leaf).max(), outcome.y)
-    layer = eqx.filter_jit(LayerFlow.layer)(outcome.flow, jnp.asarray(outcome.t), short, jnp.asarray(step))
-    if not bool(finite(layer[0])):
+    short = jax.tree.map(lambda leaf: leaf / jnp.maximum(jnp.abs(leaf).max(), 1.0), outcome.y)
+    layer = eqx.filter_jit(lambda flow, *given: flow.layer(*given))
+    if not bool(finite(layer(outcome.flow, jnp.asarray(outcome.t), short, jnp.asarray(step))[0])):
         raise SolverError(
             f"layer {outcome.steps} gives NaN: check that functions of time such as A(t) are finite, and that the scores do "
             "not overflow double precision"

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._xla.arrays import compiled_once
 from ..flows import Segment
-from ..flows.layers import LayerFlow
+from ..flows.layers import AbstractLayerFlow
 from ..solver.base import FINISHED, AbstractMethod, Problem, Settings
 from ..solver.langevin import Langevin
 from ..solver.stop import OnFlow
@@ -153,7 +153,7 @@ def programs_of(
     """Return the functions that a run evaluates, for its fingerprint."""
     t, h, programs = jnp.zeros(()), jnp.ones(()), []
     for flow in flows:
-        if isinstance(flow, LayerFlow):
+        if isinstance(flow, AbstractLayerFlow):
             programs.append(Program("model", lambda flow, *given: flow.layer(*given), (flow, t, y0, h)))
             continue
         programs.append(Program("model", right_hand_side, (flow, t, y0)))

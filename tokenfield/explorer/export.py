@@ -24,12 +24,13 @@ ICON = re.compile(r'(<link\s+rel="icon"[^>]*\s)href="\./([\w./-]+)"')
 WORKER = "engine/worker.js"
 
 
-def export_page(path: str | os.PathLike, replay: dict[str, Any] | None = None) -> Path:
+def export_page(path: str | os.PathLike, replay: dict[str, Any] | None = None, docs: str | None = None) -> Path:
     """Write the page as one file.
 
     Args:
         path: the file.
         replay: a run to be replayed, from `replay_data`; by default the page computes by itself.
+        docs: address of the pages of theory, to which formulas link.
 
     Example:
         >>> from tokenfield.explorer import export_page
@@ -40,15 +41,17 @@ def export_page(path: str | os.PathLike, replay: dict[str, Any] | None = None) -
         raise ValueError(f"{target} is a folder: give a file, such as {target / 'page.html'}")
     if not target.parent.is_dir():
         raise ValueError(f"{target.parent} does not exist: make it first, or give another path")
-    write_text(target, one_file(replay))
+    write_text(target, one_file(replay, docs))
     return target
 
 
-def one_file(replay: dict[str, Any] | None = None) -> str:
+def one_file(replay: dict[str, Any] | None = None, docs: str | None = None) -> str:
     """Return the page as one HTML text."""
     found = page_files()
     texts = {name: data.decode() for name, data in found.items() if name.endswith((".js", ".css", ".html", ".svg"))}
     options: dict[str, Any] = {} if replay is None else {"mode": "replay", "replay": replay}
+    if docs is not None:
+        options["docs"] = docs
     if WORKER in texts:
         options["worker"] = bundle(texts, WORKER)
     html = texts["index.html"]

@@ -15,15 +15,17 @@ from .drawn import frame_of, measure
 from .frames import encode
 from .names import kernel_name, norm_name
 
-DATASET = "trajectory.zarr"
+DATASET, REPORT = "trajectory.zarr", "report.html"
 LARGEST = 64_000_000  # bytes of frames that a page can hold
 LARGEST_LOG = 700.0  # of a time that a double holds with room to spare
 MOST_COUNTED = 400
 
 
 def open_run(path: str | os.PathLike) -> Trajectory:
-    """Return the run in a folder of `tokenfield simulate`, or in a Zarr folder of `Trajectory.save`."""
+    """Return the run in a folder of `tokenfield simulate`, beside its report, or in a Zarr folder of `Trajectory.save`."""
     folder = as_path("path", path)
+    if folder.name == REPORT and folder.is_file():
+        folder = folder.parent
     if not folder.is_dir():
         raise ValueError(f"no such folder: {shown(str(folder))}: give the folder of a run, such as runs/first")
     inside = folder / DATASET

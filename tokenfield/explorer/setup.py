@@ -10,10 +10,11 @@ from ..config import build
 from ..config.run import RunConfig, read
 from ..driver.reductions import reduction
 from ..normalization import AbstractSphereNorm
-from ..states import CircleDensity, Equiangular, Gaussian, SphereDensity, Tokens
+from ..states import Tokens
 from ..transformer import Transformer
 
 MOST_TOKENS, MOST_DIRECT, MOST_NUMBERS = 100_000, 20_000, 2_000_000
+MOST_MODES, MOST_EQUIANGULAR, MOST_DIMENSIONS = 512, 256, 64
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 SHORT = {
     "beta": ("attention", "beta"),
@@ -40,8 +41,7 @@ def set_up(data: dict[str, Any], state: Any = None) -> Setup:
     """Return the run of a config.
 
     Args:
-        data: tables of a run file; `tokens` may hold `x` and `weights` themselves, and `state` may name a Gaussian or a
-            density instead.
+        data: tables of a run file; `tokens` may hold `x` and `weights` themselves.
         state: the state to start from instead of that of the config.
     """
     refuse_names(data)
@@ -52,15 +52,16 @@ def set_up(data: dict[str, Any], state: Any = None) -> Setup:
         data["attention"].pop(
             "beta", None
         )  # hardmax is the limit of large beta; the page keeps the number for the others
-    given, other = _own_tokens(data.get("tokens")), data.get("state")
-    plain = {key: value for key, value in data.items() if key != "state" and not (key == "tokens" and given)}
-    config = read(None, plain)
-    if state is None and given is None and other is None:
+    given = _own_tokens(data.get("tokens"))
+    _refuse_large(data.get("state"))
+    config = read(None, {key: value for key, value in data.items() if key != "tokens" or given is None})
+    if state is None and given is None and config.state is None:
         _refuse_many(*config.tokens.size)
+    if config.context is not None:
+        _refuse_many(*config.context.size)
     model = build.model(config)
     if state is None:
-        state = _state(other) if other is not None else build.tokens(config.tokens) if given is None else given
-        state = _on_sphere(state, model) if given is not None else state
+        state = build.start(config) if given is None else _on_sphere(given, model)
     refuse_slow(model, state)
     return Setup(data, config, model, state)
 
@@ -122,31 +123,12 @@ def _on_sphere(tokens: Tokens, model: Transformer) -> Tokens:
     return Tokens(tokens.x / lengths * radius, tokens.weights)
 
 
-def _density(kind: Any, modes: int = 64, size: float = 1e-2, seed: int = 0) -> Any:
-    if not isinstance(modes, int) or not 1 <= modes <= 512:
-        raise ValueError(f"state.modes must be a whole number in 1 … 512, got {shown(modes)}")
-    return kind.uniform(modes).perturbed(seed, size)
-
-
-STATES: dict[str, Any] = {
-    "gaussian": lambda mean=None, cov=None: Gaussian(mean, [[1.0, 0.0], [0.0, 1.0]] if cov is None else cov),
-    "circle_density": lambda **options: _density(CircleDensity, **options),
-    "sphere_density": lambda **options: _density(SphereDensity, **{"modes": 24, **options}),
-    "equiangular": lambda rho=0.0, n=32: Equiangular(rho, n),
-}
-
-
-def _state(table: Any) -> Any:
-    """Return a state other than tokens from its table."""
-    if not isinstance(table, dict) or table.get("kind") not in STATES:
-        raise ValueError(f"state.kind must be one of {', '.join(STATES)}, got {shown(table)}")
-    options = {key: value for key, value in table.items() if key != "kind"}
-    if not isinstance(options.get("n", 2), int) or options.get("n", 2) > 256:
-        raise ValueError(f"state.n must be a whole number of at most 256, got {shown(options['n'])}")
-    try:
-        return STATES[table["kind"]](**options)
-    except TypeError:
-        raise ValueError(f"state: a {table['kind']} takes no such keys: {shown(options)}") from None
+def _refuse_large(table: Any) -> None:
+    """Raise ValueError for a state other than tokens with more numbers than can be shown live."""
+    for key, most in (("modes", MOST_MODES), ("n", MOST_EQUIANGULAR), ("d", MOST_DIMENSIONS)):
+        value = table.get(key, 1) if isinstance(table, dict) else 1
+        if not isinstance(value, int) or value > most:
+            raise ValueError(f"state.{key} must be a whole number of at most {most}, got {shown(value)}")
 
 
 def _refuse_many(n: int, d: int) -> None:

@@ -1,5 +1,7 @@
-"""The discrete Transformer: what one layer does to tokens."""
+"""The discrete Transformer: what one layer does to tokens, to tokens at equal angles, and to a Gaussian."""
 
+import abc
+from functools import singledispatch
 from typing import Any
 
 import equinox as eqx
@@ -8,17 +10,44 @@ from jaxtyping import Array, Bool, Float
 
 from ..attention import Measure
 from ..normalization import AbstractSphereNorm, Projected
-from ..states import Tokens
+from ..states import Equiangular, Gaussian, Tokens
 from ..states.tokens import wrap_hint
 from ..transformer import Transformer
-from .base import AbstractFlow, is_random, require_closed
+from .affine import attend
+from .base import AbstractFlow, admit, require_closed
+from .equiangular import Angle, coefficients
+from .gaussian import Root, symmetric
+from .matrices import root
 from .paired import Pair, read, with_context
 from .projected import check_space
 from .tokens import check
 
 
-class LayerFlow(AbstractFlow):
-    """`x <- norm(x, h sublayer)` for attention, cross-attention and the MLP. It has layers instead of a velocity.
+class AbstractLayerFlow(AbstractFlow):
+    """A flow with layers instead of a velocity."""
+
+    model: eqx.AbstractVar[Transformer]
+
+    @abc.abstractmethod
+    def layer(self, t: Float[Array, ""], y: Any, h: Float[Array, ""]) -> tuple[Any, Bool[Array, ""]]:
+        """Return the unknowns after a layer with step size h at time t, and whether the norm met a token of length 0."""
+
+    def velocity(self, t, y):
+        raise NotImplementedError("layers have no velocity")
+
+    def retract(self, y):
+        return y
+
+    def error_size(self, error, y0, y1, rtol, atol):
+        return jnp.zeros(())  # layers are exact
+
+    @property
+    def log_time_unit(self):
+        return -self.model.attention.log_unit
+
+
+class LayerFlow(AbstractLayerFlow):
+    """`x <- norm(x, h sublayer)` for attention, cross-attention and the MLP.
 
     With an encoder the unknowns are a `Pair`: layer l reads the context as it is before the encoder's own layer l.
     """
@@ -34,8 +63,7 @@ class LayerFlow(AbstractFlow):
         space = self.model.space if isinstance(self.model.norm, Projected) else None
         return Tokens(y.tokens if isinstance(y, Pair) else y, self.weights, self.positions, space)
 
-    def layer(self, t: Float[Array, ""], y: Any, h: Float[Array, ""]) -> tuple[Any, Bool[Array, ""]]:
-        """Return the unknowns after a layer with step size h at time t, and whether the norm met a token of length 0."""
+    def layer(self, t, y, h):
         if not isinstance(y, Pair):
             return self._tokens(t, y, h)
         model, nu = self.model, self.model.context
@@ -62,33 +90,89 @@ class LayerFlow(AbstractFlow):
             x = jnp.where(number + 1 == self.model.length, model.final(x), x)
         return x, vanished
 
-    def velocity(self, t, y):
-        raise NotImplementedError("layers have no velocity")
 
-    def retract(self, y):
-        return y
+class EquiangularLayers(AbstractLayerFlow):
+    """One layer on n tokens at equal angles, which keeps them so.
 
-    def error_size(self, error, y0, y1, rtol, atol):
-        return jnp.zeros(())  # layers are exact
+    A token is the sum of two vectors: its share of the mean direction, and what is perpendicular to it. Both change by factors
+    that are the same for all tokens, so a token is two numbers, and the norm's own layer acts on them.
+    """
 
-    @property
-    def log_time_unit(self):
-        return -self.model.attention.log_unit
+    model: Transformer
+    n: int = eqx.field(static=True)
+
+    def pack(self, state):
+        return Angle(state.gap, state.radius)
+
+    def unpack(self, y):
+        return Equiangular(1 - y.u, self.n, y.r, gap=y.u)
+
+    def layer(self, t, y, h):
+        n, model = self.n, self.model
+        x = jnp.sqrt(jnp.stack([(n - 1) * y.u, jnp.maximum(n - (n - 1) * y.u, 0)]) / n)
+
+        def attention(read):
+            """`A_j = (a - c) x_j + c sum_k x_k`, where the sum is n times the share of the mean."""
+            perpendicular, along = read[0] ** 2
+            a, c = coefficients(model.attention, t, n / (n - 1) * perpendicular / (perpendicular + along), n)
+            return read * jnp.stack([a - c, a + (n - 1) * c])
+
+        x = model.norm.layer(t, (y.r * x)[None], attention, h)[0]
+        square = x @ x
+        return Angle(n / (n - 1) * x[0] ** 2 / square, jnp.sqrt(square)), square == 0
 
 
-def layer_flow(state: Any, model: Transformer) -> LayerFlow:
-    """Return the layers of a model for tokens like `state`; raise ValueError if the model or the state does not support layers."""
-    if not isinstance(state, Tokens):
-        hint = wrap_hint(state) or ": sample it to tokens first"
-        raise ValueError(f"layers moves Tokens, got {type(state).__name__}{hint}")
-    if is_random(state, model):
+class GaussianLayers(AbstractLayerFlow):
+    """`x <- x + h V(c + B x)`: `alpha <- alpha + h V(c + B alpha)`, `L <- L + h V B L` for the covariance `L L^T`."""
+
+    model: Transformer
+
+    def pack(self, state):
+        return Root(state.mean, root(state.cov))
+
+    def unpack(self, y):
+        return Gaussian(y.mean, symmetric(y.L @ y.L.T))
+
+    def layer(self, t, y, h):
+        at_mean, on_root = attend(self.model.attention, t, y.mean, y.L)
+        return Root(y.mean + h * at_mean, y.L + h * on_root), jnp.array(False)
+
+
+@singledispatch
+def layer_flow(state: Any, model: Transformer) -> AbstractLayerFlow:
+    """Return the layers of a model for a state; raise ValueError if the model or the state does not support layers."""
+    hint = wrap_hint(state) or ": sample it to tokens first"
+    raise ValueError(f"layers moves Tokens, Equiangular or Gaussian, got {type(state).__name__}{hint}")
+
+
+@layer_flow.register(Tokens)
+def _(state: Tokens, model: Transformer) -> LayerFlow:
+    _check_model(state, model)
+    check(state, model)
+    check_space(state, model)
+    return LayerFlow(model=model, weights=state.weights, positions=state.positions)
+
+
+@layer_flow.register(Equiangular)
+def _(state: Equiangular, model: Transformer) -> EquiangularLayers:
+    _check_model(state, model)
+    admit(state, model)
+    return EquiangularLayers(model, state.n)
+
+
+@layer_flow.register(Gaussian)
+def _(state: Gaussian, model: Transformer) -> GaussianLayers:
+    _check_model(state, model)
+    model.check(state.d)
+    return GaussianLayers(model)
+
+
+def _check_model(state: Any, model: Transformer) -> None:
+    if model.noise is not None:
         raise ValueError("layers has no noise: run a Transformer with noise with simulate(..., seed=...)")
     if model.fisher_rao is not None:
         raise ValueError("layers keeps the weights of tokens fixed: run a Transformer with fisher_rao with simulate")
     require_closed(state, model)
-    check(state, model)
-    check_space(state, model)
-    return LayerFlow(model=model, weights=state.weights, positions=state.positions)
 
 
 @eqx.filter_jit

@@ -13,7 +13,7 @@ from .._check import count, generator, items, positive
 from .._jax import in_double
 from .._shown import shown
 from ..driver.discrete import stack
-from ..flows.layers import LayerFlow, layer_flow
+from ..flows.layers import AbstractLayerFlow, layer_flow
 from ..states import Tokens
 from ..transformer import Transformer, only_transformer
 
@@ -85,14 +85,14 @@ def orthogonal_directions(d: int, k: int, seed: int) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _after(flow: LayerFlow, t: Array, x: Float[Array, "n d"], h: Array) -> Float[Array, "n d"]:
+def _after(flow: AbstractLayerFlow, t: Array, x: Float[Array, "n d"], h: Array) -> Float[Array, "n d"]:
     """Tokens after a layer."""
     return flow.layer(t, x, h)[0]
 
 
 @eqx.filter_jit
 def _pulled(
-    flow: LayerFlow, t: Array, x: Float[Array, "n d"], h: Array, u: Float[Array, "k n d"]
+    flow: AbstractLayerFlow, t: Array, x: Float[Array, "n d"], h: Array, u: Float[Array, "k n d"]
 ) -> Float[Array, "k n d"]:
     """`D^T u` for each of k vectors u, D the derivative of a layer at tokens x."""
     back = jax.vjp(lambda x: flow.layer(t, x, h)[0], x)[1]

@@ -10,6 +10,7 @@ LABELS = {
     "tokens": "number of tokens",
     "text_number": "number of the text",
     "text_excerpt": "first words of the text",
+    "groups": "words of the largest clusters after the last layer, as JSON",
     "bin_edges": "edges of the bins of cosines",
     "mean_cosine": "mean cosine of pairs of tokens",
     "mean_cosine_no_special": "mean cosine of pairs without special tokens",

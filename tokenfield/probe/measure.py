@@ -8,6 +8,7 @@ import numpy as np
 from ..driver.progress import Progress
 from . import scores, statistics
 from .extra import enough_memory
+from .groups import WIDTH, largest_groups
 from .hooks import AbstractVisitor, stream
 from .loading import Loaded
 from .pairs import EDGES
@@ -30,6 +31,7 @@ class Measuring(AbstractVisitor):
         self.batch, self.architecture, self.gammas, self.seen = batch, architecture, gammas, seen
         self.found = statistics.empty(architecture.depth, texts)
         self.found |= scores.empty(architecture.depth, max(architecture.heads, 1), texts)
+        self.found["groups"] = np.full(texts, "[]", dtype=f"<U{WIDTH}")
         self.found |= {"stream_cosine": np.full(texts, np.nan), "stream_norm": np.full(texts, np.nan)}
         self.waiting: tuple[int, list[np.ndarray]] | None = None
         self.betas: list[float | None] = [None] * texts
@@ -71,7 +73,11 @@ class Measuring(AbstractVisitor):
             beta = self.betas[text]
             special = self.batch.special[text, : len(x)]
             usable = beta if beta is not None and np.isfinite(beta) else None
-            for name, value in statistics.layer_statistics(x, special, usable).items():
+            numbers = statistics.layer_statistics(x, special, usable)
+            labels = numbers.pop("labels")
+            if layer == self.architecture.depth:
+                self.found["groups"][text] = largest_groups(labels)
+            for name, value in numbers.items():
                 self.found[name][layer, text] = value
 
     def _texts(self, x: Any) -> list[np.ndarray]:
@@ -129,6 +135,7 @@ AXES = {
     "input_cosine": ("block", "text"),
     "stream_cosine": ("text",),
     "stream_norm": ("text",),
+    "groups": ("text",),
 }
 
 

@@ -1,15 +1,21 @@
 """The report of a probed model."""
 
+import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._files import replacing, write_text
-from ..report.page import code, figure_png, heading, image, page, paragraph, table
-from .curves import has_final_norm
+from ..report.page import classed, figure_png, folded, image, paragraph, table
+from ..report.story import Comparison, Story
+from .curves import block_curve, has_final_norm
+from .groups import group_text
+from .plain_verdict import APART, plain_verdict
+from .predicted import RULES
 from .verdict import verdict
 from .wording import layer_labels, stored_text, texts_name
 
@@ -41,10 +47,23 @@ CAPTIONS = {
 SPECIAL = " Special tokens such as [CLS] are counted in a, and their pairs are shown by themselves in b."
 FINAL_NORM = " The last layer is measured after the model's final norm."
 SHOWN_NOTES = 3
-STYLE = """<style>
-.numbers tbody th { width: auto; } .numbers td { white-space: nowrap; }
-.verdict tbody th { width: 9.5rem; } .texts tbody th { width: 85%; }
-</style>"""
+SHOWN_TEXTS = 6
+ABOUT = (
+    "Theory has attention and the norm only, with tokens at equal angles and values V = I, and no fitted constant. It shows what "
+    "attention would do by itself; a trained model may well differ."
+)
+SNIPPET = """from tokenfield.probe import ProbeResult
+
+result = ProbeResult.load("probe.zarr")
+print(result.answer)
+print(result.dataset["mean_cosine"].mean("text").values)"""
+TITLES = {
+    "theory": "Collapse: measured and predicted",
+    "cosines": "All pairs of tokens",
+    "layers": "Layer by layer",
+    "heads": "Heads",
+    "smoothness": "Smoothness",
+}
 COLUMNS = {
     "mean_cosine": "mean cosine",
     "mean_cosine_no_special": "without special",
@@ -104,33 +123,73 @@ def probe_page(result: "ProbeResult", pictures: dict[str, bytes], command: str |
     """The page as HTML."""
     dataset, architecture = result.dataset, result.architecture
     name = Path(str(dataset.attrs.get("source", dataset.attrs.get("model", "a model")))).name
-    titles = {
-        "theory": "Collapse: measured and predicted",
-        "cosines": "All pairs of tokens",
-        "layers": "Layer by layer",
-        "heads": "Heads",
-        "smoothness": "Smoothness",
-    }
-    body = [
-        STYLE,
-        heading(f"Token representations in {name}", 1),
-        paragraph(lead(dataset, architecture), "lead"),
-        code(command) if command else "",
-        heading("Verdict"),
-        styled("verdict", table((sentence.topic, sentence.text) for sentence in verdict(dataset, architecture))),
-        *([heading("Please note"), *map(paragraph, remarks(result.notes))] if result.notes else []),
+    answer = plain_verdict(dataset, architecture)
+    said = [
+        lead(dataset, architecture),
+        *remarks(result.notes),
+        *([more] if (more := getattr(result, "more", "")) else []),
     ]
-    for key, title in titles.items():
+    told = "".join(map(paragraph, said)) + folded("Every finding, with its numbers", findings(result))
+    evidence = [("Findings", told)]
+    if named := group_rows(dataset):
+        about = "Tokens whose cosines are at least 0.9, directly or through others, after the last layer; the largest groups."
+        evidence.append(("Tokens that group", paragraph(about, "note") + table(named, head=("text", "groups"))))
+    for key, title in TITLES.items():
         if key in pictures:
-            body += [heading(title), image(pictures[key], title, caption(key, dataset), wide=True)]
-        if key == "layers":
-            body += [layer_table(dataset)]
-        if key == "smoothness" and key in pictures:
-            body += [smoothness_table(dataset)]
-    body += [heading("Texts"), styled("texts", table(text_rows(dataset), head=("text", "tokens")))]
-    body += [heading("How it was made")]
-    body += ['<div class="columns">', table(architecture_rows(architecture)), table(provenance_rows(dataset)), "</div>"]
-    return page(f"tokenfield probe: {name}", "\n".join(body))
+            described = f"{title}, as a figure. {answer}"
+            evidence.append((title, image(pictures[key], described, caption(key, dataset), wide=True)))
+    evidence.append(("All layers in numbers", layer_table(dataset)))
+    if "smoothness" in pictures:
+        evidence.append(("Powers of n, block by block", smoothness_table(dataset)))
+    files = {"probe.zarr": "everything that was measured, as a Zarr dataset"}
+    files |= {f"{key}.png": f"figure: {TITLES[key]}" for key in pictures}
+    story = Story(
+        title=f"Token representations in {name}",
+        question=f"Do the tokens of {name} become alike from layer to layer, and would theory expect it?",
+        answer=answer,
+        comparisons=list(comparisons(dataset, architecture)),
+        about_comparisons=ABOUT,
+        evidence=evidence,
+        files=files,
+        snippet=SNIPPET,
+        command=command,
+        details=[
+            ("Texts", classed("texts", table(text_rows(dataset), head=("text", "tokens")))),
+            ("Architecture", table(architecture_rows(architecture))),
+            ("Versions and settings", table(provenance_rows(dataset))),
+        ],
+    )
+    return story.html()
+
+
+def findings(result: "ProbeResult") -> str:
+    """The detailed verdict."""
+    return table((sentence.topic, sentence.text) for sentence in verdict(result.dataset, result.architecture))
+
+
+def group_rows(dataset: "xarray.Dataset") -> list[tuple[str, str]]:
+    """The groups of the first texts, in words."""
+    if "groups" not in dataset:
+        return []
+    rows = []
+    for excerpt, groups in zip(dataset["text_excerpt"].values, dataset["groups"].values, strict=True):
+        found = [group_text(group) for group in json.loads(str(groups))]
+        rows.append((str(excerpt), "; ".join(found) or "none: no two tokens are nearly the same"))
+    return rows[:SHOWN_TEXTS]
+
+
+def comparisons(dataset: "xarray.Dataset", architecture: "Architecture") -> Iterator[Comparison]:
+    """The mean cosine at the end, by theory and with random weights, beside the measured one."""
+    measured = float(block_curve(dataset)[-1])
+    if "predicted_cosine" in dataset and architecture.norm in RULES:
+        expected = float(dataset["predicted_cosine"][-1])
+        off = measured - expected
+        what = f"mean cosine after {dataset.sizes['layer'] - 1} layers of {RULES[architecture.norm].title}"
+        remark = f"{abs(off):.2f} {'above' if off > 0 else 'below'} theory"
+        yield Comparison(what, f"{expected:.2f}", f"{measured:.2f}", abs(off) <= APART, remark)
+    if "null_mean_cosine" in dataset and np.isfinite(random := block_curve(dataset, "null_")[-1]):
+        remark = "the same architecture before training; not a prediction for the trained one"
+        yield Comparison("the same with random weights", f"{random:.2f}", f"{measured:.2f}", None, remark)
 
 
 def caption(key: str, dataset: "xarray.Dataset") -> str:
@@ -174,11 +233,6 @@ def lead(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
     return f"{architecture.family}, {mask}{blocks}, width {architecture.width}, {rule}{stored}; measured on {measured}."
 
 
-def styled(kind: str, html: str) -> str:
-    """A part of the page with a style of its own."""
-    return f'<div class="{kind}">{html}</div>'
-
-
 def layer_table(dataset: "xarray.Dataset") -> str:
     """One row for each hidden state: means over texts."""
     names = [name for name in COLUMNS if name in dataset and np.isfinite(dataset[name]).any()]
@@ -187,7 +241,7 @@ def layer_table(dataset: "xarray.Dataset") -> str:
     for place, layer in enumerate(layer_labels(dataset)):
         cells = [float(columns[name][place]) for name in names]
         rows.append((layer, *(None if np.isnan(cell) else f"{cell:.3g}".replace("-", "−") for cell in cells)))
-    return styled("numbers", table(rows, head=("layer", *(COLUMNS[name] for name in names))))
+    return classed("numbers", table(rows, head=("layer", *(COLUMNS[name] for name in names))))
 
 
 def smoothness_table(dataset: "xarray.Dataset") -> str:

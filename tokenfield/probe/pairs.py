@@ -24,6 +24,7 @@ class Pairs(NamedTuple):
         energies: `∬ e^{beta(<u,v>-1)} dmu dmu` for each beta, the n pairs i = j included.
         clusters: how many of at least two tokens; largest: tokens in the largest (1 if there is none); single: tokens in none.
         least_cosine: the smallest cosine between two tokens of the largest cluster, which says how wide it is; NaN without one.
+        labels: (n,) the component of each token.
     """
 
     histogram: np.ndarray
@@ -34,6 +35,7 @@ class Pairs(NamedTuple):
     largest: int
     single: int
     least_cosine: float
+    labels: np.ndarray
 
 
 def pairs(
@@ -79,7 +81,7 @@ def pairs(
     widest = _least_cosine(u[label == np.argmax(sizes)]) if sizes.max() > 1 else np.nan
     energies = (n + 2 * sums) / n**2
     counts = int((sizes > 1).sum()), int(sizes.max()), int((sizes == 1).sum())
-    return Pairs(histogram, of_special, squares, energies, *counts, widest)
+    return Pairs(histogram, of_special, squares, energies, *counts, widest, label)
 
 
 def _least_cosine(u: np.ndarray) -> float:

@@ -49,6 +49,23 @@ class ProbeResult:
         return json.loads(self.dataset.attrs["notes"])
 
     @property
+    def answer(self) -> str:
+        """Whether tokens become alike, in a few plain sentences."""
+        from .plain_verdict import plain_verdict
+
+        return plain_verdict(self.dataset, self.architecture)
+
+    @property
+    def more(self) -> str:
+        """What was not measured and could be; empty if nothing."""
+        asked = {
+            "null_mean_cosine": "random weights (--null)",
+            "lipschitz_exponent": "Lipschitz constants (--lipschitz)",
+        }
+        left = [what for name, what in asked.items() if name not in self.dataset and self.architecture.supported]
+        return f"Not measured: {' and '.join(left)}. --full measures everything, in some minutes." if left else ""
+
+    @property
     def verdict(self) -> list[str]:
         """The findings in plain words."""
         from .verdict import verdict
@@ -85,7 +102,9 @@ class ProbeResult:
                 {"block": int(block), **{name: _median(data[name].values[k]) for name in per_block}}
                 for k, block in enumerate(data["block"].values)
             ],
+            "answer": self.answer,
             "verdict": self.verdict,
+            "more": self.more,
             "config": json.loads(data.attrs["config"]),
         }
 

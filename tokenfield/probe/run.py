@@ -18,6 +18,7 @@ from ..results.labels import with_labels
 from ..results.provenance import package_version, provenance
 from . import scores, statistics
 from .extra import enough_memory
+from .groups import group_words
 from .labels import LABELS
 from .loading import Loaded, load
 from .measure import measure
@@ -26,7 +27,7 @@ from .predicted import predict
 from .result import DATASET, ProbeResult
 from .smoothness import measure_smoothness, usable_lengths
 from .store import Store
-from .texts import WINDOWS, Window, batches, windows
+from .texts import WINDOWS, Tokenizer, Window, batches, windows
 
 ATTENTION = (
     "entropy",
@@ -39,6 +40,8 @@ ATTENTION = (
     "gamma_critical",
     "input_cosine",
 )
+
+ONCE = ("bin_edges", "groups")  # not of random weights
 
 
 @in_double
@@ -96,7 +99,7 @@ def probe(
     usable_lengths(loaded, parts, sizes)  # before all else is measured
     groups = batches(parts, batch, loaded.tokenizer.pad)
     settings = {"batch": batch, "max_tokens": max_tokens, "seed": seed, "null": null, "iterations": iterations}
-    measured = ",".join((*statistics.SCALARS, *scores.PER_HEAD))  # another version may measure other things
+    measured = ",".join((*statistics.SCALARS, *scores.PER_HEAD, "groups"))  # another version may measure other things
     weights = "" if folder is None else _hash(loaded)
     identity = lambda name: fingerprint(  # noqa: E731
         [part.ids for part in parts], groups, weights, loaded.architecture.depth, seed, name, measured
@@ -107,13 +110,14 @@ def probe(
         with enough_memory("for a second model with random weights: say --no-null (null=False)"):
             twin = random_twin(loaded, seed)
         random = measure(twin, parts, groups, stores["null"], progress, "random weights")
-        dataset = dataset.assign({f"null_{name}": random[name] for name in random.data_vars if name != "bin_edges"})
+        dataset = dataset.assign({f"null_{name}": random[name] for name in random.data_vars if name not in ONCE})
     if not loaded.architecture.supported:
         dataset = dataset.drop_vars([name for base in ATTENTION for name in (base, f"null_{base}") if name in dataset])
     dataset = dataset.assign(
         tokens=("text", np.array([len(part.ids) for part in parts])),
         text_number=("text", np.array([part.number for part in parts])),
         text_excerpt=("text", np.array([part.excerpt for part in parts], dtype=object)),
+        groups=("text", np.array(_named(dataset["groups"].values, parts, loaded.tokenizer), dtype=object)),
     )
     predicted = predict(dataset, loaded.architecture.norm, loaded.architecture.causal)
     dataset = dataset.assign(predicted.data_vars).assign_attrs(predicted.attrs)
@@ -139,6 +143,11 @@ def _check_vocabulary(loaded: Loaded, parts: Sequence[Window]) -> None:
         raise ValueError(
             f"model: its tokenizer gives token {largest}, but the model knows {size}: is it another model's?"
         )
+
+
+def _named(groups: np.ndarray, parts: Sequence[Window], tokenizer: Tokenizer) -> list[str]:
+    """The words of the largest groups of each window."""
+    return [group_words(str(each), part.ids, tokenizer) for each, part in zip(groups, parts, strict=True)]
 
 
 def _attributes(loaded: Loaded, notes: list[str], settings: dict[str, Any]) -> dict[str, Any]:

@@ -34,6 +34,10 @@ class SmilesTokenizer:
         self.pad = self.number["[PAD]"]
         self.prefix, self.suffix = [self.number["[CLS]"]], [self.number["[SEP]"]]
 
+    def word(self, number: int) -> str:
+        """The piece of a number."""
+        return next((word for word, index in self.number.items() if index == number), "[UNK]")
+
     def unknown(self, text: str) -> float:
         """The share of a text that is no piece of the vocabulary: letters of words, for instance."""
         known = sum(len(piece) for piece in PIECES.findall(text) if piece in self.number)

@@ -31,7 +31,8 @@ def layer_statistics(x: np.ndarray, special: np.ndarray, beta: float | None) -> 
       tokens, which many trained models have, do not hide the rest;
     - `norm_mean`, `norm_std`: of lengths |x_i|;
     - `normalized_energy`: `∬ e^{beta(<u,v>-1)} dmu dmu` of the directions (FORMULAS §2) at the given beta, NaN for None;
-      `fixed_energy` the same at `SCALES`.
+      `fixed_energy` the same at `SCALES`;
+    - `labels`: (n,) the cluster of each token.
 
     Args:
         x: (n, d) tokens of one text, without padding.
@@ -70,6 +71,7 @@ def layer_statistics(x: np.ndarray, special: np.ndarray, beta: float | None) -> 
         "fixed_energy": found.energies[: len(SCALES)],
         "cosine_histogram": found.histogram.astype(float),
         "special_histogram": found.special.astype(float),
+        "labels": found.labels,
     }
 
 

@@ -28,6 +28,9 @@ class Tokenizer(Protocol):
     def unknown(self, text: str) -> float:
         """The share of a text that is not in the vocabulary."""
 
+    def word(self, number: int) -> str:
+        """The piece of text that a token number stands for."""
+
 
 class HubTokenizer:
     """A tokenizer of `transformers`; what it puts around a text is found by looking."""
@@ -43,6 +46,9 @@ class HubTokenizer:
 
     def pieces(self, text: str) -> list[int]:
         return list(self.inner(text, add_special_tokens=False, truncation=False)["input_ids"])
+
+    def word(self, number: int) -> str:
+        return str(self.inner.decode([number])).strip() or str(self.inner.convert_ids_to_tokens(number))
 
     def unknown(self, text: str) -> float:
         found, unknown = self.pieces(text), getattr(self.inner, "unk_token_id", None)

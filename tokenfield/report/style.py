@@ -45,6 +45,7 @@ td { min-width: 3.5rem; overflow-wrap: break-word; }
 details { margin: .8rem 0; border-top: 1px solid var(--line); padding-top: .6rem; }
 summary { cursor: pointer; font-weight: 600; }
 footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
+.texts tbody th { width: 85%; }
 math { font-size: 1.04em; }
 @media screen and (max-width: 40rem) { main { padding: 1.2rem .9rem 3rem; } h1 { font-size: 1.4rem; }
   .answer { font-size: 1.05rem; } .stacked thead { display: none; } .stacked tr { display: block; padding: .5rem 0;

@@ -706,10 +706,11 @@ class App {
     return chip;
   }
 
-  showTip(element, { formula, when, section }) {
-    const { tip } = this.parts, docs = this.options.docs ?? "formulas.html";
+  showTip(element, { formula, when, page }) {
+    const { tip } = this.parts, { docs } = this.options;
     clearTimeout(this.tipTimer);
-    tip.replaceChildren(make("div", { class: section ? "formula" : "", text: formula }), when ? make("div", { class: "fine", text: `Holds for: ${when}.` }) : null ?? "", section ? make("a", { href: docs, target: "_blank", rel: "noopener", text: `Formulas ${section}` }) : "");
+    const source = !page ? "" : docs ? make("a", { href: `${docs}${page}.html`, target: "_blank", rel: "noopener", text: "Where it comes from" }) : make("div", { class: "fine", text: `More in docs/theory/${page}.md of tokenfield.` });
+    tip.replaceChildren(make("div", { class: page ? "formula" : "", text: formula }), when ? make("div", { class: "fine", text: `Holds for: ${when}.` }) : "", source);
     tip.hidden = false;
     tip.onmouseenter = () => clearTimeout(this.tipTimer);
     tip.onmouseleave = () => this.hideTip();

@@ -79,11 +79,11 @@ export const PANELS = {
       const marks = [], hlines = [], vlines = [], stairs = staircase(run), merge = nextMerge(run);
       if (stairs) {
         hlines.push({ y: stairs.level, color: theme.theory });
-        marks.push({ label: `step Σm² = ${short(stairs.level)}`, formula: "Ē = Σ_c m_c², the sum of squared cluster masses", when: "clusters that have collapsed and are far apart", section: "§9" });
+        marks.push({ label: `step Σm² = ${short(stairs.level)}`, formula: "Ē = Σ_c m_c², the sum of squared cluster masses", when: "clusters that have collapsed and are far apart", page: "metastability" });
       }
       if (merge) {
         vlines.push({ x: placed(runs)(merge.time), color: theme.theory });
-        marks.push({ label: `next merge t ≈ ${short(merge.time)}`, formula: "T = ∫ dρ / ((1−ρ²) F), F = m_j/(m_i E + m_j) + m_i/(m_j E + m_i), E = exp(β(1−ρ)) (softmax); F = (m_i+m_j) exp(βρ) (unnormalized)", when: `the closest pair, cosine ${short(merge.rho)}; the others are taken to stand still`, section: "§9" });
+        marks.push({ label: `next merge t ≈ ${short(merge.time)}`, formula: "T = ∫ dρ / ((1−ρ²) F), F = m_j/(m_i E + m_j) + m_i/(m_j E + m_i), E = exp(β(1−ρ)) (softmax); F = (m_i+m_j) exp(βρ) (unnormalized)", when: `the closest pair, cosine ${short(merge.rho)}; the others are taken to stand still`, page: "metastability" });
       }
       return {
         spec: { x: timeAxis(runs, log, merge?.time), y: { min: 0, max: 1.02 }, lines: lines(runs, "energy", theme), hlines, vlines },
@@ -101,12 +101,12 @@ export const PANELS = {
       if (c.kind && c.noise && c.post) {
         const kc = criticalKappa(c.beta, c.d, c.kind, c.logUnit), m = orderOf(c.beta, c.noise.kappa, c.d, c.kind, c.logUnit);
         hlines.push({ y: m, color: theme.theory });
-        marks.push({ label: `κ_c = ${short(kc)}`, formula: c.kind === "softmax" ? "κ_c = β w₀/w₁" : "κ_c = β/w₁", when: "noise √(2/κ) dW, many tokens; order is possible for κ > κ_c", section: "§10" });
-        marks.push({ label: `m₁ = ${short(m)}`, formula: c.kind === "softmax" ? "μ ∝ Z^{κ/β}, m₁ = |∫x dμ|" : "μ ∝ exp(κ W∗μ), W = exp(β⟨x,y⟩)/β, m₁ = |∫x dμ|", when: "stationary law with one peak, many tokens", section: "§10" });
+        marks.push({ label: `κ_c = ${short(kc)}`, formula: c.kind === "softmax" ? "κ_c = β w₀/w₁" : "κ_c = β/w₁", when: "noise √(2/κ) dW, many tokens; order is possible for κ > κ_c", page: "noise" });
+        marks.push({ label: `m₁ = ${short(m)}`, formula: c.kind === "softmax" ? "μ ∝ Z^{κ/β}, m₁ = |∫x dμ|" : "μ ∝ exp(κ W∗μ), W = exp(β⟨x,y⟩)/β, m₁ = |∫x dμ|", when: "stationary law with one peak, many tokens", page: "noise" });
       } else if (c.kind && c.beta === 0 && c.d === 2 && c.post && !c.noise && samples.length) {
         const r0 = samples[0].order, x = Array.from({ length: 80 }, (_, k) => (k / 79) * Math.max(1, last.t));
         drawn.push({ x: x.map(placed(runs)), y: x.map((t) => (r0 * Math.exp(t / 2)) / Math.sqrt(1 - r0 * r0 + r0 * r0 * Math.exp(t))), color: theme.theory, dash: [5, 4], width: 1.5 });
-        marks.push({ label: "Kuramoto r(t)", formula: "r = r₀ exp(t/2) / √(1 − r₀² + r₀² eᵗ)", when: "β = 0 on the circle, many tokens, start close to uniform", section: "§10" });
+        marks.push({ label: "Kuramoto r(t)", formula: "r = r₀ exp(t/2) / √(1 − r₀² + r₀² eᵗ)", when: "β = 0 on the circle, many tokens, start close to uniform", page: "noise" });
       }
       return {
         spec: { x: timeAxis(runs, log), y: { min: 0, max: 1.02 }, lines: drawn, hlines },
@@ -124,7 +124,7 @@ export const PANELS = {
       if (c.kind && c.n > 3) {
         const k = firstClusters(c.beta, c.d);
         if (c.d === 2) hlines.push({ y: k, color: theme.theory });
-        marks.push({ label: c.d === 2 ? `k_max = ${k}` : `k_max = ${k} (degree)`, formula: "k_max = argmax_k k(k+d−2) w_k,  w_k = Γ(d/2) (2/β)^{d/2−1} I_{k+d/2−1}(β)", when: c.d === 2 ? "number of first clusters, from many tokens spread evenly" : "degree of the harmonic that grows first; it counts clusters on the circle only", section: "§8" });
+        marks.push({ label: c.d === 2 ? `k_max = ${k}` : `k_max = ${k} (degree)`, formula: "k_max = argmax_k k(k+d−2) w_k,  w_k = Γ(d/2) (2/β)^{d/2−1} I_{k+d/2−1}(β)", when: c.d === 2 ? "number of first clusters, from many tokens spread evenly" : "degree of the harmonic that grows first; it counts clusters on the circle only", page: "modes" });
       }
       return {
         spec: { x: timeAxis(runs, log), y: c.n > 20 ? { min: 1, max: 1.1 * c.n, log: true } : { min: 0, max: c.n + 0.5, whole: true }, lines: [...groups, ...lines(runs, "clusters", theme, { step: true })], hlines },
@@ -148,10 +148,10 @@ export const PANELS = {
           drawn.push({ x: curve.times.map(placed(runs)), y: curve.rho, color: theme.theory, dash: [5, 4], width: 1.5 });
           if (Number.isFinite(until)) vlines.push({ x: placed(runs)(until), color: theme.theory });
           const when = c.n <= c.d ? "exact for equal angles" : `exact for equal angles, which need d ≥ n; here d = ${c.d}, so it is a reference only`;
-          marks.push({ label: "equiangular", formula: "ρ' = (2/s) exp(βρ) (1−ρ)(1+(n−1)ρ)/Z,  Z = e^β + (n−1) exp(βρ) (softmax), n (unnormalized)", when, section: "§7" });
-          marks.push({ label: `collapse ${short(until)}`, formula: "T = ∫ dρ/ρ' up to ρ = 0.999", when, section: "§7" });
+          marks.push({ label: "equiangular", formula: "ρ' = (2/s) exp(βρ) (1−ρ)(1+(n−1)ρ)/Z,  Z = e^β + (n−1) exp(βρ) (softmax), n (unnormalized)", when, page: "normalization" });
+          marks.push({ label: `collapse ${short(until)}`, formula: "T = ∫ dρ/ρ' up to ρ = 0.999", when, page: "normalization" });
         }
-        marks.push({ label: `late 1−ρ ~ ${terminalLaw(c.norm, c.kind, Math.min(c.beta, 700))}`, formula: "late times, by norm: Post-LN exp(−2t), Pre-LN and Peri-LN t^{−2}, nGPT exp(−2αt), sqrt exp(−4√t)", when: "once all tokens are in one cluster", section: "§7" });
+        marks.push({ label: `late 1−ρ ~ ${terminalLaw(c.norm, c.kind, Math.min(c.beta, 700))}`, formula: "late times, by norm: Post-LN exp(−2t), Pre-LN and Peri-LN t^{−2}, nGPT exp(−2αt), sqrt exp(−4√t)", when: "once all tokens are in one cluster", page: "normalization" });
       }
       return {
         spec: { x: timeAxis(runs, log, until), y: { min: -1, max: 1.03 }, lines: drawn, vlines, heat: { t: times(runs, run), columns: column(run, "columns") } },
@@ -177,7 +177,7 @@ export const PANELS = {
           bars: shown.map((rate, j) => ({ x: j + 1, y: Math.max(rate, -most), color: j + 1 === k ? theme.second : theme.theory })),
           dots,
         },
-        marks: [{ label: `k = ${k}: rate ${short(most)}`, formula: `rate_k = k(k+d−2) w_k/β${c.kind === "softmax" ? " / w₀" : ""}${c.noise ? " − k(k+d−2)/κ" : ""}`, when: "Post-LN, many tokens, as long as ripples are small", section: "§8" }],
+        marks: [{ label: `k = ${k}: rate ${short(most)}`, formula: `rate_k = k(k+d−2) w_k/β${c.kind === "softmax" ? " / w₀" : ""}${c.noise ? " − k(k+d−2)/κ" : ""}`, when: "Post-LN, many tokens, as long as ripples are small", page: "modes" }],
         text: `Mode ${k} grows fastest, at rate ${short(most)}.`,
       };
     },
@@ -221,7 +221,7 @@ export const PANELS = {
           lines: [{ x, y: x.map((kappa) => orderOf(c.beta, Number(kappa.toPrecision(6)), c.d, c.kind, c.logUnit)), color: theme.theory, dash: [5, 4] }],
           vlines: [{ x: kc, color: theme.theory }], dots: [...dots, ...now],
         },
-        marks: [{ label: `κ_c = ${short(kc)}`, formula: c.kind === "softmax" ? "κ_c = β w₀/w₁" : "κ_c = β/w₁ (β/I₁(β) on the circle)", when: "many tokens; a finite number leaves an order of about 1/√n below κ_c", section: "§10" }],
+        marks: [{ label: `κ_c = ${short(kc)}`, formula: c.kind === "softmax" ? "κ_c = β w₀/w₁" : "κ_c = β/w₁ (β/I₁(β) on the circle)", when: "many tokens; a finite number leaves an order of about 1/√n below κ_c", page: "noise" }],
         text: `${sweep.dots.length} of ${sweep.kappas.length} points measured.`,
       };
     },
@@ -238,8 +238,8 @@ export const PANELS = {
       return {
         spec: { x: { min: 0, max: 1, label: "position" }, y: { min: 0, max: most }, lines: [{ x, y: row, color: theme.theory, dash: [5, 4] }], dots: influence.values.map((y, j) => ({ x: x[j], y, color: theme.line })) },
         marks: [
-          { label: `t = ${short(influence.t)}`, formula: "last row of exp(t(P−I)), P_ij = w_j/(w_1+…+w_i), w_j = exp(λ j/n)", when: "causal attention near one cluster", section: "§13" },
-          ...(slope ? [{ label: `recency ends t = ${short(ends)}`, formula: "t = 2 (1 − exp(−λ))/a", when: "many tokens; a = 1 near one cluster", section: "§13" }] : []),
+          { label: `t = ${short(influence.t)}`, formula: "last row of exp(t(P−I)), P_ij = w_j/(w_1+…+w_i), w_j = exp(λ j/n)", when: "causal attention near one cluster", page: "positions" },
+          ...(slope ? [{ label: `recency ends t = ${short(ends)}`, formula: "t = 2 (1 − exp(−λ))/a", when: "many tokens; a = 1 near one cluster", page: "positions" }] : []),
         ],
         text: `Influence of ${n} positions at time ${short(influence.t)}.`,
       };
@@ -254,7 +254,7 @@ export const PANELS = {
       const dots = [0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75].map((part) => ({ x: part * critical, y: measuredLayer(rho, 100, part * critical * Math.log(100)), color: theme.second }));
       return {
         spec: { x: { min: 0, max: 2 * critical, label: "γ" }, y: { min: 0, max: 1.04 }, lines: [curve(100, 1), curve(1e4, 1.6), curve(1e8, 2.4)], vlines: [{ x: critical, color: theme.theory }], hlines: [{ y: rho, color: theme.grid }], dots },
-        marks: [{ label: `γ_c = ${short(critical)}`, formula: "γ_c = 1/(1−ρ); limits 1 below, 4ρ/(1+3ρ) at γ_c, ρ above", when: "one layer, equal angles, n → ∞", section: "§7" }],
+        marks: [{ label: `γ_c = ${short(critical)}`, formula: "γ_c = 1/(1−ρ); limits 1 below, 4ρ/(1+3ρ) at γ_c, ρ above", when: "one layer, equal angles, n → ∞", page: "long_context" }],
         text: `Critical gamma ${short(critical)} at cosine ${short(rho)}.`,
       };
     },
