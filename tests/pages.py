@@ -2,13 +2,15 @@
 
 - A `python` block is run; all blocks of a page share their names. An `output` block after it is what it prints.
 - A block that begins with a comment such as `# powers.py` or `# plan.toml` is written to that file too.
-- Lines of a `sh` block that begin with `tokenfield` are run: in this process, without workers and animations.
+- Lines of a `sh` block that begin with `tokenfield` are run: in this process, without workers and animations, and with fewer
+  points where they would take minutes. What `make` and `pip install` name must exist.
 """
 
 import contextlib
 import io
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +18,10 @@ import matplotlib
 import pytest
 
 from tokenfield.cli import main
+from tokenfield.probe.packages import english_text, model_path
 
+ROOT = Path(__file__).parent.parent
+PLANS = ("figure3",)
 FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
 FENCE = re.compile(r"^(?P<ticks>```+)(?P<kind>[\w-]+)\n(?P<text>.*?)^(?P=ticks)$", re.MULTILINE | re.DOTALL)
 
@@ -50,20 +55,38 @@ def run(path: Path) -> list[tuple[Block, str]]:
 
 
 def commands(text: str) -> None:
-    """Run the lines that begin with `tokenfield`."""
+    """Run the lines that begin with `tokenfield`; check that `make` and `pip install` name what exists."""
     for line in text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["tokenfield"]:
             with pytest.raises(SystemExit) as end:
-                main([*words[1:], *cheaper(words)])
+                main(cheaper(words[1:]))
             assert not end.value.code, line
+        elif words[:1] == ["make"]:
+            assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE), line
+        elif words[:2] == ["pip", "install"] and (extra := re.fullmatch(r"\.\[(\w+)\]", words[2])):
+            settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+            assert extra[1] in settings["project"]["optional-dependencies"], line
 
 
 def cheaper(words: list[str]) -> list[str]:
-    """Flags that spare a command time and change no number."""
-    if words[1] == "simulate":
-        return ["--no-animation"]
-    return ["--workers", "0"] if words[1] == "sweep" and words[2].endswith(".toml") else []
+    """The same command, which takes seconds and ends by itself: small models, plans that are only checked, no servers."""
+    command, text = words[0], " ".join(words)
+    if command == "simulate":
+        return [*words, "--no-animation"]
+    if command == "phase-diagram":
+        return [*words, "--runs", "0", "--points", "5"]
+    if command == "explore" and "--export" not in words:
+        return ["explore", "--help"]
+    if command == "sweep" and words[1].endswith(".toml"):
+        return [*words, "--workers", "0"]
+    if command == "sweep" and words[1] in PLANS and "--dry-run" not in words:
+        return [*re.sub(r"--scheduler \S+", "", text).split(), "--dry-run"]
+    if command == "probe" and "path/to/model" in words:
+        Path("book.txt").write_text(english_text()[:400], encoding="utf-8")
+        model = str(model_path("minilm"))
+        return [*text.replace("path/to/model", model).split(), "--no-lipschitz", "--no-null", "--overwrite"]
+    return words
 
 
 def expected(path: Path) -> dict[int, str]:

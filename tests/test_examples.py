@@ -95,7 +95,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interacti
 
 def test_save_and_load_prints_the_merger(run, capsys):
     assert run("save_and_load")["end"].time == pytest.approx(328.364, abs=1e-2)  # FORMULAS §9
-    assert "one_cluster at 328.364" in capsys.readouterr().out
+    assert "one cluster at t = 328.364" in capsys.readouterr().out
 
 
 def test_positions_are_seen_in_the_matrices(run):

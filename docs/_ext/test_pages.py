@@ -25,7 +25,7 @@ class TestRole(SphinxRole):
             return [nodes.literal(text=self.text)], []
         shown(self.env).setdefault(self.env.docname, set()).add(file)
         text = function.removeprefix("test_").replace("_", " ") or f"tests/{file}"
-        return [TestLink("", nodes.inline(text=text), file=file, function=function)], []
+        return [TestLink("", "", nodes.inline(text=text), file=file, function=function)], []
 
 
 def functions(file: str) -> dict[str, int]:

@@ -2,8 +2,8 @@ r"""
 Four kinds of noise
 ===================
 
-Noise in a Transformer can come from many sources, and need not be the same for all tokens. Here are four kinds on the circle,
-with the same attention, the same start and about the same strength.
+Noise in a Transformer can come from many sources, and need not be the same for all tokens. Here are four kinds on the
+circle, with the same attention, the same start and about the same strength.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@ r"""
 Noise in the plane and on a torus
 =================================
 
-Noise works in every space. In :math:`R^d` it has an exact reference. Let V = -I, so that attention pushes tokens together
-toward the origin, and let noise spread them. Gaussian data stay Gaussian, and each variance s obeys
+Noise works in every space. In :math:`R^d` it has an exact reference. Let V = -I, so that attention pushes tokens
+together toward the origin, and let noise spread them. Gaussian data stay Gaussian, and each variance s obeys
 
 .. math:: \dot s = -2\beta s^2 + \frac{2}{\kappa}, \qquad s_\infty = \frac{1}{\sqrt{\beta\kappa}} .
 """
@@ -26,11 +26,11 @@ for strength in (200.0, 10.0):
     noisy[strength] = tkf.simulate(other, torus, t1=12.0, save_at=2, seed=2, dt=0.05)
 
 # %%
-# Left: the two variances of the Gaussian run (lines), of 400 random tokens (dots), and the limit. One variance falls and the
-# other rises, to the same value. The dots scatter by about 7 percent, as the variance of 400 samples does.
+# Left: the two variances of the Gaussian run (lines), of 400 random tokens (dots), and the limit. One variance falls
+# and the other rises, to the same value. The dots scatter by about 7 percent, as the variance of 400 samples does.
 #
-# Middle and right: tokens on a torus, drawn by their two angles, under ``BrownianNoise`` at t = 12. With weak noise there are
-# clusters, a little fuzzy. With strong noise attention holds them only loosely.
+# Middle and right: tokens on a torus, drawn by their two angles, under ``BrownianNoise`` at t = 12. With weak noise
+# there are clusters, a little fuzzy. With strong noise attention holds them only loosely.
 
 tkf.plotting.use_style()
 figure, axes = plt.subplots(1, 3, figsize=(9.2, 3.2), layout="constrained")

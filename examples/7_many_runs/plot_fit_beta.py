@@ -21,7 +21,7 @@ before = tkf.uniform_sphere(n=40, d=2, seed=0)
 def after(parameters):
     beta, V = parameters[0], parameters[1:].reshape(2, 2)
     model = tkf.Transformer(tkf.Softmax(beta=beta, V=V), norm=tkf.PostLN())
-    return tkf.solve(model, before, t1=2.0, max_steps=256).final.x
+    return tkf.solve(model, before, t1=2.0, max_steps=64).final.x
 
 
 truth = jnp.array([4.0, 1.0, -0.6, 0.6, 0.8])

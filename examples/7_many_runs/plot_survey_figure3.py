@@ -2,11 +2,11 @@ r"""
 A sweep: the phase transition of collapse (Figure 3 of the survey)
 ==================================================================
 
-A sweep is a table: a base run, the axes to vary, and what to record. It may be a TOML file or a dictionary. Give it a folder
-and it survives a kill: the same call goes on where it stopped, to the same bits.
+A sweep is a table: a base run, the axes to vary, and what to record. It may be a TOML file or a dictionary. Give it a
+folder and it survives a kill: the same call goes on where it stopped, to the same bits.
 
-This sweep is Figure 3 of the survey on a coarser grid. Tokens start at random on the sphere, and we record the fraction of
-pairs that have a cosine above 0.999, over time and over :math:`\beta`.
+This sweep is Figure 3 of the survey on a coarser grid. Tokens start at random on the sphere, and we record the fraction
+of pairs that have a cosine above 0.999, over time and over :math:`\beta`.
 """
 
 import numpy as np
@@ -24,10 +24,10 @@ result = tkf.sweep(plan)
 print(result)
 
 # %%
-# Dark means collapsed. In few dimensions (left) the border is blurred: each start has its own fate, and at large
-# :math:`\beta` many tokens wait in several clusters. In 1024 dimensions (right) random tokens are nearly orthogonal, all
-# pairs behave alike, and the border is sharp. The curve is the time at which tokens at equal angles reach the cosine
-# 0.999. It is one number for each :math:`\beta`, computed without any tokens.
+# Bright means collapsed. In few dimensions (left) the border is blurred: each start has its own fate, and at large
+# :math:`\beta` many tokens wait in several clusters. In 1024 dimensions (right) random tokens are nearly orthogonal,
+# all pairs behave alike, and the border is sharp. The curve is the time at which tokens at equal angles reach the
+# cosine 0.999. It is one number for each :math:`\beta`, computed without any tokens.
 
 figure = result.plot("aligned")
 figure.show()

@@ -2,9 +2,9 @@ r"""
 Bounds on the smoothness of attention
 =====================================
 
-How bad can one attention layer be? There are bounds for all tokens in a ball of radius R, and sharper ones that look at the tokens.
-An adversary can search for bad tokens by gradient ascent. Here are all of these beside each other, for one head in four
-dimensions and eight tokens.
+How bad can one attention layer be? There are bounds for all tokens in a ball of radius R, and sharper ones that look at
+the tokens. An adversary can search for bad tokens by gradient ascent. Here are all of these beside each other, for one
+head in four dimensions and eight tokens.
 """
 
 import matplotlib.pyplot as plt
@@ -24,11 +24,12 @@ grid = np.geomspace(0.2, 3.5, 60)
 bounds = [tkf.lipschitz.bounds(A, None, R, n) for R in grid]
 
 # %%
-# From bottom to top at R = 3: the local constant at random tokens of length R; the lower bound, which says that *some* tokens are
-# that bad; the worst tokens that the adversary found; a bound from the tokens; the bound for the ball; and the
-# mean-field bound, which holds for any number of tokens and grows like :math:`e^{2|A|R^2}`.
+# The black curve is the bound for all tokens in the ball, the dotted one says that *some* tokens are at least that bad,
+# and the triangles are the worst tokens that the adversary found. They lie between the two, as they must.
 #
-# Theory is tight where it should be: the adversary never passes the upper bound, and always reaches the lower one.
+# Random tokens of length R (discs) are much better than the worst ones, and the bound that looks at these tokens
+# (squares) is sharper than the one for the ball. The mean-field bound holds for any number of tokens. It pays for this
+# with a growth like :math:`e^{2|A|R^2}`.
 
 tkf.plotting.use_style()
 figure, ax = plt.subplots(figsize=(6.8, 4.2), layout="constrained")

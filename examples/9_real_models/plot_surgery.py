@@ -2,9 +2,9 @@ r"""
 Surgery on a pretrained model
 =============================
 
-What would a real model do without its MLPs, with another norm, with sharper attention, or with one head less? Each question is one
-method of the model: it returns a changed model that runs at once, without training. Here the patient is MiniLM, a small
-BERT with 6 layers (``make models`` installs it).
+What would a real model do without its MLPs, with another norm, with sharper attention, or with one head less? Each
+question is one method of the model: it returns a changed model that runs at once, without training. Here the patient is
+MiniLM, a small BERT with 6 layers (``make models`` installs it).
 """
 
 import matplotlib.pyplot as plt
@@ -33,11 +33,12 @@ if pre is not None:
     runs = {name: tkf.layers(variant, tokens, depth=24 if "four" in name else 6) for name, variant in variants.items()}
 
 # %%
-# The mean cosine of the tokens, layer by layer. In the trained model it stays low. Take the MLPs away, and tokens become
-# alike within six layers, as the theory of pure attention says. So it is the MLPs that keep the tokens of this
-# model apart. Half of the heads can go, or attention can be sharper, with less effect.
+# Left: the mean cosine of the tokens, layer by layer. Half of the heads can go, and scores can be three times as large,
+# with little effect. Without the MLPs tokens come together nearly twice as fast: attention makes tokens alike, and the
+# MLPs set them apart again. Another norm than the one of the training has about the same effect.
 #
-# Right: the same six layers, applied four times. Tokens do not collapse even then.
+# Right: the same six layers, applied four times. The mean cosine goes on rising, to 0.7 after 24 layers: a slow
+# collapse, which the trained depth does not reach.
 
 if pre is not None:
     tkf.plotting.use_style()

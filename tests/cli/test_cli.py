@@ -442,6 +442,7 @@ def test_noise_and_moving_weights_from_flags(tmp_path, capsys):
         ("one-cluster", tkf.one_cluster()),
         ("clusters <= 3", tkf.at_most_clusters(3)),
         ("order>=0.5", tkf.order_above(0.5)),
+        ("cosine>=-0.5", tkf.cosine_above(-0.5)),
         ("energy-settled", tkf.energy_settled()),
         ("energy-settled<=1e-3", tkf.energy_settled(1e-3)),
     ],

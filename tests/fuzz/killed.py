@@ -69,7 +69,9 @@ def run_once(folder, k):
     sys.modules["tokenfield.report"].write_report = lambda *_, **__: None
     sys.modules["tokenfield.report.summary"].summary = lambda traj: {}
     run_folder._print = lambda *_: None
-    run_folder.execute(config_of(k), folder / "out", overwrite=True, animation=run_folder.Animation("none"), as_json=False)
+    run_folder.execute(
+        config_of(k), folder / "out", overwrite=True, animation=run_folder.Animation("none"), as_json=False
+    )
 
 
 def run_in_a_folder(folder):

@@ -51,7 +51,7 @@ def simulate(
     stop_when: Annotated[
         str | None,
         flag(
-            "one-cluster, clusters<=K, order>=R, energy-settled or energy-settled<=RATE.",
+            "one-cluster, clusters<=K, order>=R, cosine>=RHO, energy-settled or energy-settled<=RATE.",
             values=["one-cluster", "energy-settled"],
         ),
     ] = None,

@@ -14,7 +14,7 @@ from .plain import arguments
 from .run import SECTIONS, ModelConfig, RunConfig, explain
 from .start import StartPart
 
-RULES = "one-cluster, clusters<=K, order>=R, energy-settled, energy-settled<=RATE"
+RULES = "one-cluster, clusters<=K, order>=R, cosine>=RHO, energy-settled, energy-settled<=RATE"
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
 
 
@@ -92,4 +92,6 @@ def stop_rule(text: str | None) -> Any:
         if not 0 < float(found[1]) <= 1:
             raise ValueError(f"stop_when: R of order>=R must lie in (0, 1], got {shown(text)}")
         return observables.order_above(float(found[1]))
+    if found := re.fullmatch(rf"cosine>=(-?{NUMBER})", rule):
+        return observables.cosine_above(float(found[1]))
     raise ValueError(f"stop_when must be one of {RULES}, got {shown(text)}")
