@@ -10,7 +10,6 @@ a package that ``make models`` installs. Without it, this example says so and st
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
 
 import tokenfield as tkf
 from tokenfield.probe.packages import model_path, reactions
@@ -36,11 +35,6 @@ if pre is not None:
 
 if pre is not None:
     tkf.plotting.use_style()
-    figure, axes = plt.subplots(1, 4, figsize=(9.4, 2.8), sharex=True, sharey=True, layout="constrained")
-    for ax, layer in zip(axes, (0, 5, 30, 48), strict=True):
-        cosines = tkf.pairwise_cosines(traj.state(layer))
-        ax.hist(cosines, bins=np.linspace(-0.5, 1, 61), density=True)
-        ax.axvline(cosines.mean(), color="C1", ls="--")
-        ax.set(title=f"layer {layer}, mean {cosines.mean():.2f}", xlabel="cosine of two tokens")
-    axes[0].set_ylabel("density of pairs")
+    figure, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+    tkf.plotting.cosine_histograms(traj, layers=(0, 5, 30, 48), ax=ax)
     plt.show()

@@ -198,3 +198,10 @@ def test_cheap_examples_run(line, capsys, tmp_path, monkeypatch):
     ended = tokenfield_here(capsys, *shlex.split(line)[1:])
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout
+
+
+def test_a_flag_that_the_norm_does_not_take_names_one_that_exists(capsys):
+    refused = tokenfield_here(capsys, "simulate", "--norm", "post", "--alpha", 1, "--n", 4)
+    assert_one_line_error(refused, "--alpha: post takes no alpha; it takes gain: give --set norm.gain=VALUE")
+    flags = ["--set", "norm.gain=0.7071067811865476", "--n", 4, "--d", 2, "--t1", 0.1, "--save-at", 2, "--json"]
+    assert tokenfield_here(capsys, "simulate", *flags).returncode == 0

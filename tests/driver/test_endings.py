@@ -119,3 +119,17 @@ def test_the_checks_by_themselves():
     members = tkf.Equiangular(0.1, 5), np.array([0.5]), 1.0
     with pytest.raises(tkf.SolverError, match="without a reason"):
         ending.check_members([SA], *members, [None])
+
+
+def test_a_blow_up_long_before_the_end_is_saved_ever_closer():
+    model = tkf.Transformer(tkf.Unnormalized(beta=1.0))
+    run = tkf.simulate(model, tkf.gaussian_tokens(5, 2, seed=0), 1000.0, save_at=41)
+    (event,) = run.events
+    assert event.kind == "blow_up"
+    before = event.time - run.times[:-1]
+    assert len(run.times) >= 40
+    assert before[0] == event.time
+    np.testing.assert_allclose(before[1:30] / before[:29], before[1] / before[0], rtol=1e-2)  # even in the logarithm
+    assert before[-1] < 1e-3 * event.time
+    asked = tkf.simulate(model, tkf.gaussian_tokens(5, 2, seed=0), 1000.0, save_at=[0.0, 1000.0])
+    assert len(asked.times) == 2  # times that were asked for are kept

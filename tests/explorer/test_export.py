@@ -85,6 +85,14 @@ def test_a_long_run_is_thinned(traj, monkeypatch):
     assert replay_data(traj)["times"] == traj.times[[0, 2, 4]].tolist()
 
 
+def test_clusters_of_long_runs_are_counted_now_and_then(traj, monkeypatch):
+    monkeypatch.setattr(sys.modules["tokenfield.explorer.replay"], "FEW", 5)
+    monkeypatch.setattr(sys.modules["tokenfield.explorer.replay"], "MOST_COUNTED", 2)
+    frames = decode(base64.b64decode(replay_data(traj)["frames"]))
+    counts = [tkf.clusters(state).count for state in traj.states]
+    assert [frame.clusters for frame in frames] == [counts[0]] * 3 + [counts[3]] * 2
+
+
 def test_runs_are_found_in_their_folders(traj, tmp_path):
     (tmp_path / "run").mkdir()
     traj.save(tmp_path / "run" / "trajectory.zarr")

@@ -1,14 +1,16 @@
-"""The atlas as one self-contained page."""
+"""The atlas as one self-contained page, with its figures beside it."""
 
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .._files import write_text
-from ..report.page import code, formula, heading, image, page, paragraph
+from .._files import replacing, write_text
+from ..report.mathml import typeset
+from ..report.page import badge, code, heading, image, page, paragraph, stacked_table
 from ..results.provenance import provenance
 from .claim import OPEN, Check
+from .papers import linked
 
 if TYPE_CHECKING:
     from .runner import Result
@@ -20,71 +22,135 @@ WORDS = {
     "fails": "FAILS",
     "error": "ERROR",
 }
+KINDS = {"holds": "good", "corrected": "fixed", "skipped": "open"}
 GOOD = ("holds", "corrected")
 STYLE = """<style>
-.badge { font-size: .8rem; font-weight: 600; border-radius: 1rem; padding: .1rem .7rem; white-space: nowrap; }
-.badge.good { background: #e3f3ec; } .badge.corrected { background: #fff3d6; color: #7a5200; }
-.badge.bad { background: #fbe5da; } .badge.skipped { background: #eceff2; color: #59636e; }
-.where { display: flex; justify-content: space-between; align-items: baseline; gap: 1rem; flex-wrap: wrap; }
-td:last-child { white-space: nowrap; padding-right: 0; }
-article { margin: 2.2rem 0; } tbody th { width: 42%; }
+.where { display: flex; justify-content: space-between; align-items: baseline; gap: 0 1rem; flex-wrap: wrap; }
+article { margin: 2.2rem 0; scroll-margin-top: 1rem; } article tbody th { width: 38%; }
+.contents td { white-space: nowrap; } .contents td:first-child { white-space: normal; min-width: 13rem; }
+.filter { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; margin: 1.2rem 0 .6rem; align-items: baseline; }
+.filter[hidden], article[hidden], tr[hidden], section[hidden] { display: none; }
+article p, article h3, article th, article td { overflow-x: auto; overflow-y: hidden; }
+select { font: inherit; color: inherit; background: var(--wash); border: 1px solid var(--line); border-radius: 6px;
+  padding: .2rem .4rem; max-width: 100%; }
+.formula { overflow-x: auto; overflow-y: hidden; padding: .1rem 0 .4rem 1.2rem; }
 </style>"""
+SCRIPT = """<script>
+(() => {
+  const form = document.querySelector(".filter"), chosen = [...form.querySelectorAll("select")];
+  const show = () => {
+    const [section, verdict] = chosen.map(each => each.value);
+    let count = 0;
+    for (const each of document.querySelectorAll("[data-verdict]")) {
+      each.hidden = (section && each.dataset.section !== section) || (verdict && each.dataset.verdict !== verdict);
+      count += !each.hidden && each.tagName === "ARTICLE";
+    }
+    for (const part of document.querySelectorAll("section")) part.hidden = !part.querySelector("article:not([hidden])");
+    form.querySelector("output").textContent = count + " claims shown";
+  };
+  form.addEventListener("change", show);
+  form.hidden = false;
+  show();
+})();
+</script>"""
+EQUATIONS = (
+    ("SA", "self-attention", "x_i' = P_{x_i} (1/Z_i) Σ_j e^{β<x_i, x_j>} x_j, Z_i = Σ_j e^{β<x_i, x_j>}"),
+    ("USA", "unnormalized self-attention", "x_i' = P_{x_i} (1/n) Σ_j e^{β<x_i, x_j>} x_j"),
+)
+MODELS = (
+    "Two models come again and again. Tokens x_i are unit vectors in R^d, and P_x projects to the vectors orthogonal to x. "
+    "SA is self-attention, with the softmax of a Transformer; USA is unnormalized self-attention, without its denominator."
+)
 
 
 def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path) -> None:
-    """Write the page of the claims run so far."""
+    """Write the page of the claims run so far, and their figures into the folder `figures` beside it."""
+    _write_figures(results, path.parent / "figures")
     good = sum(result.verdict in GOOD for result in results)
     wrong = sum(result.verdict == "corrected" for result in results)
     skipped = sum(result.verdict == "skipped" for result in results)
     unfinished = f" {skipped} were skipped." if skipped else ""
     unfinished += f" Still running: {len(results)} of {total} claims so far." if len(results) < total else ""
+    answer = (
+        f"{good} of {len(results) - skipped} claims hold as stated here; in {wrong} of them the statement as printed in the "
+        f"literature fails and a corrected one holds.{unfinished}"
+    )
     body = [
         STYLE,
         heading("Atlas of token dynamics", 1),
-        paragraph(
-            f"{good} of {len(results) - skipped} claims hold as stated here; in {wrong} of them the statement as printed in the "
-            f"literature fails and a corrected one holds.{unfinished}",
-            "lead",
-        ),
+        paragraph("Which statements of the literature on tokens in deep Transformers hold in experiments?", "asked"),
+        paragraph(answer, "answer"),
         paragraph(
             "Each claim is a statement of the literature, in our words, put to an experiment: what is predicted, what "
             "is measured, and how far apart they may be. Tests of a statement in its printed form are marked.",
         ),
+        f"<p>{typeset(MODELS)}</p>",
+        *(
+            f'<p><strong>{name}</strong>, {words}:</p><div class="formula">{typeset(law)}</div>'
+            for name, words, law in EQUATIONS
+        ),
+        _filter(results),
         _contents(results),
     ]
-    section = ""
-    for result in results:
-        if result.claim.section != section:
-            section = result.claim.section
-            body.append(heading(section))
-        body.append(_article(result))
+    for section in dict.fromkeys(result.claim.section for result in results):
+        articles = [_article(result) for result in results if result.claim.section == section]
+        body.append("\n".join(["<section>", heading(section), *articles, "</section>"]))
     facts = provenance()
     made = ", ".join(f"{name.removesuffix('_version')} {value}" for name, value in facts.items())
     body.append(f"<footer>{escape('quick' if quick else 'full')} experiments · {escape(made)}</footer>")
+    body.append(SCRIPT)
     write_text(path, page("tokenfield atlas", "\n".join(body)))
 
 
+def _write_figures(results: Sequence["Result"], folder: Path) -> None:
+    for result in results:
+        path = folder / f"{result.claim.id}.png"
+        if result.picture and not (path.exists() and path.read_bytes() == result.picture):
+            folder.mkdir(exist_ok=True)
+            with replacing(path) as part:
+                part.write_bytes(result.picture)
+
+
 def _badge(verdict: str) -> str:
-    kind = verdict if verdict in ("corrected", "skipped") else "good" if verdict in GOOD else "bad"
-    return f'<span class="badge {kind}">{WORDS[verdict]}</span>'
+    return badge(WORDS[verdict], KINDS.get(verdict, "bad"))
+
+
+def _marks(result: "Result") -> str:
+    """What the filter reads."""
+    return f'data-section="{escape(result.claim.section)}" data-verdict="{escape(result.verdict)}"'
+
+
+def _filter(results: Sequence["Result"]) -> str:
+    """Two menus; without a script they are not shown, and all claims are."""
+    sections = dict.fromkeys(result.claim.section for result in results)
+    verdicts = dict.fromkeys(result.verdict for result in results)
+    option = lambda value, label: f'<option value="{escape(value)}">{escape(label)}</option>'  # noqa: E731
+    first = option("", "all sections") + "".join(option(each, each) for each in sections)
+    second = option("", "all verdicts") + "".join(option(each, WORDS[each]) for each in verdicts)
+    return (
+        f'<form class="filter screen" hidden><label>Section <select>{first}</select></label>'
+        f"<label>Verdict <select>{second}</select></label><output></output></form>"
+    )
 
 
 def _contents(results: Sequence["Result"]) -> str:
     rows = "\n".join(
-        f'<tr><td><a href="#{escape(r.claim.id)}">{formula(r.claim.title)}</a></td>'
-        f"<td>{formula(r.claim.section)}</td><td>{_badge(r.verdict)}</td><td>{r.seconds:.1f} s</td></tr>"
+        f'<tr {_marks(r)}><td><a href="#{escape(r.claim.id)}">{typeset(r.claim.title)}</a></td>'
+        f"<td>{typeset(r.claim.section)}</td><td>{_badge(r.verdict)}</td><td>{r.seconds:.1f} s</td></tr>"
         for r in results
     )
     head = "<thead><tr><th>claim</th><th>section</th><th>verdict</th><th>time</th></tr></thead>"
-    return f'<div class="scroll"><table>{head}<tbody>{rows}</tbody></table></div>'
+    return f'<div class="scroll contents"><table>{head}<tbody>{rows}</tbody></table></div>'
 
 
 def _article(result: "Result") -> str:
     claim, evidence = result.claim, result.evidence
     parts = [
-        f'<article id="{escape(claim.id)}"><div class="where"><h3>{formula(claim.title)}</h3>{_badge(result.verdict)}</div>',
-        paragraph(claim.statement),
-        paragraph(f"Source: {claim.source}. Run it alone: tokenfield atlas --only {claim.id}", "note"),
+        f'<article id="{escape(claim.id)}" {_marks(result)}>',
+        f'<div class="where"><h3>{typeset(claim.title)}</h3>{_badge(result.verdict)}</div>',
+        f"<p>{typeset(claim.statement)}</p>",
+        f'<p class="note">Source: {linked(claim.source)}. Run it alone: '
+        f"<code>tokenfield atlas --only {escape(claim.id)}</code></p>",
     ]
     if evidence is None:
         parts.append(code(result.error))
@@ -93,7 +159,9 @@ def _article(result: "Result") -> str:
     else:
         parts.append(_checks(evidence.checks))
         if result.picture:
-            parts.append(image(result.picture, claim.title, evidence.caption))
+            parts.append(image(result.picture, f"{claim.title}. {evidence.caption}", evidence.caption))
+            file = escape(f"figures/{claim.id}.png")
+            parts.append(f'<p class="note screen"><a href="{file}" download>Download the figure</a></p>')
     return "\n".join([*parts, "</article>"])
 
 
@@ -102,12 +170,24 @@ def _checks(checks: Sequence[Check]) -> str:
     for check in checks:
         verdict, kind = ("holds", "good") if check.holds else ("fails", "bad")
         if check.predicted == OPEN and check.holds:
-            verdict, kind = "measured", "skipped"  # nothing was foretold, so nothing holds
+            verdict, kind = "measured", "open"  # nothing was foretold, so nothing holds
         if check.printed:
-            verdict, kind = ("holds as printed", "bad") if check.holds else ("fails as printed", "corrected")
-        cells = "".join(f"<td>{formula(cell)}</td>" for cell in (check.predicted, check.measured, check.tolerance))
-        badge = f'<td><span class="badge {kind}">{verdict}</span></td>'
-        rows.append(f'<tr><th scope="row">{formula(check.what)}</th>{cells}{badge}</tr>')
-    names = ("what", "predicted", "measured", "tolerance", "verdict")
-    head = "".join(f"<th>{name}</th>" for name in names)
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+            verdict, kind = ("holds as printed", "bad") if check.holds else ("fails as printed", "fixed")
+        cells = (check.what, check.predicted, compared(check), "–" if check.tolerance == "none" else check.tolerance)
+        rows.append((*map(typeset, cells), badge(verdict, kind)))
+    return stacked_table(rows, ("what", "predicted", "measured", "tolerance", "verdict"))
+
+
+def compared(check: Check) -> str:
+    """The measured value; of a bound, the inequality that was found.
+
+    Example:
+        >>> from tokenfield.atlas.claim import at_most
+        >>> compared(at_most("bound", 1.0, 0.5)), compared(at_most("bound", 1.0, 1.5))
+        ('0.5 ≤ 1', '1.5 > 1')
+    """
+    sign, _, bound = check.predicted.partition(" ")
+    if sign not in ("≤", "≥") or not bound:
+        return check.measured
+    found = sign if check.holds else {"≤": ">", "≥": "<"}[sign]
+    return f"{check.measured} {found} {bound}"

@@ -34,8 +34,8 @@ EXAMPLES = {
         "tokenfield sweep run norms --set repeats=2 --out norms-sweep",
     ),
     "probe": (
-        "tokenfield probe bert-base-uncased --text TEXT.txt --no-null --no-lipschitz",
-        "tokenfield probe MODEL_FOLDER --text TEXT.txt --out probes/mine",
+        "tokenfield probe bert-base-uncased --text TEXT.txt",
+        "tokenfield probe MODEL_FOLDER --text TEXT.txt --full --out probes/mine",
     ),
     "kinds": (
         "tokenfield kinds",

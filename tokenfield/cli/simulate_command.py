@@ -1,7 +1,7 @@
 """`tokenfield simulate`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -130,6 +130,7 @@ def simulate(
 
         ffmpeg()  # before the run
     resolved = read(config, {key: value for key, value in given.items() if value is not None})
+    _refuse_unused(resolved.norm, {"tau": tau, "alpha": alpha})
     if resolved.t1 is not None and resolved.depth is not None:
         raise ValueError("give t1 (the flow) or depth (discrete layers), not both")
     if resolved.t1 is None and resolved.depth is None:
@@ -145,3 +146,16 @@ def simulate(
         animation=Animation("none" if no_animation else animation, animate_time),
         as_json=as_json,
     )
+
+
+def _refuse_unused(norm: Any, flags: dict[str, float | None]) -> None:
+    """Raise ValueError if a flag was given that the norm does not take; say how to give what it does take."""
+    from .._kinds import parameters
+
+    taken = list(parameters(norm.made_by.maker()))
+    for name, value in flags.items():
+        if value is not None and name not in taken:
+            others = (
+                f"it takes {', '.join(taken)}: give --set norm.{taken[0]}=VALUE" if taken else "it takes no options"
+            )
+            raise ValueError(f"--{name}: {norm.kind} takes no {name}; {others}")

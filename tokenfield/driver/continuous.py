@@ -81,7 +81,8 @@ def simulate(
         state: the measure, e.g. `Tokens`.
         t1: end time, in plain units (for `Unnormalized` with beta > 30, in the units that its docstring gives).
         save_at: the number of evenly spaced states to save (101 by default, including both ends), or their times. With
-            method "coarsen" or an infinite t1, the default is to save the steps of the run.
+            method "coarsen" or an infinite t1, the default is to save the steps of the run. If the run blows up before half of
+            them are saved, as many states are saved ever closer to the blow-up instead.
         rtol, atol: error tolerances of a step: the error of each token, as a Euclidean length, is at most
             `atol + rtol |x_i|`. On the unit sphere this is `atol + rtol`.
         seed: random seed, required for tokens with noise and an error otherwise. The same seed gives the same bits.
@@ -191,8 +192,11 @@ def simulate(
         return _refined(model, Refining(plan, small.model), progress, path, checkpoint_every, config)
     outcome = integrate(plan, progress, path, checkpoint_every)
     status, time = how_ended(outcome, stepping)
-    if status in (UNDERFLOW, VANISHED) and dt is None and rtol + atol > BLOW_UP_RTOL:
-        plan = plan._replace(rtol=BLOW_UP_RTOL, atol=min(atol, 1e-2 * BLOW_UP_RTOL))
+    ended_early = status in (UNDERFLOW, VANISHED) and dt is None
+    few = (save_at is None or np.ndim(save_at) == 0) and (times < time).sum() < len(times) / 2
+    if ended_early and (few or rtol + atol > BLOW_UP_RTOL):
+        plan = plan._replace(rtol=min(rtol, BLOW_UP_RTOL), atol=min(atol, 1e-2 * BLOW_UP_RTOL))
+        plan = plan._replace(save_at=_towards(time, times)) if few else plan
         outcome = integrate(plan, progress)
         status, time = how_ended(outcome, stepping)
     event: dict[str, Any] = {"kind": event_kinds(rule).get(status), "time": time}
@@ -214,6 +218,11 @@ def _checked(
         raise ValueError("save_at must be a list of times when t1 is infinite")
     times = None if save_at is None else save_times(save_at, t1, state)
     return t1, times, None if merge_tolerance is None else positive("merge_tolerance", merge_tolerance)
+
+
+def _towards(end: float, times: np.ndarray) -> np.ndarray:
+    """As many times, ever closer to `end`, where the run blows up: the last distance is 1e-5 of the first."""
+    return np.append(end * (1 - np.geomspace(1.0, 1e-5, len(times) - 1)), times[-1])
 
 
 def save_times(save_at: int | ArrayLike | None, t1: float, states: Any) -> np.ndarray:

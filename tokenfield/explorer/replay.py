@@ -11,14 +11,14 @@ import numpy as np
 from .._check import as_path
 from .._shown import shown
 from ..results import Trajectory, load
-from .drawn import frame_of, measure
+from .drawn import Measured, frame_of, measure
 from .frames import encode
 from .names import kernel_name, norm_name
 
 DATASET, REPORT = "trajectory.zarr", "report.html"
 LARGEST = 64_000_000  # bytes of frames that a page can hold
 LARGEST_LOG = 700.0  # of a time that a double holds with room to spare
-MOST_COUNTED = 400
+FEW, MOST_COUNTED = 64, 400  # frames whose clusters are counted, for more tokens; others have those of the one before
 
 
 def open_run(path: str | os.PathLike) -> Trajectory:
@@ -54,10 +54,17 @@ def replay_data(traj: Trajectory) -> dict[str, Any]:
     logs = traj.log_times
     long = bool(logs.max() > LARGEST_LOG)
     frames = []
-    for k in kept:
+    every = 1 if getattr(traj.state(0), "n", 0) <= FEW else -(-len(kept) // MOST_COUNTED)
+    counted: Measured | None = None
+    for number, k in enumerate(kept):
         state = traj.state(k)
         clock = (1.0, float(logs[k])) if long and np.isfinite(logs[k]) else (float(times[k]), unit)
-        frames.append(encode(frame_of(state, *clock, measure(state, beta, len(kept) <= MOST_COUNTED))))
+        found = measure(state, beta, number % every == 0)
+        if number % every == 0:
+            counted = found
+        elif counted is not None and counted.labels is not None and len(counted.labels) == getattr(state, "n", 0):
+            found = found._replace(clusters=counted.clusters, labels=counted.labels)
+        frames.append(encode(frame_of(state, *clock, found)))
     return {
         "config": run_config(traj),
         "times": times[kept].tolist(),

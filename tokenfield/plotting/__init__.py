@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .influence import influence_figure as influence_figure
     from .long_context import phase_picture as phase_picture
     from .norms import norms_figure as norms_figure
+    from .overlaid import cosine_histograms as cosine_histograms
     from .phase_diagram import phase_diagram_figure as phase_diagram_figure
     from .probe import probe_cosines as probe_cosines
     from .probe import probe_theory as probe_theory
@@ -45,6 +46,7 @@ __all__, __getattr__, __dir__ = lazy(
         "energies": "energy_panel",
         "field": "field_figure",
         "cosines": "cosine_panel",
+        "overlaid": "cosine_histograms",
         "cones": "cone_coordinates cone_plot cone_figure",
         "ranks": "rank_histogram",
         "growth": "growth_figure",

@@ -113,11 +113,13 @@ def cosine_panel(
     norm = LogNorm(FAINTEST, 1)
     colours = colormaps[DENSITY].with_extremes(under=colormaps[DENSITY](0.0), bad="white")
     times = time_edges(shown.times)
+    if is_logarithmic(traj.times) and shown.times[0] == 0:  # the first cell begins where the axis does
+        times[0] = min(times[0], traj.times[traj.times > 0][0])
     mesh = ax.pcolormesh(times, histogram.edges, shares.T, norm=norm, cmap=colours, rasterized=True, zorder=0)
     ax.plot(shown.times, histogram.mean, color=INK, lw=1.0, zorder=3)
     ax.set(ylabel=histogram.label, ylim=(histogram.edges[0], histogram.edges[-1]))
     draw_time_axis(traj, ax, shown.times if len(shown.times) > 1 else times)
-    draw_events(traj, ax)
+    draw_events(traj, ax, named=False)  # every place has data
     place = {"cax": colorbar_axes} if colorbar_axes is not None else {"ax": ax, "fraction": 0.05, "pad": 0.02}
     bar = ax.figure.colorbar(mesh, extend="min", **place)
     bar.set_label("share of pairs")

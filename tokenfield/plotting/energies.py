@@ -18,6 +18,9 @@ MOST_POINTS = 201
 _normalized_energy = jax.jit(normalized_energy_of)  # compiled once for all frames
 
 
+HEADROOM = 1.22  # the legend is above all curves
+
+
 class Curve(NamedTuple):
     """A number over time, for a panel."""
 
@@ -60,10 +63,10 @@ def energy_panel(traj: Trajectory, ax: Axes, frames: int = MOST_POINTS, letter: 
         ax.plot(shown.times, curve.values, color=curve.colour, label=curve.label, marker=marker, ms=4)
     _value_axis(ax, curves, shown)
     draw_time_axis(traj, ax, shown.times)
-    draw_events(traj, ax, [curve.values[-1] / ax.get_ylim()[1] for curve in curves.lines])
+    draw_events(traj, ax)
     write_title(ax, curves.title, letter)
     if len(curves.lines) > 1:
-        ax.legend(loc="best")
+        ax.legend(loc="upper left", ncols=2, borderaxespad=0.1)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -108,6 +111,8 @@ def _value_axis(ax: Axes, curves: Curves, shown: Frames) -> None:
         ax.set_yscale("log")
     else:
         top = 1.15 * values.max() if values.max() > 0 else 1.0
-        ax.set_ylim(0, top if shown.d == 1 or shown.charted else min(1.03, top))
+        top = top if shown.d == 1 or shown.charted else min(1.03, top)
+        ax.set_ylim(0, top * HEADROOM if len(curves.lines) > 1 else top)
+        ax.set_yticks([tick for tick in ax.get_yticks() if tick <= top])
     ax.grid(axis="y", lw=0.4, color="#e3e3e3")
     ax.set_axisbelow(True)

@@ -18,7 +18,7 @@ def equiangular_sheet(traj: Trajectory, title: str | None = None, width: float =
     left.set_ylabel(r"cosine $\rho$")
     left.set_ylim(min(0, 1.05 * rho.min()), 1.03)
     draw_time_axis(traj, left, times)
-    draw_events(traj, left, [rho[-1]])
+    draw_events(traj, left)
     write_title(left, f"{data.attrs['n']} equiangular tokens", "a")
     shown = gap > 0
     right.semilogy(times[shown], gap[shown], color=PALETTE[0], label=r"$1-\rho$")

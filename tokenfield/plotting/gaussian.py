@@ -37,7 +37,7 @@ def gaussian_sheet(traj: Trajectory, title: str | None = None, width: float = WI
         right.semilogy(times[shown], eigenvalues[shown, k], color=colour if len(colours) > 7 else PALETTE[k])
     right.set_ylabel(r"eigenvalues of $\Sigma$")
     draw_time_axis(traj, right, times)
-    draw_events(traj, right, [0.5])
+    draw_events(traj, right)
     write_title(right, "Covariance", "b")
     right.spines[["top", "right"]].set_visible(False)
     right.grid(axis="y", lw=0.4, color="#e3e3e3")

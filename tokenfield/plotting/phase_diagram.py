@@ -7,7 +7,7 @@ from matplotlib import colormaps, patheffects
 
 from .._kinds import find
 from ..attention import AbstractAttention
-from .style import GREY, INK, PALETTE, WIDTH, Sheet, styled, write_title
+from .style import GREY, INK, PALETTE, WIDTH, Sheet, fitting_legend, styled, write_title
 
 COLOURS = "Blues"
 HIGHEST = 1.25  # of the colours: full order is not so dark that lines are lost on it
@@ -77,7 +77,7 @@ def _plane(sheet, ax, diagram, runs, both) -> None:
         _discs(ax, runs)
     bar = sheet.colorbar(mesh, ax=ax, boundaries=np.linspace(0, 1, 201), ticks=[0, 0.25, 0.5, 0.75, 1])
     bar.set_label(r"order parameter $m_1$ of the ordered law" if runs is None else r"order parameter $m_1$")
-    sheet.legend(loc="outside lower center", ncols=4 if runs is None else 3)
+    fitting_legend(sheet, 4 if runs is None else 3)
 
 
 def _discs(ax, runs) -> None:

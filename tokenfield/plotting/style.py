@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ..observables import Clusters
+from ..observables.cluster_text import cluster_text
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -149,8 +150,15 @@ def cluster_marks(groups: Clusters, weights: np.ndarray) -> list[Line2D]:
 
 
 def cluster_heading(groups: Clusters) -> str:
-    """What a legend of clusters lists."""
-    if coloured(groups):
-        return "final clusters, by size"
-    collapsed = int((groups.sizes > 1).sum())
-    return f"{collapsed} clusters, of at most {groups.sizes[0]}" if collapsed else "no clusters"
+    """What a legend of clusters lists: how many there are, in the words of the report and the command line."""
+    return cluster_text(groups.sizes.tolist())
+
+
+def fitting_legend(figure: Figure, columns: int, **options: Any) -> None:
+    """Put a legend at the foot of a figure, in as many columns as fit its width, `columns` at most."""
+    for count in range(columns, 0, -1):
+        legend = figure.legend(loc="outside lower center", ncols=count, **options)
+        width = legend.get_window_extent().width
+        if width <= figure.bbox.width or count == 1:
+            return
+        legend.remove()

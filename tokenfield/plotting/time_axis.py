@@ -1,7 +1,6 @@
 """Time axes: label and unit, logarithmic where times are, events as dashed lines."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,9 +9,12 @@ from ..results import Event, Trajectory
 from ..results.moments import moment_text
 from .style import INK
 
+NAME_WIDTH = 0.06  # of the name of an event, written upwards, as a part of the panel
+
 
 def draw_time_axis(traj: Trajectory, ax: Axes, times: np.ndarray, label: bool = True) -> None:
-    """Limits, scale and label of a horizontal time axis."""
+    """Limits, scale and label of a horizontal time axis, the same for all panels of a run that end at the same time."""
+    times = traj.times[traj.times <= times[-1]] if len(times) > 1 else times
     if label:
         ax.set_xlabel(time_label(traj))
     if is_logarithmic(times):
@@ -28,9 +30,8 @@ def is_logarithmic(times: np.ndarray) -> bool:
     return len(positive) >= 8 and bool(positive[-1] > 20 * np.median(positive))
 
 
-def draw_events(traj: Trajectory, ax: Axes, busy: Sequence[float] = ()) -> None:
-    """A dashed vertical line at each event, with its name away from the `busy` heights (0 bottom, 1 top)."""
-    height = max((0.25, 0.5, 0.75), key=lambda place: min((abs(place - other) for other in busy), default=0))
+def draw_events(traj: Trajectory, ax: Axes, named: bool = True) -> None:
+    """A dashed vertical line at each event, with its name where it covers no curve of the panel, unless not `named`."""
     crowded = len(traj.events) > 4
     for event in traj.events:
         if crowded and event.kind == "merge":
@@ -40,9 +41,27 @@ def draw_events(traj: Trajectory, ax: Axes, busy: Sequence[float] = ()) -> None:
         late = event.time > (left + right) / 2
         options = {"rotation": 90, "ha": "right" if late else "left", "va": "center", "fontsize": 7.5}
         box = {"boxstyle": "square,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.85}
-        place, shift = (event.time, height), (-3 if late else 3, 0)
+        if not named:
+            continue
+        place, shift = (event.time, _free_height(ax, event.time, late)), (-3 if late else 3, 0)
         blend = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
         ax.annotate(event_name(event), place, shift, bbox=box, zorder=5, **blend, **options)
+
+
+def _free_height(ax: Axes, time: float, late: bool) -> float:
+    """The height (0 bottom, 1 top) at which a name beside an event is farthest from all curves."""
+    place = ax.transAxes.inverted()
+    edge = place.transform(ax.transData.transform((time, ax.get_ylim()[0])))[0]
+    low, high = (edge - NAME_WIDTH, edge - 0.005) if late else (edge + 0.005, edge + NAME_WIDTH)
+    passed = []
+    for line in ax.lines:
+        x, y = np.array(line.get_data(), float)
+        if len(x) > 2 and line.get_linestyle() == "-":
+            at = place.transform(ax.transData.transform(np.stack([x, y], 1)))
+            at = at[np.isfinite(at).all(axis=1)]
+            passed.append(np.interp(np.linspace(low, high, 9), at[:, 0], at[:, 1]))
+    heights = np.concatenate([np.ravel(each) for each in passed]) if passed else np.zeros(1)
+    return max((0.22, 0.42, 0.62), key=lambda height: float(np.abs(heights - height).min()))
 
 
 def event_name(event: Event) -> str:

@@ -16,6 +16,7 @@ from .curves import has_final_norm
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMAT = "tokenfield-probe-2"
@@ -131,6 +132,12 @@ class ProbeResult:
         from ..plotting import probe_cosines
 
         return probe_cosines(self.dataset, **options)
+
+    def plot_histograms(self, **options: Any) -> "Figure | Axes":
+        """Histograms of the cosines at a few layers, as in Figure 1 of the survey; see `tokenfield.plotting.cosine_histograms`."""
+        from ..plotting import cosine_histograms
+
+        return cosine_histograms(self.dataset, **options)
 
     def plot_theory(self, **options: Any) -> "Figure":
         """Measured, predicted and random cosines over layers; see `tokenfield.plotting.probe_theory`."""

@@ -9,13 +9,12 @@ STYLE = """
   --good-wash: #12362b; --bad-wash: #46220f; --open-wash: #2a3037; --fixed-wash: #3d3110; } }
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; }
-body { margin: 0; color: var(--ink); background: var(--paper); line-height: 1.5;
+body { margin: 0; color: var(--ink); background: var(--paper); line-height: 1.5; overflow-wrap: break-word;
   font-family: system-ui, -apple-system, "Segoe UI", Roboto, "Liberation Sans", Arial, sans-serif; font-size: 16px; }
 main { max-width: 1000px; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .3rem; }
 h2 { font-size: 1.15rem; margin: 2.4rem 0 .7rem; padding-bottom: .3rem; border-bottom: 1px solid var(--line); }
 h3 { font-size: 1rem; margin: 1.6rem 0 .4rem; }
-h1, h2, h3, p, li, figcaption, summary { overflow-wrap: break-word; }
 p { margin: .5rem 0; }
 .lead, figcaption, .note, .asked { color: var(--soft); }
 figcaption, .note { font-size: .9rem; }
@@ -32,7 +31,7 @@ table { border-collapse: collapse; width: 100%; font-size: .93rem; font-variant-
 th, td { text-align: left; vertical-align: top; padding: .38rem .8rem .38rem 0; border-bottom: 1px solid var(--line); }
 thead th { color: var(--soft); font-weight: 600; }
 tbody th { font-weight: 500; color: var(--soft); width: 34%; min-width: 8.5rem; }
-td { min-width: 3.5rem; overflow-wrap: break-word; }
+td { min-width: 3.5rem; }
 .long { overflow-wrap: anywhere; }
 .numbers tbody th { width: auto; min-width: 3rem; } .numbers td { white-space: nowrap; }
 .numbers thead th { vertical-align: bottom; }

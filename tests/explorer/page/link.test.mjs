@@ -65,6 +65,7 @@ test("frames survive their binary form; bytes that are no frame are refused", ()
   two.set(new Uint8Array(buffer));
   two.set(new Uint8Array(buffer), buffer.byteLength);
   assert.equal(decodeFrames(two.buffer).length, 2);
+  assert.ok(Number.isNaN(decodeFrame(encodeFrame({ ...frame, clusters: 0xffffffff })).frame.clusters));
   assert.throws(() => decodeFrame(buffer.slice(0, 60)), /cut short/);
   assert.throws(() => decodeFrame(new ArrayBuffer(80)), /not a frame/);
   const replay = new Replay({ frames: Buffer.from(two.buffer).toString("base64"), config: null });

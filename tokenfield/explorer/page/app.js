@@ -76,7 +76,7 @@ class App {
     if (this.mode === "replay") this.beginReplay();
     else if (this.view.story) this.openStory(this.view.story, Math.floor(this.view.step), location.hash.includes("yaw="));
     else this.start();
-    if (this.mode !== "replay" && !read.given) this.introduce();
+    if (this.mode !== "replay" && !read.given && !this.foreign) this.introduce();
     if (this.options.link)
       addEventListener("hashchange", () => location.hash.slice(1) !== this.written && this.fromLink(), { signal: this.listeners.signal });
     addEventListener("keydown", (event) => this.key(event), { signal: this.listeners.signal });
@@ -190,6 +190,7 @@ class App {
     if (wasFresh) this.scene.reset(run.index);
     if (!wasFresh && run.history.last && isLater(run.history.last, frame) && !ended) run.history = new History();
     run.frame = frame;
+    this.root.classList.toggle("measure", frame.kind !== 0); // a density or a Gaussian has no tokens to edit
     this.scene.note(run.index, frame);
     run.x = frame.kind === 0 ? this.scene.view(run.index).x : null;
     run.groups = this.scene.view(run.index).groups?.count ?? NaN;
@@ -215,11 +216,12 @@ class App {
     const { config, problems } = readConfig({ ...this.config, ...patch });
     problems.forEach((line) => this.say(line));
     this.config = config;
-    if (this.foreign) this.foreign = { ...this.foreign, ...forServer(config), tokens: this.foreign.tokens };
+    const changed = Object.keys(patch); // what the page does not know of a run stays as it is
+    for (const name of this.foreign ? changed : []) this.foreign = { ...this.foreign, [name]: forServer(config)[name] ?? null };
     this.runs.forEach((run, index) => {
       run.config = index ? this.beside() : config;
       run.history.changes.push(run.history.last?.t ?? 0);
-      run.source.set(run.config);
+      run.source.set(run.config, changed);
     });
     this.dirty = true;
     this.refresh();
@@ -487,7 +489,7 @@ class App {
     parts.seed = make("input", { type: "number", min: "0", max: "4294967295", step: "1", "aria-label": "Seed", onchange: () => tokens({ seed: Math.floor(Number(parts.seed.value)) }) });
     parts.trails = check("trails", true, (on) => this.setView({ trails: on }));
     parts.field = check("vector field", false, (on) => this.setView({ field: on }), "Arrows show where a token at that place would move");
-    const section = (title, ...rows) => make("fieldset", {}, make("legend", { text: title }), ...rows);
+    const section = (title, ...rows) => make("fieldset", { "data-section": title }, make("legend", { text: title }), ...rows);
     return make("aside", { class: "controls", "aria-label": "Controls" },
       section("Attention", parts.kernel.element, parts.beta.element, parts.A.element, parts.V.element, make("div", { class: "checks" }, parts.causal.element, parts.rule.element)),
       section("Norm and noise", parts.norm.element, parts.tau.element, parts.alpha.element, make("div", { class: "checks" }, parts.noisy.element), parts.kappa.element, parts.compare.element),
@@ -550,7 +552,7 @@ class App {
   /** Make the controls say what the state is. */
   refresh() {
     const { parts, config, view } = this, { attention, norm, noise, tokens } = config, d = dimension(tokens);
-    parts.kernel.set(attention.kind);
+    parts.kernel.set(this.foreign?.attention?.kind ?? attention.kind); // blank for one that the page does not know
     parts.beta.set(Math.cbrt(Math.max(0, attention.beta) / 200));
     parts.beta.element.querySelector("output").textContent = short(attention.beta);
     parts.beta.element.hidden = attention.kind === "hardmax" || (attention.A !== null && attention.kind !== "l2");
@@ -560,7 +562,7 @@ class App {
     parts.causal.set(attention.causal);
     parts.rule.set(attention.rule === "others");
     parts.rule.element.hidden = attention.kind !== "hardmax";
-    parts.norm.set(norm.kind);
+    parts.norm.set(this.foreign?.norm?.kind ?? norm.kind);
     parts.tau.element.hidden = norm.kind !== "mix";
     parts.tau.set(norm.tau ?? 2);
     parts.alpha.element.hidden = norm.kind !== "ngpt";
@@ -905,7 +907,7 @@ class App {
 /** Return how many clusters there are, with single tokens apart; groups that still form while most tokens are single. */
 function clusterText({ clusters, labels, n }, groups) {
   const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
-  if (!labels) return `${plural(clusters, "cluster")}, ${plural(n, "token")}`;
+  if (!labels) return [Number.isNaN(clusters) ? "" : plural(clusters, "cluster"), plural(n, "token")].filter(Boolean).join(", ");
   const sizes = new Int32Array(clusters);
   for (const label of labels) sizes[label]++;
   const single = sizes.filter((size) => size === 1).length;
@@ -933,5 +935,5 @@ const fromN = (n) => Math.log(n) / Math.log(MOST_TOKENS);
 
 function shownTime({ time: t, logTime }) {
   if (t === Infinity) return `10^${(logTime / Math.LN10).toFixed(1)}`;
-  return t >= 1e5 ? t.toExponential(2).replace("e+", "e") : t.toFixed(t < 100 ? 2 : 0);
+  return t >= 1e5 ? short(t) : t.toFixed(t < 100 ? 2 : 0);
 }

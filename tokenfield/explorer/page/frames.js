@@ -2,6 +2,7 @@
 
 const MAGIC = 0x31464b54; // "TKF1"
 const HEADER = 56;
+const NOT_MEASURED = 0xffffffff;
 const LARGEST_LOG = 690; // of times that are numbers
 export const TOKENS = 0, DENSITY = 1, GAUSSIAN = 2;
 
@@ -50,7 +51,7 @@ export function decodeFrame(buffer, offset = 0) {
     kind, n, d, x, weights, labels, ...readTime(view.getFloat64(16, true), view.getFloat64(24, true)),
     energy: view.getFloat64(32, true),
     order: view.getFloat64(40, true),
-    clusters: view.getUint32(48, true),
+    clusters: view.getUint32(48, true) === NOT_MEASURED ? NaN : view.getUint32(48, true),
   };
   return { frame, end };
 }

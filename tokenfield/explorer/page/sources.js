@@ -112,11 +112,12 @@ export class Live extends Source {
     this.send({ type: "step" });
   }
 
-  /** Keys that are null clear what the server knows. */
-  set(config) {
+  /** Change the tables that are named. Keys that are null clear what the server knows. */
+  set(config, names = ["attention", "norm", "noise"]) {
     const { attention, norm, noise } = forServer(config);
     const none = { beta: null, A: null, V: null, rule: null, positions: null };
-    this.send({ type: "set", attention: { ...none, ...attention }, norm: { tau: null, alpha: null, ...norm }, noise: noise ?? null });
+    const tables = { attention: { ...none, ...attention }, norm: { tau: null, alpha: null, ...norm }, noise: noise ?? null };
+    this.send({ type: "set", ...Object.fromEntries(names.map((name) => [name, tables[name]])) });
   }
 
   drawn() {}

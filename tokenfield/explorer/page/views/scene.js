@@ -11,6 +11,7 @@ const TRAIL_POINTS = 9000; // of all trails together
 const LONGEST_TRAIL = 26;
 const TRAIL_PERIOD = 40; // milliseconds between two points of a trail
 const SHORTEST = 5; // pixels of a piece of a trail
+const LONGEST_PIECE = 0.5; // of the radius: a token that was elsewhere a frame ago leaves no line
 const INWARD = 0.6; // on the circle the past is drawn inside: how far the oldest point is from the rim
 
 const MOST_GROUPED = 2000, GROUP_PERIOD = 100; // tokens, and milliseconds, as groups take a sum over pairs
@@ -190,7 +191,7 @@ export class Scene {
         }
         const moved = Math.abs(x1 - x0) + Math.abs(y1 - y0);
         if (k && moved <= SHORTEST && k < long - 1) continue;
-        if (k && moved > 1 && z1 + z0 < 0 === side < 0) {
+        if (k && moved > 1 && moved < LONGEST_PIECE * radius && z1 + z0 < 0 === side < 0) {
           const alpha = (1 - k / long) * (side < 0 ? 0.16 : 0.5);
           this.line(x0, y0, x1, y1, d === 2 ? 1.2 : 1.6, tint, alpha, (long - k - 1) / (long - k));
         }

@@ -1,0 +1,114 @@
+"""Every kind of page on a desktop and on a phone, in light and in dark: nothing overflows, nothing is fetched."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+import tokenfield as tkf
+from tokenfield.atlas import runner
+from tokenfield.atlas.claim import Claim, Evidence, at_most, close, equal
+from tokenfield.atlas.page import write_page
+from tokenfield.plotting.norms import norms_figure
+from tokenfield.report.norms import norms_story
+from tokenfield.report.story import Comparison, Story, write_story
+
+playwright = pytest.importorskip("playwright.sync_api", reason='playwright is not installed: pip install ".[test]"')
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(
+    BROWSER is None, reason="chromium is not installed (make test installs it when run by root)"
+)
+SIZES = {"desktop": (1100, 900), "phone": (360, 780)}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+def claim(name, section, evidence):
+    statement = "As t grows, 1-ρ falls like e^{-2t}, and |V|(√n(1 + |A|R²) + |A|R²) bounds it for every n ≥ 2."
+    return Claim(
+        name, section, "A title with n ≥ 2", statement, "How smooth is attention?, 2024", lambda quick: evidence
+    )
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """A report with very long words, a study with its figure, and an atlas."""
+    folder = tmp_path_factory.mktemp("pages")
+    long = "x" * 300
+    row = Comparison(f"a number {long}", "0.123456789012345", "≤ 1", True, long)
+    many = [(f"a{k}", long) for k in range(3)]
+    story = Story(
+        "Title " + long, "Asked? " + long, "Answer " + long, [row], "About.", many, {long: "a file"}, long, long, many
+    )
+    study = tkf.studies.normalization_study(d=8, n=4, depth=2, seeds=2, rules=("post",))
+    results = [
+        runner.measure(
+            claim("one", "Models", Evidence((at_most("bound", 1.0, 0.5),), norms_figure(study), "A caption.")), True
+        ),
+        runner.measure(
+            claim("two", "Noise", Evidence((close("x", 1.0, 2.0, rtol=0.1, printed=True), equal("y", 1, 1)))), True
+        ),
+        runner.measure(claim("three", "Noise", Evidence((equal("y", 1, 1),))), True),
+    ]
+    (folder / "atlas").mkdir()
+    write_page(results, 3, True, folder / "atlas" / "index.html")
+    return {
+        "story": write_story(story, folder / "story"),
+        "norms": write_story(norms_story(study, norms_figure(study)), folder / "norms"),
+        "atlas": folder / "atlas" / "index.html",
+    }
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_no_page_overflows_or_fetches(browser, pages, size, scheme):
+    width, height = SIZES[size]
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+    for name, path in pages.items():
+        page = context.new_page()
+        asked, complaints = [], []
+        page.on("request", lambda request, asked=asked: asked.append(request.url))
+        page.on("console", lambda message, complaints=complaints: complaints.append(message.text))
+        page.goto(path.as_uri())
+        page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+        sizes = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+        assert sizes[0] <= sizes[1], (name, sizes)
+        assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+        assert complaints == []
+        paper, ink = page.evaluate("(s => [s.backgroundColor, s.color])(getComputedStyle(document.body))")
+        light, dark = (np.mean([float(part) for part in each[4:-1].split(",")]) for each in (paper, ink))
+        assert (light > dark) == (scheme == "light")
+        assert abs(light - dark) > 150
+        pictures = page.locator("img").all()
+        assert all(picture.get_attribute("alt") for picture in pictures)
+        page.close()
+    context.close()
+
+
+def test_the_atlas_is_filtered_and_its_figures_lie_beside_it(browser, pages):
+    page = browser.new_page()
+    page.goto(pages["atlas"].as_uri())
+    section, verdict = page.locator("select").all()
+    section.select_option("Noise")
+    assert page.locator("article:visible").evaluate_all("all => all.map(each => each.id)") == ["two", "three"]
+    verdict.select_option("corrected")
+    assert page.locator("article:visible").evaluate_all("all => all.map(each => each.id)") == ["two"]
+    assert page.locator(".contents tbody tr:visible").count() == 1
+    assert page.locator("output").inner_text() == "1 claims shown"
+    section.select_option("")
+    verdict.select_option("")
+    assert page.locator("article:visible").count() == 3
+    assert page.locator("article#one math").count() >= 3
+    target = page.locator("article#one a[download]").get_attribute("href")
+    assert (pages["atlas"].parent / target).read_bytes().startswith(b"\x89PNG")
+    plain = browser.new_context(java_script_enabled=False).new_page()
+    plain.goto(pages["atlas"].as_uri())
+    assert plain.locator("article:visible").count() == 3
+    assert plain.locator(".filter:visible").count() == 0
+    page.close()

@@ -1,0 +1,100 @@
+"""Overlaid histograms of the cosines of tokens at a few layers, as in Figure 1 of the survey."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+
+from .._shown import shown
+from ..results import Trajectory
+from .style import Sheet, styled
+
+if TYPE_CHECKING:
+    import xarray
+
+BINS = 100
+OF_THE_SURVEY = 0, 5, 30, 48
+
+
+@styled
+def cosine_histograms(
+    run: "Trajectory | xarray.Dataset",
+    layers: Sequence[int] | None = None,
+    ax: Axes | None = None,
+    width: float = 5.4,
+    height: float = 3.4,
+) -> Sheet | Axes:
+    """How the cosines of all pairs of tokens are spread at a few layers, one histogram over the other.
+
+    Args:
+        run: of tokens, through layers or in time; or the dataset of a probe, whose histograms are over all texts.
+        layers: which saved states; by default those of Figure 1 of the survey, 0, 5, 30 and 48, as far as there are so many, or
+            the first, the last and two between.
+        ax: matplotlib axes to draw into.
+        width, height: of the figure, in inches.
+
+    Returns:
+        The figure, or the axes that were given.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> model = tkf.Transformer(tkf.Softmax(beta=4.0), norm=tkf.PreLN())
+        >>> traj = tkf.layers(model, tkf.uniform_sphere(64, 8, seed=0), depth=48)
+        >>> tkf.plotting.cosine_histograms(traj)
+    """
+    sheet = Sheet(width, height) if ax is None else None
+    axes = sheet.add_subplot() if sheet is not None else ax
+    assert axes is not None
+    count = len(run.times) if isinstance(run, Trajectory) else run.sizes["layer"]
+    chosen = _chosen(layers, count)
+    edges, densities, means, names = (_of_run if isinstance(run, Trajectory) else _of_probe)(run, chosen)
+    colors = colormaps["viridis_r"](np.linspace(0.1, 0.9, len(chosen)))
+    for density, mean, name, color in zip(densities, means, names, colors, strict=True):
+        axes.stairs(density, edges, fill=True, color=color, alpha=0.35)
+        axes.stairs(density, edges, color=color, lw=1.2, label=f"{name}, mean {mean:.2f}")
+    used = np.flatnonzero(densities.sum(0) > 0)
+    axes.set(
+        xlabel="cosine of two tokens",
+        ylabel="density of pairs",
+        xlim=(edges[used[0]] - 0.02, edges[used[-1] + 1] + 0.02),
+    )
+    top = np.sort(densities.max(1))
+    axes.set_ylim(
+        0, 1.1 * min(top[-1], 3 * top[-2] if len(top) > 1 else top[-1])
+    )  # a last peak may be cut, not hide the others
+    axes.legend(frameon=False)
+    return axes if sheet is None else sheet
+
+
+def _chosen(layers: Sequence[int] | None, count: int) -> list[int]:
+    last = count - 1
+    if layers is None:
+        few = sorted({0, round(last / 10), round(0.6 * last), last})
+        return list(OF_THE_SURVEY) if last == OF_THE_SURVEY[-1] else few
+    chosen = [layer + count if -count <= layer < 0 else layer for layer in layers]
+    if not chosen or not all(0 <= layer <= last for layer in chosen):
+        raise ValueError(f"layers must be numbers from 0 to {last}, got {shown(layers)}")
+    return chosen
+
+
+def _of_run(traj: Trajectory, chosen: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
+    """Edges, densities and means of a run's pairs; cosines whatever the space."""
+    from ..observables import pairwise_cosines
+
+    edges = np.linspace(-1, 1, BINS + 1)
+    cosines = [np.asarray(pairwise_cosines(traj.state(layer))) for layer in chosen]
+    densities = np.stack([np.histogram(each, edges, density=True)[0] for each in cosines])
+    layered = "depth" in traj.config
+    names = [f"layer {layer}" if layered else f"t = {traj.times[layer]:.3g}" for layer in chosen]
+    return edges, densities, np.array([each.mean() for each in cosines]), names
+
+
+def _of_probe(dataset: "xarray.Dataset", chosen: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
+    """The same from the histograms of a probe, over all texts."""
+    edges = dataset["bin_edges"].values
+    counts = dataset["cosine_histogram"].sum("text").transpose("layer", "bin").values[chosen]
+    densities = counts / np.maximum(counts.sum(1, keepdims=True), 1) / np.diff(edges)
+    means = dataset["mean_cosine"].mean("text").values[chosen]
+    return edges, densities, means, [f"layer {int(dataset['layer'][layer])}" for layer in chosen]
