@@ -10,6 +10,7 @@ import numpy as np
 import tokenfield as tkf
 
 from ...flows import segments
+from ...flows.density_heads import at_degrees
 from ...spectral.gegenbauer import polynomials
 from ..claim import Claim, Evidence, at_most, close
 
@@ -66,11 +67,16 @@ def slope(state, c: np.ndarray) -> np.ndarray:
     return c @ polynomials(t, state.modes + 1, state.d)[1].T * np.sqrt(1 - t * t)
 
 
+def multipliers(flow):
+    """The factor of W* at each coefficient."""
+    return at_degrees(flow.harmonics, flow.heads[0].kernel)
+
+
 @eqx.filter_jit
 def rates(flow, c):
     """`∂_t p` at the nodes, and p, W*p there."""
     velocity = jax.vmap(lambda y: flow.velocity(jnp.zeros(()), y))(c)
-    return [jax.vmap(flow.harmonics.values)(part) for part in (velocity, c, flow.kernel * flow.speed * c)]
+    return [jax.vmap(flow.harmonics.values)(part) for part in (velocity, c, multipliers(flow) * c)]
 
 
 def along(flow, state, c: np.ndarray, kappa: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -79,7 +85,7 @@ def along(flow, state, c: np.ndarray, kappa: float) -> tuple[np.ndarray, np.ndar
     change, p, W = (np.asarray(part) for part in rates(flow, jnp.asarray(c)))
     nodes = p.shape[1]
     weights = np.full(nodes, 1 / nodes) if state.d == 2 else np.asarray(state.harmonics.weights)
-    w = np.asarray(flow.kernel * flow.speed)
+    w = np.asarray(multipliers(flow))
     inner = (w * c**2).reshape(len(c), -1).sum(axis=1) - w.reshape(-1)[0]
     F = (p * np.log(p)) @ weights / kappa - inner / 2
     force = slope(state, c) / (kappa * p) - slope(state, w * c)
