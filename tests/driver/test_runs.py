@@ -115,38 +115,10 @@ def test_too_few_steps_is_an_error_that_says_so():
 
 
 def test_chunks_do_not_change_a_bit(monkeypatch):
-    monkeypatch.setattr(record, "FIRST_STEPS", 20)  # both programs take part
     whole = tkf.simulate(SA, START, 20.0)
     monkeypatch.setattr(record, "CHUNK_SECONDS", 0.0)
     pieces = tkf.simulate(SA, START, 20.0)
     np.testing.assert_array_equal(whole.dataset["x"], pieces.dataset["x"])
-
-
-def test_first_steps_are_those_of_the_program_that_compiles_quickly(monkeypatch):
-    """In chunks of any size: exactly the first FIRST_STEPS, or as many as have FIRST_PAIRS pairs."""
-    taken = {"quickly_compiled": [], "optimized": []}
-    for name, calls in taken.items():
-
-        def counted(problem, before, budget, plain=getattr(record, name), calls=calls):
-            after = plain(problem, before, budget)
-            steps = [int(r.carry.steps + r.carry.rejected) for r in (before, after)]
-            calls += range(*steps)
-            return after
-
-        monkeypatch.setattr(record, name, counted)
-    monkeypatch.setattr(record, "all_quickly", lambda: False)
-    for chunk in (0.0, 0.3):
-        monkeypatch.setattr(record, "CHUNK_SECONDS", chunk)
-        for most, pairs in ((7, 10**9), (256, 9 * len(START.x) ** 2)):
-            monkeypatch.setattr(record, "FIRST_STEPS", most)
-            monkeypatch.setattr(record, "FIRST_PAIRS", pairs)
-            for calls in taken.values():
-                calls.clear()
-            steps = tkf.simulate(SA, START, 20.0).dataset.attrs["steps"]
-            first = min(most, pairs // len(START.x) ** 2)
-            assert taken["quickly_compiled"] == list(range(first))
-            assert taken["optimized"][0] == first
-            assert len(taken["optimized"]) >= steps - first > 0
 
 
 @pytest.mark.parametrize("norm", [tkf.PostLN(), tkf.MixLN(5.0)])

@@ -19,7 +19,7 @@ from ..solver.stop import OnFlow
 from ..stop_rule import AbstractStopRule
 from .errors import SolverError
 from .merges import Merge
-from .record import begin, optimized
+from .record import begin, go_on
 from .run import AbstractCourse, Stage
 
 BUCKETS = (8, 24, 96, 256, 512)  # numbers of tokens are padded to one of these, so that few shapes are compiled
@@ -321,7 +321,7 @@ def _half_way(run: Clusters, snapshot: Snapshot, epoch: Epoch, difference: np.nd
     stop = meeting(flow, 0.0, math.inf, np.pad(difference, (0, len(x) - len(difference))), reach)
     problem, zero = Problem(flow, run.method, _settings(run), OnFlow(stop)), jnp.zeros((), int)
     record = begin(problem, jnp.zeros(()), flow.pack(x), zero, zero, None)
-    carry = optimized(problem, record, jnp.asarray(10_000)).carry
+    carry = go_on(problem, record, jnp.asarray(10_000)).carry
     if int(carry.status) != STOPPED:
         raise SolverError(f"a merge could not be located after log t = {snapshot.log_t:.6g}: tighten rtol")
     q = float(carry.y.q)

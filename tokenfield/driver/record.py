@@ -9,7 +9,7 @@ import numpy as np
 from diffrax import ForwardMode
 from jaxtyping import Array, Int
 
-from .._xla import WIDE_VECTORS, all_quickly
+from .._xla import WIDE_VECTORS
 from .._xla.arrays import compiled_once, from_numpy
 from ..solver.base import RUNNING, Carry, Problem, Settings, choose
 from ..solver.loop import advance
@@ -18,8 +18,6 @@ from .run import AbstractLoop
 
 CHUNK_SECONDS = 0.3
 SMALL = 1024  # numbers in a state for which compiling takes longer than running
-FIRST_STEPS = 256  # trial steps of a small state that take less time than an optimized program needs to compile
-FIRST_PAIRS = 1 << 24  # the same, for pairs of tokens in all of these steps
 
 
 class Record(eqx.Module):
@@ -94,26 +92,13 @@ def _write(problem: Problem, r: Record) -> Record:
 
 
 begin_small, begin_large = compiled_once(begin_), eqx.filter_jit(begin_)
-quickly_compiled = compiled_once(advance_)
-optimized: Any = eqx.filter_jit(advance_, compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
+go_on = eqx.filter_jit(advance_, compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
 
 
 def begin(problem: Problem, t: Any, y: Any, steps: Array, rejected: Array, saved: tuple[Any, Array] | None) -> Record:
     """Return `begin_`, compiled for a state of this size."""
     small = sum(leaf.size for leaf in jax.tree.leaves(y)) <= SMALL
     return (begin_small if small else begin_large)(problem, t, y, steps, rejected, saved)
-
-
-def go_on(problem: Problem, record: Record, budget: int) -> Record:
-    """Return `advance_`: the first steps by a program that compiles quickly, the others by one that runs quickly.
-
-    Which steps are the first depends on the state alone, so that a run that is resumed has the same bits.
-    """
-    n = max(leaf.shape[0] if leaf.ndim else 1 for leaf in jax.tree.leaves(record.carry.y))
-    first = min(FIRST_STEPS, FIRST_PAIRS // n**2) - int(record.carry.steps + record.carry.rejected)
-    if first <= 0 or all_quickly():
-        return optimized(problem, record, jnp.asarray(budget))
-    return quickly_compiled(problem, record, jnp.asarray(min(budget, first)))
 
 
 class Single(AbstractLoop):
@@ -126,7 +111,7 @@ class Single(AbstractLoop):
         return begin(stage.problem, from_numpy(np.asarray(stage.t, float)), stage.y, steps, rejected, saved)
 
     def go_on(self, problem, record, budget):
-        return jax.block_until_ready(go_on(problem, record, budget))
+        return jax.block_until_ready(go_on(problem, record, jnp.asarray(budget)))
 
     def running(self, record):
         return int(record.carry.status) == RUNNING
