@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pages
+import printed
 import pytest
 
 import tokenfield as tkf
@@ -143,10 +144,11 @@ def test_every_public_name_has_an_example_that_runs(name, tmp_path, monkeypatch)
     assert text, f"{name} has no docstring"
     examples = doctest.DocTestParser().get_examples(text)
     assert 2 <= len(examples) <= 4, f"the docstring of {name} needs an example of two to four lines"
-    scope = {}
-    for example in examples:
-        if not example.options.get(doctest.SKIP):  # it needs a file that only its user has
-            exec(compile(example.source, name, "exec"), scope)
+    assert printed.faults(text, name) == []
+
+
+def test_outputs_are_compared_number_by_number():
+    assert doctest.testmod(printed) == (0, 2)
 
 
 def test_names_of_the_package_are_complete():

@@ -40,6 +40,7 @@ class MLP(Named, eqx.Module):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.MLP(W1=[[1.0, 0.0]], W2=[[0.1], [0.2]], activation="tanh")
+        MLP(W1=[[1.0, 0.0]], W2=[[0.1], [0.2]], b1=[0.0], b2=[0.0, 0.0])
     """
 
     W1: Float[Array, "m d"]

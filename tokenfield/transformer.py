@@ -52,7 +52,9 @@ class Transformer(Explained, eqx.Module):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
+        Transformer(Softmax(beta=9.0), norm=PostLN())
         >>> tkf.Transformer(tkf.Softmax(beta=4.0), norm=tkf.PostLN(), context=tkf.uniform_sphere(64, 3, seed=1))
+        Transformer(Softmax(beta=4.0), norm=PostLN(), context=Tokens(n=64, d=3))
     """
 
     attention: AbstractAttention

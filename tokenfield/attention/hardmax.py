@@ -25,6 +25,7 @@ class Hardmax(AbstractGeneralHead):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Hardmax(A=[[1.0, 0.0], [0.0, 2.0]], rule="others")
+        Hardmax(A=[[1.0, 0.0], [0.0, 2.0]], rule='others')
     """
 
     score: Bilinear

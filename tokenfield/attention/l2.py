@@ -22,6 +22,7 @@ class L2(AbstractPairwise):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.L2(Q=[[1.0, 0.0]], K=[[0.0, 1.0]])
+        L2(beta=1.0, Q=[[1.0, 0.0]], K=[[0.0, 1.0]])
     """
 
     kind: ClassVar[str] = "l2"

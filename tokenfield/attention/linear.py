@@ -18,6 +18,7 @@ class Linear(AbstractPairwise):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Linear(beta=1.0)
+        Linear(beta=1.0)
     """
 
     kind: ClassVar[str] = "linear"

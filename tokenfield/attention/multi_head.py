@@ -28,6 +28,7 @@ class MultiHead(AbstractAttention):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.MultiHead([tkf.Softmax(beta=1.0), tkf.Softmax(beta=9.0)], outputs=[0.5, 0.5])
+        MultiHead([Softmax(beta=1.0), Softmax(beta=9.0)], outputs=[0.5, 0.5])
     """
 
     parts: tuple[AbstractHead, ...]

@@ -64,6 +64,7 @@ class RoPE(AbstractRotation):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Softmax(beta=1.0, positions=tkf.RoPE(theta=100.0))
+        Softmax(beta=1.0, positions=[RoPE(theta=100.0)])
     """
 
     theta: Array | None
@@ -110,6 +111,7 @@ class ALiBi(AbstractBias):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Softmax(beta=1.0, causal=True, positions=tkf.ALiBi(slope=2.0))
+        Softmax(beta=1.0, causal=True, positions=[ALiBi(slope=2.0)])
     """
 
     slope: Array
@@ -135,6 +137,7 @@ class Bias(AbstractBias):
     Example:
         >>> import jax.numpy as jnp, tokenfield as tkf
         >>> tkf.Softmax(beta=1.0, positions=tkf.Bias(lambda s, tau: jnp.cos(s - tau)))
+        Softmax(beta=1.0, positions=[Bias(b=<lambda>)])
     """
 
     b: Array | Callable

@@ -28,6 +28,7 @@ class ReLU(AbstractPairwise):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.ReLU(beta=1.0), tkf.ReLU(beta=1.0, power=2, normalized=True)
+        (ReLU(beta=1.0), ReLU(beta=1.0, power=2, normalized=True))
     """
 
     kind: ClassVar[str] = "relu"

@@ -21,6 +21,7 @@ class Sigmoid(AbstractPairwise):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Sigmoid(beta=1.0), tkf.Sigmoid(beta=1.0, normalized=True)
+        (Sigmoid(beta=1.0), Sigmoid(beta=1.0, normalized=True))
     """
 
     kind: ClassVar[str] = "sigmoid"

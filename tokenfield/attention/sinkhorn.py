@@ -36,6 +36,7 @@ class Sinkhorn(AbstractHead):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Sinkhorn(beta=2.0, tolerance=1e-10)
+        Sinkhorn(beta=2.0)
     """
 
     score: Bilinear

@@ -24,6 +24,7 @@ class Softmax(AbstractPairwise):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Softmax(beta=9.0), tkf.Softmax(A=[[0.0, 1.0], [-1.0, 0.0]], V=-1.0)
+        (Softmax(beta=9.0), Softmax(A=[[0.0, 1.0], [-1.0, 0.0]], V=-1.0))
     """
 
     kind: ClassVar[str] = "softmax"

@@ -32,6 +32,7 @@ class Unnormalized(AbstractPairwise):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Unnormalized(beta=1.0), tkf.Unnormalized(beta=1e4).log_unit
+        (Unnormalized(beta=1.0), Array(10000., dtype=float64))
     """
 
     unit_exponent: Array  # type: ignore[misc]

@@ -48,6 +48,9 @@ class MeanShift:
         >>> from tokenfield.clustering import MeanShift
         >>> X = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([[0, 0], [9, 0], [0, 9]], 20, axis=0)
         >>> MeanShift(bandwidth=1.5).fit(X).cluster_centers_
+        array([[-0.26944641,  0.13658721],
+               [-0.08330109,  9.13770912],
+               [ 9.38050364,  0.23603474]])
     """
 
     def __init__(

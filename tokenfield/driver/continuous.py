@@ -117,6 +117,7 @@ def simulate(
         >>> import tokenfield as tkf
         >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
         >>> tkf.simulate(model, tkf.uniform_sphere(256, 3, seed=0), t1=40.0).plot()
+        <Sheet size 852x480 with 4 Axes>
     """
     only_transformer(model)
     check_run(model, state, save_at, progress)

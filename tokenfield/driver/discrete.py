@@ -68,6 +68,7 @@ def layers(
         >>> import tokenfield as tkf
         >>> model = tkf.Transformer(tkf.Softmax(beta=4.0), norm=tkf.PreLN())
         >>> tkf.layers(model, tkf.uniform_sphere(64, 8, seed=0), depth=24).plot()
+        <Sheet size 852x480 with 4 Axes>
     """
     step = positive("step", step)
     models = stack(model, depth)

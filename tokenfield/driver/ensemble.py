@@ -78,6 +78,7 @@ def simulate_many(
         >>> import tokenfield as tkf
         >>> starts = [tkf.Equiangular(rho, n=32) for rho in (0.0, 0.3, 0.6)]
         >>> tkf.simulate_many(tkf.Transformer(tkf.Softmax(beta=4.0), tkf.PostLN()), starts, t1=5.0)
+        Ensemble(3 runs of Equiangular; t to 5)
     """
     if isinstance(states, eqx.Module):
         if seeds is None:

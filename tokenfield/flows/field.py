@@ -33,6 +33,8 @@ def velocity_field(model: Transformer, state: Tokens, points: Matrix, t: float =
         >>> import tokenfield as tkf
         >>> model = tkf.Transformer(tkf.Softmax(beta=4.0), norm=tkf.PostLN())
         >>> tkf.velocity_field(model, tkf.uniform_sphere(64, 2, seed=0), [[1.0, 0.0], [0.0, 1.0]])
+        Array([[-1.73302387e-17,  8.90590666e-02],
+               [ 7.18899442e-02,  0.00000000e+00]], dtype=float64)
     """
     only_transformer(model)
     mu, time = only_tokens("velocity_field", state), number("t", t)

@@ -44,6 +44,7 @@ def data_bounds(attention: AbstractAttention, x: Any, *, t: float = 0.0) -> Data
     Example:
         >>> import tokenfield as tkf
         >>> tkf.lipschitz.data_bounds(tkf.Softmax(beta=1.0), tkf.uniform_sphere(16, 3, seed=0)).sharp_data
+        3.0493446237079507
     """
     if not isinstance(attention, AbstractAttention) or not all(isinstance(head, Softmax) for head in attention.heads):
         raise ValueError(f"attention must be Softmax or a MultiHead of Softmax heads, got {shown(attention)}")

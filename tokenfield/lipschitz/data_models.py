@@ -34,6 +34,7 @@ def data_model(
     Example:
         >>> import tokenfield as tkf
         >>> tkf.lipschitz.data_model("correlated", d=8, correlation=0.9)(100, seed=0)
+        Tokens(n=100, d=8)
     """
     d, scale = count("d", d), positive("scale", scale)
     rank, clusters = count("rank", rank), count("clusters", clusters)

@@ -88,6 +88,7 @@ def fit_power_law(n: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> Power
     Example:
         >>> from tokenfield.lipschitz import fit_power_law
         >>> fit_power_law([10, 20, 40], [[3.1, 3.2], [4.4, 4.5], [6.3, 6.4]]).power
+        0.5057709032782581
     """
     n, y = np.asarray(as_float("n", n, 1)), np.asarray(as_float("y", y, (1, 2)))
     confidence = number("confidence", confidence)
@@ -148,6 +149,7 @@ def growth(
         >>> import tokenfield as tkf
         >>> data = tkf.lipschitz.data_model("gaussian", d=4)
         >>> tkf.lipschitz.growth(tkf.Softmax(beta=0.5), data, lengths=(4, 8), repeats=2).law.power
+        0.3643037399669082
     """
     sizes = [count("lengths", n, 2) for n in lengths]
     repeats = count("repeats", repeats)

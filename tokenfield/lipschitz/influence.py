@@ -51,6 +51,10 @@ def influence(
         >>> import tokenfield as tkf
         >>> model = tkf.Transformer(tkf.Softmax(beta=1.0, causal=True), norm=tkf.PreLN())
         >>> tkf.lipschitz.influence(model, tkf.uniform_sphere(16, 3, seed=0), depth=4)
+        array([0.71908768, 0.33733485, 0.41573079, 0.39702766, 0.26787337,
+               0.19925422, 0.38694225, 0.32801996, 0.20044224, 0.24699926,
+               0.19807213, 0.36023924, 0.29412056, 0.29588949, 0.25817385,
+               2.79261345])
     """
     state = x if isinstance(x, Tokens) else Tokens(x)
     h = jnp.asarray(positive("step", step))

@@ -103,6 +103,7 @@ def local(
     Example:
         >>> import tokenfield as tkf
         >>> tkf.lipschitz.local(tkf.Softmax(beta=4.0), tkf.uniform_sphere(64, 8, seed=0)).constant
+        1.8709307117917209
     """
     state = tokens_of(x)
     step, time = positive("step", step), jnp.asarray(float(as_float("t", t, 0)))

@@ -68,6 +68,8 @@ def lyapunov(
         >>> import tokenfield as tkf
         >>> model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN())
         >>> tkf.lipschitz.lyapunov(model, tkf.uniform_sphere(4, 3, seed=0), t1=2.0).values
+        array([ 0.48061077,  0.37709215,  0.05503363, -0.00518299, -0.10097279,
+               -0.4353527 , -0.531664  , -0.62645985])
     """
     state, t1 = tokens_of(x), positive("t1", t1)
     rtol, atol = positive("rtol", rtol), positive("atol", atol)

@@ -29,6 +29,7 @@ class AnisotropicNoise(AbstractNoise):
         >>> noise = tkf.AnisotropicNoise(kappa=4.0, S=[[1.0, 0.0], [0.0, 0.2]])
         >>> model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN(), noise=noise)
         >>> tkf.simulate(model, tkf.uniform_sphere(16, 2, seed=0), t1=1.0, seed=1)
+        Trajectory(time 101, coordinate 2, token 16; until t = 1; events: none)
     """
 
     kappa: Array

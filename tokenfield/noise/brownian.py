@@ -37,6 +37,7 @@ class BrownianNoise(AbstractBrownian):
         >>> import tokenfield as tkf
         >>> model = tkf.Transformer(tkf.Softmax(beta=2.0), space=tkf.Torus(), noise=tkf.BrownianNoise(kappa=8.0))
         >>> tkf.simulate(model, tkf.tokens_in(tkf.Torus(), n=64, d=4, seed=0), t1=1.0, seed=1)
+        Trajectory(time 101, coordinate 4, token 64; until t = 1; events: none)
     """
 
     kappa: Array

@@ -25,6 +25,7 @@ class CommonNoise(AbstractBrownian):
         >>> import tokenfield as tkf
         >>> model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN(), noise=tkf.CommonNoise(kappa=4.0))
         >>> tkf.simulate(model, tkf.uniform_sphere(64, 3, seed=0), t1=1.0, seed=1)
+        Trajectory(time 101, coordinate 3, token 64; until t = 1; events: none)
     """
 
     kappa: Array

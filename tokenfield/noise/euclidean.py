@@ -21,6 +21,7 @@ class EuclideanNoise(AbstractBrownian):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0, V=-1.0), noise=tkf.EuclideanNoise(kappa=4.0))
+        Transformer(Softmax(beta=1.0, V=-1.0), norm=NoNorm(), noise=EuclideanNoise(kappa=4.0))
     """
 
     kappa: Array

@@ -23,6 +23,7 @@ class SphereNoise(AbstractBrownian):
         >>> import tokenfield as tkf
         >>> model = tkf.Transformer(tkf.Unnormalized(beta=1.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(kappa=4.0))
         >>> tkf.simulate(model, tkf.uniform_sphere(64, 3, seed=0), t1=1.0, seed=1)
+        Trajectory(time 101, coordinate 3, token 64; until t = 1; events: none)
     """
 
     kappa: Array

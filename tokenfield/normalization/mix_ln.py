@@ -23,6 +23,7 @@ class MixLN(AbstractDirectionNorm):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=2.0), norm=tkf.MixLN(tau=1.5))
+        Transformer(Softmax(beta=2.0), norm=MixLN(tau=1.5))
     """
 
     tau: Array

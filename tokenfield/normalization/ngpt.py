@@ -21,6 +21,7 @@ class NGPT(AbstractDirectionNorm):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.NGPT(alpha=0.5)
+        NGPT(alpha=0.5)
     """
 
     alpha: Array | Callable

@@ -12,6 +12,7 @@ class NoNorm(AbstractNorm):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.NoNorm())
+        Transformer(Softmax(beta=1.0), norm=NoNorm())
     """
 
     kind: ClassVar[str] = "none"

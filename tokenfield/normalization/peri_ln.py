@@ -18,6 +18,7 @@ class PeriLN(AbstractGainNorm):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=2.0), norm=tkf.PeriLN())
+        Transformer(Softmax(beta=2.0), norm=PeriLN())
     """
 
     gain: Gain

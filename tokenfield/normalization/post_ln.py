@@ -24,6 +24,7 @@ class PostLN(AbstractGainNorm):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.PostLN(), tkf.PostLN(gain=[1.0, 0.5, 2.0])
+        (PostLN(), PostLN(gain=[1.0, 0.5, 2.0]))
     """
 
     gain: Gain

@@ -17,6 +17,7 @@ class PreLN(AbstractGainNorm):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=2.0), norm=tkf.PreLN())
+        Transformer(Softmax(beta=2.0), norm=PreLN())
     """
 
     gain: Gain

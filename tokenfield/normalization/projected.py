@@ -18,6 +18,7 @@ class Projected(AbstractNorm):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.Projected(tkf.Hyperbolic()))
+        Transformer(Softmax(beta=1.0), norm=Projected(Hyperbolic()))
     """
 
     stays_in: AbstractSpace

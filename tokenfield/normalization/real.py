@@ -37,6 +37,7 @@ class LayerNorm(AbstractTokenMap):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.PreNorm(tkf.LayerNorm(gain=[1.0, 2.0, 1.0], bias=[0.0, 0.1, 0.0], eps=1e-5))
+        PreNorm(LayerNorm(gain=[1.0, 2.0, 1.0], bias=[0.0, 0.1, 0.0]))
     """
 
     gain: Array | None
@@ -70,6 +71,7 @@ class RMSNorm(AbstractTokenMap):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.PreNorm(tkf.RMSNorm(gain=1.0, eps=1e-6))
+        PreNorm(RMSNorm(gain=1.0))
     """
 
     gain: Array | None
@@ -100,6 +102,7 @@ class PreNorm(AbstractNorm):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PreNorm(tkf.RMSNorm()))
+        Transformer(Softmax(beta=1.0), norm=PreNorm(RMSNorm()))
     """
 
     map: AbstractTokenMap
@@ -135,6 +138,7 @@ class PostNorm(AbstractNorm):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostNorm(tkf.LayerNorm()))
+        Transformer(Softmax(beta=1.0), norm=PostNorm(LayerNorm()))
     """
 
     map: AbstractTokenMap

@@ -20,6 +20,7 @@ class Rescaled(AbstractNorm):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.Rescaled())
+        Transformer(Softmax(beta=1.0), norm=Rescaled())
     """
 
     kind: ClassVar[str] = "rescaled"

@@ -13,6 +13,7 @@ class SqrtScaling(AbstractDirectionNorm):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=2.0), norm=tkf.SqrtScaling())
+        Transformer(Softmax(beta=2.0), norm=SqrtScaling())
     """
 
     kind: ClassVar[str] = "sqrt"

@@ -53,6 +53,7 @@ def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters
     Example:
         >>> import tokenfield as tkf
         >>> tkf.clusters(tkf.separated_clusters(60, 3, k=4, spread=0.001, seed=0)).sizes
+        array([15, 15, 15, 15])
     """
     state = only_tokens("clusters", state)
     tol = positive("tol", tol)

@@ -45,6 +45,7 @@ def energy(
     Example:
         >>> import tokenfield as tkf
         >>> tkf.energy(tkf.uniform_sphere(64, 3, seed=0), 4.0)
+        1.000626453568482
     """
     state = _flat("energy", state, model)
     M, c, v = quadratic_form(model, state.d)
@@ -82,6 +83,7 @@ def normalized_energy(
     Example:
         >>> import tokenfield as tkf
         >>> tkf.normalized_energy(tkf.uniform_sphere(64, 3, seed=0), 4.0)
+        0.14661690228860041
     """
     state = _flat("normalized_energy", state, model)
     beta = isotropic_beta("normalized_energy", model, state.d)

@@ -25,6 +25,7 @@ def leaders(state: Tokens, A: ArrayLike | None = None, tol: float = 1e-9) -> np.
     Example:
         >>> import tokenfield as tkf
         >>> tkf.leaders(tkf.gaussian_tokens(50, 2, seed=0))
+        array([ 6, 20, 23, 34, 37, 39, 49])
     """
     x = np.asarray(only_tokens("leaders", state).x)
     matrix = np.eye(state.d) if A is None else np.asarray(as_float("A", A, 2))

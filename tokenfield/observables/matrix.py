@@ -41,6 +41,7 @@ def attention_matrix(state: Tokens, model: Transformer | AbstractAttention, t: f
     Example:
         >>> import tokenfield as tkf
         >>> tkf.attention_matrix(tkf.uniform_sphere(8, 3, seed=0), tkf.Softmax(beta=4.0)).sum(axis=1)
+        array([1., 1., 1., 1., 1., 1., 1., 1.])
     """
     only_tokens("attention_matrix", state)
     if state.n > MOST_TOKENS:

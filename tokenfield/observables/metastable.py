@@ -68,6 +68,7 @@ def metastable_states(traj: Trajectory, tol: float = 1e-3) -> list[MetastableSta
         >>> model = tkf.Transformer(tkf.Softmax(beta=50.0), norm=tkf.PostLN())
         >>> traj = tkf.simulate(model, tkf.circle_tokens([0.0, 0.5, 2.0]), t1=math.inf)
         >>> [(state.sizes, state.lifetime) for state in tkf.metastable_states(traj)]
+        [((1, 1, 1), 25.127282956376927), ((2, 1), 3.159252937161225e+23), ((3,), inf)]
     """
     if traj.dataset.attrs["state"] != "Tokens":
         raise TypeError(f"metastable_states needs a run of Tokens, got {traj.dataset.attrs['state']}")

@@ -30,6 +30,7 @@ def order_parameter(state: Tokens | Equiangular | AbstractDensity) -> Float[Arra
     Example:
         >>> import tokenfield as tkf
         >>> tkf.order_parameter(tkf.uniform_sphere(64, 3, seed=0))
+        0.15832131446983572
     """
     state = only_tokens("order_parameter", state)
     return _order(state.x, state.weights)
@@ -42,6 +43,7 @@ def mean_cosine(state: Tokens | Equiangular) -> Float[Array, ""]:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.mean_cosine(tkf.equiangular_tokens(rho=0.3, n=8))
+        0.2999999999999998
     """
     state = only_tokens("mean_cosine", state)
     if is_concrete(state.weights) and np.sum(np.asarray(state.weights) ** 2) >= 1:

@@ -22,6 +22,7 @@ def pairwise_cosines(state: Tokens) -> Float[Array, " pairs"]:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.pairwise_cosines(tkf.equiangular_tokens(rho=0.3, n=4))
+        array([0.3, 0.3, 0.3, 0.3, 0.3, 0.3])
     """
     state = only_tokens("pairwise_cosines", state)
     if state.n > MOST_TOKENS:
@@ -57,6 +58,7 @@ def fraction_above(state: Tokens | Equiangular, threshold: float = 0.999) -> Flo
     Example:
         >>> import tokenfield as tkf
         >>> tkf.fraction_above(tkf.Tokens([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]))
+        0.3333333333333333
     """
     state = only_tokens("fraction_above", state)
     if state.n < 2:

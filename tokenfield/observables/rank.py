@@ -28,6 +28,7 @@ def effective_rank(state: Tokens | Gaussian, centred: bool = False) -> Float[Arr
     Example:
         >>> import tokenfield as tkf
         >>> tkf.effective_rank(tkf.equiangular_tokens(rho=0.0, n=5))
+        5.000000000000001
     """
     state = only_tokens("effective_rank", state)
     x = state.x - state.weights @ state.x if flag("centred", centred) else state.x

@@ -218,6 +218,7 @@ def one_cluster(tol: float = TOLERANCE, metric: str = "auto") -> AtMostClusters:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.one_cluster(tol=1e-3)
+        AtMostClusters(k=1, tol=0.001, metric='auto')
     """
     return at_most_clusters(1, tol, metric)
 
@@ -228,6 +229,7 @@ def at_most_clusters(k: int, tol: float = TOLERANCE, metric: str = "auto") -> At
     Example:
         >>> import tokenfield as tkf
         >>> tkf.at_most_clusters(3)
+        AtMostClusters(k=3, tol=0.001, metric='auto')
     """
     one_of("metric", metric, ("auto", "cosine", "distance"))
     return AtMostClusters(count("k", k), positive("tol", tol), metric)
@@ -239,6 +241,7 @@ def order_above(r: float) -> OrderAbove:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.order_above(0.99)
+        OrderAbove(r=0.99)
     """
     if is_concrete(r) and not 0 < number("r", r) <= 1:
         raise ValueError(f"r must lie in (0, 1], got {shown(r)}")
@@ -251,6 +254,7 @@ def cosine_above(rho: float) -> CosineAbove:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.cosine_above(0.999)
+        CosineAbove(rho=0.999)
     """
     return CosineAbove(as_float("rho", number("rho", rho, -1, 1) if is_concrete(rho) else rho, 0))
 
@@ -263,6 +267,7 @@ def energy_settled(rate: float = 1e-6, beta: float | None = None) -> EnergySettl
     Example:
         >>> import tokenfield as tkf
         >>> tkf.energy_settled(rate=1e-8)
+        EnergySettled(rate=1e-08, beta=None)
     """
     rate = positive("rate", rate) if is_concrete(rate) else rate
     return EnergySettled(as_float("rate", rate, 0), None if beta is None else as_float("beta", beta, 0))

@@ -30,6 +30,7 @@ def wasserstein(mu: Measure, nu: Measure, p: float = 2.0, metric: str | None = N
     Example:
         >>> import tokenfield as tkf
         >>> tkf.wasserstein(tkf.uniform_sphere(64, 3, seed=0), tkf.uniform_sphere(64, 3, seed=1), p=1)
+        0.4111818454671007
     """
     if positive("p", p) < 1:
         raise ValueError(f"p must be at least 1, got {shown(p)}")

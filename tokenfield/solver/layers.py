@@ -27,6 +27,7 @@ class Layers(AbstractMethod):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Layers(step=0.5)
+        Layers(step=0.5)
     """
 
     h: Float[Array, ""]
@@ -40,6 +41,9 @@ class Layers(AbstractMethod):
         self.h = as_float("step", step, 0)
         if is_concrete(self.h) and not float(self.h) > 0:
             raise ValueError(f"step must be > 0, got {shown(step)}")
+
+    def __repr__(self) -> str:
+        return f"Layers(step={shown(float(self.h)) if is_concrete(self.h) else self.h})"
 
     def check_times(self, t1: Array, save_at: Array) -> None:
         """Raise ValueError unless t1 and the save times are multiples of the step, as far as they are known."""

@@ -76,6 +76,7 @@ def solve(
         ...     model = tkf.Transformer(tkf.Softmax(beta=beta), norm=tkf.PostLN())
         ...     return tkf.solve(model, tkf.Equiangular(rho=0.0, n=32), t1=5.0).final.rho
         >>> jax.grad(rho)(1.0)
+        Array(-0.00041575, dtype=float64, weak_type=True)
     """
     require_double()
     only_transformer(model)

@@ -29,6 +29,7 @@ class Solution(eqx.Module):
         >>> model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN())
         >>> solution = tkf.solve(model, tkf.Equiangular(rho=0.0, n=8), t1=2.0, save_at=[0.0, 1.0, 2.0])
         >>> solution.states.rho, solution.reason
+        (Array([0.        , 0.36258719, 0.81634239], dtype=float64), 'finished')
     """
 
     times: Float[Array, " m"]

@@ -14,6 +14,7 @@ class Euclidean(AbstractBrownianSpace):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Transformer(tkf.Softmax(beta=1.0), space=tkf.Euclidean())
+        Transformer(Softmax(beta=1.0), norm=NoNorm())
     """
 
     kind: ClassVar[str] = "euclidean"

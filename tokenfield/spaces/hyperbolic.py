@@ -21,6 +21,7 @@ class Hyperbolic(AbstractBrownianSpace):
         >>> import tokenfield as tkf
         >>> model = tkf.Transformer(tkf.Softmax(beta=2.0), space=tkf.Hyperbolic())
         >>> tkf.simulate(model, tkf.tokens_in(tkf.Hyperbolic(), n=64, d=3, seed=0), t1=5.0)
+        Trajectory(time 101, coordinate 3, token 64; until t = 5; events: none)
     """
 
     kind: ClassVar[str] = "hyperbolic"

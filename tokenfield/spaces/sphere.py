@@ -15,6 +15,7 @@ class Sphere(AbstractBrownianSpace):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Sphere().distance(tkf.uniform_sphere(4, 3, seed=0).x, tkf.uniform_sphere(4, 3, seed=1).x)
+        Array([1.33719265, 2.01137128, 1.83926997, 2.00296108], dtype=float64)
     """
 
     kind: ClassVar[str] = "sphere"

@@ -23,6 +23,7 @@ class Torus(AbstractBrownianSpace):
         >>> import tokenfield as tkf
         >>> model = tkf.Transformer(tkf.Softmax(beta=2.0), space=tkf.Torus())
         >>> tkf.simulate(model, tkf.tokens_in(tkf.Torus(), n=64, d=4, seed=0), t1=5.0)
+        Trajectory(time 101, coordinate 4, token 64; until t = 5; events: none)
     """
 
     kind: ClassVar[str] = "torus"

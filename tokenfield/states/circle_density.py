@@ -24,6 +24,7 @@ class CircleDensity(AbstractDensity):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.CircleDensity.uniform(modes=64).perturbed(seed=0)
+        CircleDensity(modes=64)
     """
 
     coefficients: Float[Array, "2 k"]

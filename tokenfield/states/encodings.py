@@ -21,6 +21,7 @@ def sinusoidal(n: int, d: int, theta: float = 10_000.0) -> Float[Array, "n d"]:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.gaussian_tokens(8, 4, seed=0).with_encoding(tkf.sinusoidal(8, 4))
+        Tokens(n=8, d=4)
     """
     n, d, theta = count("n", n), count("d", d), positive("theta", theta)
     refuse_large("n, d", n, d)

@@ -33,6 +33,7 @@ class Equiangular(AbstractState):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Equiangular(rho=0.0, n=32)
+        Equiangular(rho=0.0, n=32)
     """
 
     rho: Float[Array, ""]

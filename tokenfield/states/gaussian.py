@@ -26,6 +26,7 @@ class Gaussian(AbstractState):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Gaussian([1.0, 0.0], [[0.7, 0.1], [0.1, 0.3]])
+        Gaussian(mean=[1.0, 0.0], cov=[[0.7, 0.1], [0.1, 0.3]])
     """
 
     mean: Float[Array, " d"]

@@ -24,6 +24,7 @@ def nearly_equiangular(rho: float, n: int, d: int, seed: int = 0) -> Tokens:
     Example:
         >>> from tokenfield.states.near_equal import nearly_equiangular
         >>> nearly_equiangular(rho=0.3, n=1000, d=64, seed=0)
+        Tokens(n=1000, d=64)
     """
     n, d, rho = count("n", n), count("d", d, 2), number("rho", rho, 0, 1)
     refuse_large("n, d", n, d)

@@ -30,6 +30,7 @@ def uniform_sphere(n: int, d: int, seed: int = 0) -> Tokens:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.uniform_sphere(n=256, d=3, seed=0)
+        Tokens(n=256, d=3)
     """
     return Tokens(sphere_points(count("n", n), count("d", d, 2), seed))
 
@@ -55,6 +56,7 @@ def tokens_in(space: AbstractSpace, n: int, d: int, seed: int = 0) -> Tokens:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.tokens_in(tkf.Torus(), n=64, d=4, seed=0)
+        Tokens(n=64, d=4, space=Torus())
     """
     if not isinstance(space, AbstractSpace):
         raise ValueError(f"space must be a space such as Torus(), got {shown(space)}")
@@ -79,6 +81,7 @@ def gaussian_tokens(
     Example:
         >>> import tokenfield as tkf
         >>> tkf.gaussian_tokens(n=100, d=2, seed=0, cov=0.25)
+        Tokens(n=100, d=2)
     """
     n = count("n", n)
     mean = None if mean is None else np.asarray(as_float("mean", mean, 1))
@@ -113,6 +116,7 @@ def hemisphere(n: int, d: int, seed: int = 0, margin: float = 0.0) -> Tokens:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.hemisphere(n=50, d=3, seed=0)
+        Tokens(n=50, d=3)
     """
     n, d = count("n", n), count("d", d, 2)
     if number("margin", margin, 0, 1) == 1:
@@ -141,6 +145,7 @@ def equiangular_tokens(rho: float, n: int, d: int | None = None, radius: float =
     Example:
         >>> import tokenfield as tkf
         >>> tkf.equiangular_tokens(rho=0.0, n=32)
+        Tokens(n=32, d=32)
     """
     n = count("n", n)
     d = n if d is None else count("d", d)
@@ -179,6 +184,7 @@ def separated_clusters(n: int, d: int, k: int, spread: float = 0.1, seed: int = 
     Example:
         >>> import tokenfield as tkf
         >>> tkf.separated_clusters(n=60, d=3, k=4, spread=0.05, seed=0)
+        Tokens(n=60, d=3)
     """
     n, d, k = count("n", n), count("d", d, 2), count("k", k)
     if k > n:
@@ -203,6 +209,7 @@ def circle_tokens(angles: Vector) -> Tokens:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.circle_tokens([0.0, 0.5, 2.0])
+        Tokens(n=3, d=2)
     """
     angles = np.asarray(as_float("angles", angles, 1))
     return Tokens(np.stack([np.cos(angles), np.sin(angles)], axis=1))
@@ -216,6 +223,7 @@ def perturbed(tokens: Tokens, size: float = 1e-6, seed: int = 0) -> Tokens:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.perturbed(tkf.circle_tokens([0.0, 2.0944, 4.1888]), size=1e-6, seed=0)
+        Tokens(n=3, d=2)
     """
     x = np.asarray(only_tokens("perturbed", tokens).x)
     moved = x + positive("size", size) * generator(seed).standard_normal(x.shape)

@@ -26,6 +26,7 @@ class SphereDensity(AbstractDensity):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.SphereDensity.uniform(modes=16).perturbed(seed=0)
+        SphereDensity(modes=16)
     """
 
     coefficients: Float[Array, "2 m l"]

@@ -29,6 +29,7 @@ class Tokens(AbstractState):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Tokens([[1.0, 0.0], [0.0, 1.0]], weights=[0.25, 0.75])
+        Tokens(n=2, d=2, weights=[0.25, 0.75])
     """
 
     x: Float[Array, "n d"]

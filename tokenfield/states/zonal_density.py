@@ -28,6 +28,7 @@ class ZonalDensity(AbstractDensity):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.ZonalDensity.uniform(modes=32, d=5).perturbed(seed=0)
+        ZonalDensity(modes=32, d=5)
     """
 
     coefficients: Float[Array, " l"]

@@ -77,6 +77,7 @@ def limit_ranks(
         >>> import tokenfield as tkf
         >>> found = tkf.studies.limit_ranks(2, draws=20, values="random", tol=0.1)
         >>> found.counts("settled"), found.counts("diverged"), (found.kind == "unsettled").sum()
+        (array([ 0, 12,  0]), array([0, 8, 0]), np.int64(0))
     """
     d, draws = count("d", d), count("draws", draws)
     for name, value, allowed in (("kernel", kernel, KERNELS), ("values", values, VALUES)):

@@ -62,6 +62,8 @@ def noisy_order_study(
     Example:
         >>> import tokenfield as tkf
         >>> tkf.studies.noisy_order_study([0.0, 1.0], d=2, n=16)["m_1"].sel(start="ordered").values
+        array([[0.30539407, 0.45639537, 0.7164984 , 0.83692974],
+               [0.40965958, 0.42351454, 0.70834927, 0.91038115]])
     """
     import xarray
 

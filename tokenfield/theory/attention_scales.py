@@ -143,7 +143,7 @@ def choose_gamma(rho: float, n: float, target: float | None = None, residual: fl
     Example:
         >>> from tokenfield.theory.attention_scales import choose_gamma
         >>> choose_gamma(0.5, n=4096)
-        GammaChoice(gamma=2.000102..., beta=16.636386..., cosine=0.79999..., critical=2.0)
+        GammaChoice(gamma=2.0001027083592438, beta=16.636386637554242, cosine=0.8, critical=2.0)
     """
     start, many, _ = (float(value) for value in checked(number("rho", rho), number("n", n), 0.0))
     residual = None if residual is None else positive("residual", residual)

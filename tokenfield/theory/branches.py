@@ -63,6 +63,7 @@ def branch(
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.branch(beta=4.0, d=2).kappa.min()
+        np.float64(0.38706899595204103)
     """
     beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2, MOST_DIMENSION), kernel_name(attention)
     mode = count("l", l)
@@ -133,6 +134,7 @@ def fold(beta: float, d: int, attention: str = "unnormalized", log_unit: float =
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.fold(beta=4.0, d=2)
+        0.3870689959520411
     """
     unit = critical_kappa(beta, d, attention, log_unit)
     return unit * math.exp(window(float(beta), d, kernel_name(attention)).fold)
@@ -147,6 +149,7 @@ def first_order_point(beta: float, d: int, attention: str = "unnormalized", log_
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.first_order_point(beta=4.0, d=2)
+        0.3914751008360402
     """
     unit = critical_kappa(beta, d, attention, log_unit)
     return unit * math.exp(window(float(beta), d, kernel_name(attention)).equal)

@@ -32,6 +32,7 @@ def initial_velocity(
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.initial_velocity(32, 1.0, tkf.PostLN())
+        0.05931500336152809
     """
     n, rho0, radius, norm = _check(n, rho0, radius, norm)
     rate, _ = _rates(n, number("beta", beta), norm.segments()[0][1], attention)(0.0, 1 - rho0, radius)
@@ -56,6 +57,7 @@ def time_to_cosine(
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.time_to_cosine(0.999, n=32, beta=1.0, norm=tkf.PostLN())  # 5.27028
+        5.270283907587027
     """
     n, rho0, radius, norm = _check(n, rho0, radius, norm)
     rho1, beta = number("rho1", rho1), number("beta", beta)
@@ -93,6 +95,7 @@ def terminal_law(n: int, beta: float, norm: str | AbstractSphereNorm, attention:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.terminal_law(32, 1.0, tkf.PreLN())  # t^-2
+        TerminalLaw(text='t^-2', kind='power', rate=2.0)
     """
     count("n", n, 2)
     scale = 1.0 if kernel_name(attention) == "softmax" else _exp(number("beta", beta))
@@ -107,6 +110,7 @@ def fit_terminal_law(times: ArrayLike, gap: ArrayLike, kind: str) -> float:
         >>> import numpy as np, tokenfield as tkf
         >>> t = np.linspace(1.0, 2.0)
         >>> tkf.theory.fit_terminal_law(t, np.exp(-3 * t), "exponential")
+        3.0000000000000013
     """
     t, gap = np.asarray(as_float("times", times)), np.asarray(as_float("gap", gap))
     if t.ndim != 1 or t.shape != gap.shape or t.size < 2:

@@ -27,6 +27,8 @@ def gaussian_closed_form(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike, t: f
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.gaussian_closed_form([[0.0, 1.0], [1.0, -1.0]], None, [[0.7, 0.1], [0.1, 0.3]], t=0.5)
+        array([[1.        , 0.33333333],
+               [0.33333333, 0.33333333]])
     """
     t, (S, m, U) = number("t", t), _reduced(A, V, cov)
     if t * m.max(initial=0.0) >= 1:
@@ -42,6 +44,7 @@ def gaussian_mean(A: ArrayLike, mean: ArrayLike, cov: ArrayLike, t: float) -> np
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.gaussian_mean([[1.0, 0.0], [0.0, -1.0]], [1.0, 1.0], [[0.2, 0.0], [0.0, 0.2]], t=0.5)
+        array([1.84332642, 1.50506972])
     """
     A, cov = _matrices(A, cov)
     if not _same(A, A.T) or not _commute(A, cov):
@@ -63,6 +66,7 @@ def gaussian_blowup_time(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike) -> f
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.gaussian_blowup_time(1.0, None, [[1.0, 0.5], [0.5, 1.0]])  # 1/3
+        0.33333333333333354
     """
     _, m, _ = _reduced(A, V, cov)
     largest = float(m.max(initial=0.0))
@@ -79,6 +83,8 @@ def gaussian_limit(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike) -> np.ndar
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.gaussian_limit([[-1.0, 0.0], [0.0, 0.0]], None, [[0.7, 0.1], [0.1, 0.3]])
+        array([[ 1.01521630e-34, -5.38573857e-18],
+               [-5.38573857e-18,  2.85714286e-01]])
     """
     S, m, U = _reduced(A, V, cov)
     scale = np.abs(m).max(initial=0.0)
@@ -95,6 +101,7 @@ def gaussian_rank_bound(A: ArrayLike, tol: float = 1e-9) -> int:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.gaussian_rank_bound([[1.0, 0.0], [0.0, -1.0]])
+        1
     """
     A = np.asarray(as_float("A", A, 2))
     if A.shape[0] != A.shape[1]:
@@ -114,6 +121,7 @@ def gaussian_stationarity(attention, cov: ArrayLike, mean: ArrayLike | None = No
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.gaussian_stationarity(tkf.Sinkhorn(A=[[0.0, 1.0], [-1.0, 0.0]]), [[1.0, 0.0], [0.0, 1.0]])
+        0.0
     """
     import jax.numpy as jnp
 

@@ -56,6 +56,8 @@ def equiangular_layers(
         >>> import tokenfield as tkf
         >>> from tokenfield.theory.layer_curves import equiangular_layers
         >>> equiangular_layers(tkf.PreLN(), n=16, beta=2.0, depth=8).cosine
+        array([0.        , 0.0815718 , 0.21004566, 0.3757543 , 0.54587156,
+               0.6855822 , 0.78362357, 0.84777919, 0.88941381])
     """
     n, depth, step = count("n", n, 2), count("depth", depth, 1, MOST_LAYERS), positive("step", step)
     rho0, radius = checked_start(norm, n, rho0, radius)

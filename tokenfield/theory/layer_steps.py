@@ -60,6 +60,7 @@ def critical_steps(beta: float, n: int) -> CriticalSteps:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.critical_steps(beta=2.0, n=3).period_two
+        1.0728666930377897
     """
     beta, n = positive("beta", beta), count("n", n, 2)
     delta = weight_excess(n / (n - 1), beta, n)
@@ -91,6 +92,7 @@ def period_two(h: float, beta: float, n: int) -> PeriodTwo:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.period_two(h=1.7, beta=1.0, n=4).cosine
+        0.3809607915937764
     """
     low, high = critical_steps(beta, n)[2:]
     h = number("h", h)

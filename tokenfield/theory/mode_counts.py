@@ -24,6 +24,7 @@ def kde_modes_circle(beta: float, limit: bool = False) -> float:
     Example:
         >>> from tokenfield.theory.mode_counts import kde_modes_circle
         >>> kde_modes_circle(beta=100.0)
+        12.242402269480957
     """
     beta = positive("beta", beta, or_zero=True)
     if flag("limit", limit):
@@ -50,6 +51,7 @@ def kde_modes_line(n: float, beta: float) -> float:
     Example:
         >>> from tokenfield.theory.mode_counts import kde_modes_line
         >>> kde_modes_line(n=1e5, beta=1e4)
+        155.01979147060135
     """
     n, beta = positive("n", n), positive("beta", beta)
     reach = math.sqrt(2 * math.log(max(n, 2.0))) + 8
@@ -96,6 +98,7 @@ def kde_modes_line_limit(exponent: float) -> float:
     Example:
         >>> from tokenfield.theory.mode_counts import kde_modes_line_limit
         >>> kde_modes_line_limit(exponent=1.0)
+        0.3898484006168381
     """
     a = positive("exponent", exponent)
     if a >= 2:

@@ -25,6 +25,7 @@ def log_multiplier(k: int, beta: float, d: int) -> float:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.log_multiplier(1, beta=1.0, d=3)
+        -1.0
     """
     k, beta, d = count("k", k, 0), positive("beta", beta, or_zero=True), count("d", d, 2, MOST_DIMENSION)
     if beta > LARGEST_BETA:
@@ -73,6 +74,8 @@ def growth_rates(
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.growth_rates(beta=7.0, d=2, modes=6)
+        array([0.        , 0.13221889, 0.42032127, 0.64955692, 0.69148406,
+               0.56953181, 0.38423084])
     """
     beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2, MOST_DIMENSION), kernel_name(attention)
     ks = range(count("modes", modes, 0) + 1) if isinstance(modes, (int, np.integer)) else items("modes", modes, "modes")
@@ -97,6 +100,7 @@ def first_clusters(beta: float, d: int) -> int:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.first_clusters(beta=7.0, d=2)
+        4
     """
     beta, d = positive("beta", beta, or_zero=True), count("d", d, 2, MOST_DIMENSION)
     if beta == 0:

@@ -55,7 +55,7 @@ def nearly_equiangular_limit(rho: ArrayLike, gamma: ArrayLike, c: ArrayLike) -> 
     Example:
         >>> from tokenfield.theory.nearly_equiangular import nearly_equiangular_limit
         >>> nearly_equiangular_limit(0.5, gamma=[1.0, 4.0], c=4.0)
-        array([0.98..., 0.5       ])
+        array([0.98507125, 0.5       ])
     """
     rho, c = _ranges(rho, c)
     (gamma,) = reals(gamma=gamma)

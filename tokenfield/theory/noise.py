@@ -28,6 +28,7 @@ def critical_kappa(beta: float, d: int, attention: str = "unnormalized", log_uni
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.critical_kappa(beta=1.0, d=2)
+        1.7694132376805825
     """
     beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2, MOST_DIMENSION), kernel_name(attention)
     log_unit = number("log_unit", log_unit)
@@ -51,6 +52,7 @@ def beta_star(d: int, attention: str = "unnormalized") -> float:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.beta_star(d=2)
+        2.446918311289046
     """
     d = count("d", d, 2, MOST_DIMENSION)
     if kernel_name(attention) == "softmax":
@@ -73,6 +75,7 @@ def transition(beta: float, d: int, attention: str = "unnormalized") -> Literal[
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.transition(4.0, d=2), tkf.theory.transition(4.0, d=2, attention="softmax")
+        ('first order', 'continuous')
     """
     beta, d, attention = positive("beta", beta, or_zero=True), count("d", d, 2, MOST_DIMENSION), kernel_name(attention)
     return "continuous" if beta == 0 or _landau(beta, d, attention) >= 0 else "first order"

@@ -39,7 +39,9 @@ def pair_merge_time(
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.pair_merge_time(0.3, 0.99, beta=20.0)
+        34449.023495958056
         >>> tkf.theory.pair_merge_time(0.3, 0.99, beta=1e4, log=True)
+        6990.190889089508
     """
     rho0, rho1, beta, (m_i, m_j) = _cosine("rho0", rho0), _cosine("rho1", rho1), _beta(beta), _masses(masses)
     if rho0 > rho1:
@@ -75,6 +77,7 @@ def pair_merge_time_asymptotic(
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.pair_merge_time_asymptotic(0.3, beta=20.0)
+        33038.57923529605
     """
     rho0, beta, (m_i, m_j) = _cosine("rho0", rho0), positive("beta", beta), _masses(masses)
     logarithm = beta * (1 - rho0) - math.log((m_j / m_i + m_i / m_j) * beta * (1 - rho0**2))

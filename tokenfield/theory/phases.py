@@ -57,6 +57,8 @@ def phase_diagram(
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.phase_diagram([1.0, 4.0], [0.3, 0.39, 3.0], d=2)["region"].values
+        array([[0, 0, 3],
+               [0, 1, 3]], dtype=int8)
     """
     import xarray
 

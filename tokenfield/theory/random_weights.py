@@ -65,7 +65,7 @@ def random_attention(rho: float, n: int, beta: float, d: int, equiangular: bool 
     Example:
         >>> from tokenfield.theory.random_weights import random_attention
         >>> random_attention(0.2, n=128, beta=512**0.5, d=512)
-        RandomAttention(own=0.2146..., cross=0.2075..., cosine=0.9668...)
+        RandomAttention(own=0.21464806078967372, cross=0.20751830587154824, cosine=0.9668926648102307)
     """
     n, d = count("n", n, 2), count("d", d)
     rho = number("rho", rho)
@@ -147,6 +147,8 @@ def random_weight_layers(
         >>> import tokenfield as tkf
         >>> from tokenfield.theory.random_weights import random_weight_layers
         >>> random_weight_layers(tkf.PeriLN(), n=128, beta=512**0.5, d=512, depth=8).cosine
+        array([0.        , 0.18404623, 0.44293327, 0.58067083, 0.66407657,
+               0.71986996, 0.75979255, 0.78976663, 0.81309659])
     """
     n, d, depth, step = count("n", n, 2), count("d", d), count("depth", depth, 1, MOST_LAYERS), positive("step", step)
     rho0, radius = checked_start(norm, n, rho0, radius)

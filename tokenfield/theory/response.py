@@ -31,6 +31,7 @@ def position_response(tau: ArrayLike, growth: float, *, s: float = 1.0, slope: f
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.position_response([0.1, 0.5, 0.9], growth=0.9, slope=1.0)
+        array([1.684083  , 1.30162703, 1.38522095])
     """
     (tau,), c = reals(tau=tau), positive("growth", growth)
     s, slope = positive("s", s), positive("slope", slope, or_zero=True)
@@ -55,6 +56,7 @@ def recency_ends(slope: float, rate: float) -> float:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.recency_ends(slope=1.0, rate=0.5)
+        2.5284822353142307
     """
     return -2 * float(np.expm1(-positive("slope", slope, or_zero=True))) / positive("rate", rate)
 
@@ -74,6 +76,7 @@ def lost_time(tau: float, slope: float, rate: float) -> float:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.lost_time(0.5, slope=1.0, rate=0.5)
+        1.7873667073922885
     """
     (at,), slope, rate = reals(tau=tau), positive("slope", slope), positive("rate", rate)
     if at.ndim or not 0 < at < 1:
@@ -106,6 +109,7 @@ def layer_influence(tau: ArrayLike, depth: int, alpha: float) -> Any:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.layer_influence([0.1, 0.4, 0.9], depth=12, alpha=0.3)
+        array([1.79823476, 0.36029614, 0.09023855])
     """
     (tau,), L, alpha = reals(tau=tau), count("depth", depth), _share(alpha)
     if not ((tau > 0) & (tau < 1)).all():
@@ -134,6 +138,7 @@ def token_influence(n: int, depth: int, alpha: float, *, slope: float = 0.0) -> 
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.token_influence(128, depth=12, alpha=0.3, slope=2.0).argmin()
+        np.int64(126)
     """
     n, L, alpha, slope = count("n", n), count("depth", depth), _share(alpha), positive("slope", slope, or_zero=True)
     w = np.exp(slope * (np.arange(1, n + 1) / n - 1))

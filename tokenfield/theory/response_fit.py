@@ -43,6 +43,7 @@ def fit_influence(influence: ArrayLike, depth: int, *, slope: float | None = Non
         >>> import tokenfield as tkf
         >>> measured = tkf.theory.token_influence(64, depth=6, alpha=0.2, slope=1.5)
         >>> tkf.theory.fit_influence(measured, depth=6).slope
+        1.5000000000000009
     """
     (given,), L = reals(influence=influence), count("depth", depth)
     if given.ndim != 1 or len(given) < 4 or not (given > 0).all():

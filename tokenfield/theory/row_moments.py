@@ -52,7 +52,7 @@ def softmax_moments(rho: float, n: float, variance: float) -> SoftmaxMoments:
     Example:
         >>> from tokenfield.theory.row_moments import softmax_moments
         >>> softmax_moments(0.0, n=32, variance=1.0)
-        SoftmaxMoments(own=0.0728..., cross=0.0312..., spread=0.0720..., pull=0.6996...)
+        SoftmaxMoments(own=0.0728143283356042, cross=0.03125, spread=0.07202212875728198, pull=0.6996960814399659)
     """
     n = number("n", n, 2, LARGEST_ROW)
     return _moments(number("rho", rho, -1, 1), n, number("variance", variance, 0, LARGEST_VARIANCE))

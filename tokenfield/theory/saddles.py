@@ -76,6 +76,7 @@ def pair_cosine(s: float, rho0: float, masses: tuple[float, float] = (0.5, 0.5))
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.pair_cosine(0.5, rho0=0.3)
+        0.8641538087731915
     """
     a, b = _masses(masses)
     return math.tanh((a / b + b / a) * number("s", s) + math.atanh(_cosine("rho0", rho0)))

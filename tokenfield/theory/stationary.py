@@ -90,6 +90,7 @@ def stationary_states(
     Example:
         >>> import tokenfield as tkf
         >>> [(state.kind, state.m_1, state.stable) for state in tkf.theory.stationary_states(4.0, 0.39, d=2)]
+        [('uniform', 0.0, True), ('one peak', 0.4257696022674444, False), ('one peak', 0.6483544578180964, True)]
     """
     beta, kappa, d = positive("beta", beta, or_zero=True), positive("kappa", kappa), count("d", d, 2, MOST_DIMENSION)
     attention, last = kernel_name(attention), None if l_max is None else count("l_max", l_max, 0)
