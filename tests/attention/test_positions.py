@@ -181,7 +181,7 @@ def test_weights_order_and_causality(rules):
     assert change[S == 0.7] > 1e-3
 
 
-@pytest.mark.parametrize("rules", [name for name, given in RULES.items() if not isinstance(given[-1], tkf.Sinks)])
+@pytest.mark.parametrize("rules", [name for name in RULES if name != "window and sinks"])
 def test_sinkhorn_scales_rows_and_columns_of_what_the_rules_give(rules):
     """Plain loops over all pairs, scaled in turn until nothing changes; the potential of the keys holds at other points."""
     given = RULES[rules]
@@ -207,6 +207,12 @@ def test_sinkhorn_scales_rows_and_columns_of_what_the_rules_give(rules):
         p = E * [[sees(given, False, s, tau, S) for tau in S] for s in places] * W * v
         found = attention(jnp.zeros(()), jnp.asarray(points), state, jnp.asarray(places))
         np.testing.assert_allclose(found, p / p.sum(1, keepdims=True) @ X @ V.T, rtol=0, atol=1e-11)
+
+
+def test_sinkhorn_has_no_solution_where_sinks_are_out_of_reach():
+    """Tokens at 0.7 and later see the sinks, but no chain of windows leads from the sinks to them."""
+    attention = tkf.Sinkhorn(A=A, positions=RULES["window and sinks"], max_iterations=500)
+    assert np.isnan(attention.of_itself(jnp.zeros(()), tkf.Tokens(X, W, S))).all()
 
 
 @pytest.mark.parametrize("rules", [tkf.Window(0.05), (tkf.RoPE(frequencies=[3.0, 0.5]), tkf.ALiBi(0.6))])
@@ -299,7 +305,6 @@ def test_gradients_by_the_numbers_of_a_rule():
         (lambda: tkf.RoPE(100.0, frequencies=[1.0]), "theta or frequencies, not both"),
         (lambda: tkf.Softmax(positions=tkf.RoPE(frequencies=[1.0])).of_itself(0.0, tkf.Tokens(X)), "must have length 2"),
         (lambda: tkf.RoPE(-1.0), "theta must be"),
-        (lambda: tkf.Sinkhorn(positions=[tkf.Window(0.5), tkf.Sinks(1)]), "Sinkhorn cannot take Sinks"),
         (lambda: tkf.Window(-1.0), "width must be"),
         (lambda: tkf.Sinks(0), "k must be"),
         (lambda: tkf.Bias([1.0, 2.0]), "b must be"),

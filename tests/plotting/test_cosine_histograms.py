@@ -55,5 +55,15 @@ def test_a_probes_dataset_times_and_given_axes(tmp_path):
     )
     labels = tkf.plotting.cosine_histograms(traj).axes[0].get_legend().get_texts()
     assert labels[0].get_text().startswith("t = 0, mean")
+    assert len(bars(tkf.plotting.cosine_histograms(traj, layers=2).axes[0])) == 1
+
+
+def test_bad_input():
+    traj = tkf.layers(MODEL, tkf.uniform_sphere(4, 3, seed=0), depth=2)
     with pytest.raises(ValueError, match="layers must be numbers from 0 to 2"):
         tkf.plotting.cosine_histograms(traj, layers=[7])
+    for run in (tkf.layers(MODEL, tkf.uniform_sphere(1, 3, seed=0), 2), tkf.layers(MODEL, tkf.Equiangular(0.1, 4), 2)):
+        with pytest.raises(ValueError, match="needs a run of at least two tokens"):
+            tkf.plotting.cosine_histograms(run)
+    with pytest.raises(ValueError, match="or the dataset of a probe, got 3"):
+        tkf.plotting.cosine_histograms(3)

@@ -13,7 +13,7 @@ from .._types import Beta, Map, Values
 from .base import AbstractHead
 from .measure import AtomicMeasure
 from .parameters import Bilinear, Parameter, ValueMap, mean
-from .positions import AbstractMask, Positions, Rules, as_rules, biased, check_rules, rotated, turns, visible
+from .positions import Positions, Rules, as_rules, biased, check_rules, rotated, turns, visible
 
 MOST_TOKENS = 4096  # the coupling is an n x n matrix
 
@@ -24,8 +24,8 @@ class Sinkhorn(AbstractHead):
 
     The scalings are computed in the log domain by OTT-JAX until the marginals are right to `tolerance` (in L1);
     rows then sum to 1 to rounding. If that takes more than `max_iterations` the result is NaN, which a solver
-    treats as a failed step. Of the rules for positions, `Sinks` is refused: what a sink gives to tokens that it does not see
-    cannot return to it.
+    treats as a failed step. That happens if a token sees another one from which no chain of seen tokens leads back, as with
+    `Sinks` beyond a narrow `Window`: a doubly stochastic matrix is 0 there.
 
     Args:
         beta, A, Q, K, V: as for `Softmax`.
@@ -71,10 +71,6 @@ class Sinkhorn(AbstractHead):
         self.value = ValueMap(V)
         self.causal = False
         self.positions = as_rules(positions)
-        if any(isinstance(rule, AbstractMask) and rule.stronger for rule in self.positions):
-            raise ValueError(
-                "Sinkhorn cannot take Sinks: a sink that is seen by tokens which it does not see has no doubly stochastic row"
-            )
         self.symmetric = self.score.symmetric() and not self.positions
         self.tolerance = positive("tolerance", tolerance)
         self.max_iterations = count("max_iterations", max_iterations)

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _interrupted("interrupted", arguments is None)
         sys.exit(code if isinstance(code, int) else 0)
     except TyperException as error:
-        _fail(f"{error.format_message()} (see tokenfield --help)", 2)
+        _fail(f"{error.format_message().replace('Value error, ', '')} (see tokenfield --help)", 2)
     except (Interrupted, KeyboardInterrupt) as interrupt:
         _interrupted(str(interrupt) or "interrupted", arguments is None)
     except BrokenPipeError:

@@ -146,10 +146,10 @@ def _with_modes(state: AbstractDensity, model: Transformer, tolerance: float = 0
     """Give the density enough modes to resolve those that grow."""
     require_closed(state, model)
     most = MOST_MODES[type(state)]
-    linear = sum(np.abs(np.asarray(head.linear)) for head in density_heads(model.attention, state.d, most // 2))
+    response = sum(np.abs(np.asarray(head.response)) for head in density_heads(model.attention, state.d, most // 2))
     k = np.arange(most // 2 + 1)
     fastest = int(
-        np.argmax(k * (k + state.d - 2) * linear)
+        np.argmax(k * (k + state.d - 2) * response)
     )  # by the growth rates of a small perturbation (FORMULAS §8)
     least = min(2 * fastest + 8, most)
     return Reduction(state if state.modes >= least else state.resized(least), model)

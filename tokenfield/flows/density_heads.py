@@ -33,8 +33,8 @@ class AbstractDensityHead(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def linear(self) -> Float[Array, " k"]:
-        """The coefficients of g in those of the density, degree by degree, to first order at the uniform density, times f there."""
+    def response(self) -> Float[Array, " k"]:
+        """By degree: a small wave in the uniform density becomes so many times as large a wave in `f g`."""
 
 
 class ExponentialHead(AbstractDensityHead):
@@ -52,7 +52,7 @@ class ExponentialHead(AbstractDensityHead):
         return None
 
     @property
-    def linear(self):
+    def response(self):
         return self.speed * self.ratios
 
 
@@ -68,7 +68,7 @@ class PlainHead(AbstractDensityHead):
         return None
 
     @property
-    def linear(self):
+    def response(self):
         return self.kernel
 
 
@@ -86,7 +86,7 @@ class QuotientHead(AbstractDensityHead):
         return 1 / basis.values(at_degrees(basis, self.mass) * y)
 
     @property
-    def linear(self):
+    def response(self):
         return self.kernel / self.mass[0]
 
 

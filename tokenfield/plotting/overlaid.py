@@ -30,7 +30,7 @@ def cosine_histograms(
 
     Args:
         run: of tokens, through layers or in time; or the dataset of a probe, whose histograms are over all texts.
-        layers: which saved states; by default those of Figure 1 of the survey, 0, 5, 30 and 48, as far as there are so many, or
+        layers: which saved states; by default 0, 5, 30 and 48 of a run of 48 layers, as in Figure 1 of the survey, and otherwise
             the first, the last and two between.
         ax: matplotlib axes to draw into.
         width, height: of the figure, in inches.
@@ -44,12 +44,11 @@ def cosine_histograms(
         >>> traj = tkf.layers(model, tkf.uniform_sphere(64, 8, seed=0), depth=48)
         >>> tkf.plotting.cosine_histograms(traj)
     """
+    chosen = _chosen(layers, _count(run))
+    edges, densities, means, names = (_of_run if isinstance(run, Trajectory) else _of_probe)(run, chosen)
     sheet = Sheet(width, height) if ax is None else None
     axes = sheet.add_subplot() if sheet is not None else ax
     assert axes is not None
-    count = len(run.times) if isinstance(run, Trajectory) else run.sizes["layer"]
-    chosen = _chosen(layers, count)
-    edges, densities, means, names = (_of_run if isinstance(run, Trajectory) else _of_probe)(run, chosen)
     colors = colormaps["viridis_r"](np.linspace(0.1, 0.9, len(chosen)))
     for density, mean, name, color in zip(densities, means, names, colors, strict=True):
         axes.stairs(density, edges, fill=True, color=color, alpha=0.35)
@@ -60,12 +59,22 @@ def cosine_histograms(
         ylabel="density of pairs",
         xlim=(edges[used[0]] - 0.02, edges[used[-1] + 1] + 0.02),
     )
-    top = np.sort(densities.max(1))
-    axes.set_ylim(
-        0, 1.1 * min(top[-1], 3 * top[-2] if len(top) > 1 else top[-1])
-    )  # a last peak may be cut, not hide the others
+    *others, top = np.sort(densities.max(1))
+    axes.set_ylim(0, 1.1 * min(top, 3 * max(others, default=top)))  # one high peak is cut rather than hide the others
     axes.legend(frameon=False)
     return axes if sheet is None else sheet
+
+
+def _count(run: "Trajectory | xarray.Dataset") -> int:
+    """Return the number of saved states; raise ValueError if they have no pairs of tokens."""
+    if isinstance(run, Trajectory):
+        sizes = run.dataset.sizes
+        if run.dataset.attrs["state"] != "Tokens" or sizes["token"] < 2:
+            raise ValueError("cosine_histograms needs a run of at least two tokens")
+        return len(run.times)
+    if "cosine_histogram" not in getattr(run, "data_vars", ()):
+        raise ValueError(f"cosine_histograms needs a run of tokens or the dataset of a probe, got {shown(run)}")
+    return run.sizes["layer"]
 
 
 def _chosen(layers: Sequence[int] | None, count: int) -> list[int]:
@@ -73,7 +82,8 @@ def _chosen(layers: Sequence[int] | None, count: int) -> list[int]:
     if layers is None:
         few = sorted({0, round(last / 10), round(0.6 * last), last})
         return list(OF_THE_SURVEY) if last == OF_THE_SURVEY[-1] else few
-    chosen = [layer + count if -count <= layer < 0 else layer for layer in layers]
+    given = list(np.atleast_1d(np.asarray(layers)))
+    chosen = [int(layer) + count if layer < 0 else int(layer) for layer in given]
     if not chosen or not all(0 <= layer <= last for layer in chosen):
         raise ValueError(f"layers must be numbers from 0 to {last}, got {shown(layers)}")
     return chosen
