@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import typer
-from commands import tokenfield_here
+from commands import assert_one_line_error, tokenfield_here
 
 from tokenfield.cli.app import app
 from tokenfield.cli.completion_scripts import SCRIPTS
@@ -86,7 +86,8 @@ def test_scripts_hold_plain_words_and_are_printed(commands, capsys):
         for flag in (*command.flags, *command.arguments):
             assert all(re.fullmatch(r"[\w.-]+", value) for value in flag.values), flag
     assert tokenfield_here(capsys, "completion", "fish").stdout == SCRIPTS["fish"](commands)
-    assert tokenfield_here(capsys, "completion", "tcsh").returncode == 2
+    refused = tokenfield_here(capsys, "completion", "tcsh")
+    assert_one_line_error(refused, "'bash|zsh|fish': 'tcsh' is not one of 'bash', 'zsh', 'fish'")
 
 
 def test_values_are_those_of_the_help(capsys, commands):
