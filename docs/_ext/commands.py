@@ -32,7 +32,7 @@ def described(parent: str, commands: dict) -> list[str]:
 def spelled(parameter) -> str:
     """An option as it is typed."""
     if parameter.param_type_name == "argument":
-        return f"`{parameter.metavar or parameter.name.upper()}`"
+        return "`" + (parameter.metavar or parameter.name.upper()).replace("|", "\\|") + "`"
     return ", ".join(f"`{each}`" for each in [*parameter.opts, *parameter.secondary_opts])
 
 
