@@ -126,7 +126,7 @@ def test_figures_in_other_formats(capsys, tmp_path):
 
 
 def test_every_command_that_draws_has_formats():
-    drawing = ("simulate", "norms", "lipschitz", "phase-diagram", "sweep run", "sweep figures")
+    drawing = ("simulate", "norms", "lipschitz", "phase-diagram", "probe", "sweep run", "sweep figures")
     assert all(any("--format" in option.opts for option in COMMANDS[name].params) for name in drawing)
 
 
