@@ -78,14 +78,13 @@ def cheaper(words: list[str]) -> list[str]:
         return [*words, "--runs", "0", "--points", "5"]
     if command == "explore" and "--export" not in words:
         return ["explore", "--help"]
-    if command == "sweep" and words[1].endswith(".toml"):
+    if words[:2] == ["sweep", "run"] and words[2].endswith(".toml"):
         return [*words, "--workers", "0"]
-    if command == "sweep" and words[1] in PLANS and "--dry-run" not in words:
+    if words[:2] == ["sweep", "run"] and words[2] in PLANS and "--dry-run" not in words:
         return [*re.sub(r"--scheduler \S+", "", text).split(), "--dry-run"]
-    if command == "probe" and "path/to/model" in words:
-        Path("book.txt").write_text(english_text()[:400], encoding="utf-8")
-        model = str(model_path("minilm"))
-        return [*text.replace("path/to/model", model).split(), "--no-lipschitz", "--no-null", "--overwrite"]
+    if command == "probe":
+        Path(words[words.index("--text") + 1]).write_text(english_text()[:400], encoding="utf-8")
+        return [*text.replace("path/to/model", str(model_path("minilm"))).split(), "--overwrite"]
     return words
 
 

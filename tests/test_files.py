@@ -98,7 +98,7 @@ def test_a_folder_belongs_to_one_command_at_a_time(tmp_path, capsys, traj):
         ["norms", "--quick", "--out", tmp_path],
         ["lipschitz", "--lengths", "2,3", "--out", tmp_path],
         ["phase-diagram", "--out", tmp_path],
-        ["sweep", "figure3", "--out", tmp_path],
+        ["sweep", "run", "figure3", "--out", tmp_path],
     ]
     ready, over = threading.Event(), threading.Event()
 

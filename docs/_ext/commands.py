@@ -10,20 +10,29 @@ class Commands(SphinxDirective):
     """All commands, with their arguments and options."""
 
     def run(self):
-        lines = []
-        for name, command in typer.main.get_command(cli).commands.items():
-            lines += [f"## tokenfield {name}", "", plain(command.help or ""), "", "| | |", "|---|---|"]
-            lines += [
-                f"| {spelled(each)} | {plain(each.help or '')} |" for each in command.params if each.name != "help"
-            ]
-            lines += [""]
+        lines = described("tokenfield", typer.main.get_command(cli).commands)
         return self.parse_text_to_nodes("\n".join(lines), allow_section_headings=True)
+
+
+def described(parent: str, commands: dict) -> list[str]:
+    """Markdown for commands and their subcommands, one heading each."""
+    lines = []
+    for name, command in commands.items():
+        lines += [f"## {parent} {name}", "", plain(command.help or ""), ""]
+        inner = getattr(command, "commands", None)
+        if inner:
+            lines += described(f"{parent} {name}", inner)
+            continue
+        lines += ["| | |", "|---|---|"]
+        lines += [f"| {spelled(each)} | {plain(each.help or '')} |" for each in command.params if each.name != "help"]
+        lines += [""]
+    return lines
 
 
 def spelled(parameter) -> str:
     """An option as it is typed."""
     if parameter.param_type_name == "argument":
-        return f"`{parameter.name.upper()}`"
+        return "`" + (parameter.metavar or parameter.name.upper()).replace("|", "\\|") + "`"
     return ", ".join(f"`{each}`" for each in [*parameter.opts, *parameter.secondary_opts])
 
 

@@ -3,8 +3,8 @@ Probe a model: does it collapse, and does theory say so?
 ========================================================
 
 ``tkf.probe`` takes a model and texts, streams all hidden states, and measures them. It compares them with theory
-(nothing is fitted) and with the same architecture with random weights. On the command line, ``tokenfield probe`` writes
-all of this into a report. The model here is MiniLM (``make models`` installs it).
+(nothing is fitted) and, with ``null=True``, with the same architecture with random weights. On the command line,
+``tokenfield probe`` writes all of this into a report. The model here is MiniLM (``make models`` installs it).
 """
 
 import tokenfield as tkf
@@ -13,7 +13,7 @@ from tokenfield.probe.packages import english_text, model_path
 try:
     text = english_text()
     texts = [text[start : start + 400] for start in range(0, 4000, 500)]
-    result = tkf.probe(model_path("minilm"), texts, lipschitz=False, allow_pickle=True)
+    result = tkf.probe(model_path("minilm"), texts, null=True, allow_pickle=True)
 except ValueError as error:
     result = None
     print("skipped:", error)

@@ -48,7 +48,7 @@ def ask(request, commands, tmp_path):
 
 
 def test_commands(ask, commands):
-    assert {command.name for command in commands} <= ask("tokenfield", "")
+    assert {command.name for command in commands if not command.group} <= ask("tokenfield", "")
     assert ask("tokenfield", "si") == {"simulate"}
 
 
@@ -61,7 +61,11 @@ def test_values(ask):
     assert ask("tokenfield", "simulate", "--norm", "p") == NORMS
     assert ask("tokenfield", "norms", "--quick", "--format", "") == {"png", "pdf", "svg"}
     assert ask("tokenfield", "completion", "ba") == {"bash"}
-    assert "status" in ask("tokenfield", "sweep", "st")
+    assert ask("tokenfield", "sweep", "st") == {"status"}
+    assert ask("tokenfield", "sweep", "run", "--res") == {"--resume"}
+    assert ask("tokenfield", "sweep", "status", "--") == {"--json", "--quiet", "--help"}
+    assert ask("tokenfield", "sweep", "run", "fig") == {"figure3", "figure3-unnormalized"}
+    assert ask("tokenfield", "sweep", "run", "--format", "p") == {"png", "pdf"}
     if ask.shell == "bash":  # which splits at =
         assert ask("tokenfield", "simulate", "--norm", "=", "p") == NORMS
         assert ask("tokenfield", "simulate", "--beta", "p") == set()
@@ -70,7 +74,7 @@ def test_values(ask):
 def test_the_script_of_zsh(commands, tmp_path):
     script = SCRIPTS["zsh"](commands)
     assert '        "simulate --norm") compadd -- mix ngpt none ' in script
-    assert "            phase-diagram) compadd -- --d --beta-max " in script
+    assert '            "phase-diagram") compadd -- --d --beta-max ' in script
     shell = shutil.which("zsh")
     if shell is None:
         pytest.skip("zsh is not installed")

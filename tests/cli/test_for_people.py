@@ -20,7 +20,9 @@ from tokenfield.observables.cluster_text import cluster_text
 from tokenfield.report import summary
 from tokenfield.results.moments import moment_text
 
-COMMANDS = typer.main.get_command(app).commands
+TOP = typer.main.get_command(app).commands
+COMMANDS = {name: command for name, command in TOP.items() if name != "sweep"}
+COMMANDS |= {f"sweep {name}": command for name, command in TOP["sweep"].commands.items()}
 CHEAP = (
     "simulate --norm pre",
     "predict",
@@ -124,7 +126,7 @@ def test_figures_in_other_formats(capsys, tmp_path):
 
 
 def test_every_command_that_draws_has_formats():
-    drawing = ("simulate", "norms", "lipschitz", "phase-diagram", "sweep")
+    drawing = ("simulate", "norms", "lipschitz", "phase-diagram", "probe", "sweep run", "sweep figures")
     assert all(any("--format" in option.opts for option in COMMANDS[name].params) for name in drawing)
 
 
@@ -173,9 +175,9 @@ def test_predictions_that_apply_come_first_and_alone(capsys, monkeypatch):
 
 
 def test_every_help_has_examples(capsys):
-    assert set(EXAMPLES) == set(COMMANDS)
+    assert set(EXAMPLES) == {"sweep", *COMMANDS}
     for name, lines in EXAMPLES.items():
-        shown = tokenfield_here(capsys, name, "--help").stdout
+        shown = tokenfield_here(capsys, *name.split(), "--help").stdout
         assert 2 <= len(lines) <= 3
         assert all(f"    {line}\n" in shown for line in lines), name
 
@@ -186,6 +188,8 @@ def test_examples_parse(line, tmp_path, monkeypatch):
     (tmp_path / "TEXT.txt").write_text("a text")
     _, _, arguments = line.partition("tokenfield ")
     name, *flags = shlex.split(re.split(r"\)|\|", arguments)[0])
+    if name == "sweep":
+        name, flags = f"sweep {flags[0]}", flags[1:]
     COMMANDS[name].make_context(name, flags)
 
 

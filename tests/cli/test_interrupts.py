@@ -17,7 +17,7 @@ COMMANDS = {
     "simulate": (["simulate", *LONG, "--save-at", "3", "--json"], "a step with n = 150000"),
     "layers": (["simulate", *LONG, "--depth", "2", "--json"], "a layer with n = 150000"),
     "lipschitz": (["lipschitz", "--n", "50000", "--d", "64", "--json"], "a product with the derivative at n = 50000"),
-    "sweep": (["sweep", "PLAN", "--out", "OUT", "--workers", "0"], "a layer with n = 150000"),
+    "sweep": (["sweep", "run", "PLAN", "--out", "OUT", "--workers", "0"], "a layer with n = 150000"),
     "atlas": (["atlas", "--quick", "--out", "OUT", "--jobs", "1"], None),
 }
 PLAN = """

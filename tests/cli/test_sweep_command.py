@@ -15,7 +15,7 @@ from commands import assert_help_without_jax, assert_one_line_error, tokenfield,
 from sweeps import same_bits
 
 import tokenfield as tkf
-from tokenfield.cli import sweep_command
+from tokenfield.cli import sweep_run_command
 from tokenfield.sweep.store import DONE
 
 TOML = """
@@ -39,7 +39,7 @@ aligned = {event = "order_parameter_0.75"}
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
-    monkeypatch.setattr(sweep_command, "_figures", lambda *_: [])
+    monkeypatch.setattr(sweep_run_command, "draw", lambda *_: [])
 
 
 @pytest.fixture
@@ -60,13 +60,25 @@ def sweep(capsys, *arguments):
     return tokenfield_here(capsys, "sweep", *arguments)
 
 
-def test_help_is_quick():
-    assert_help_without_jax(["sweep"], "resume")
+@pytest.mark.parametrize(
+    ("command", "word"), [("", "resumable"), ("run", "--resume"), ("status", "DIR"), ("export", "NetCDF")]
+)
+def test_help_is_quick(command, word):
+    assert_help_without_jax(["sweep", *command.split()], word)
+
+
+@pytest.mark.parametrize("name", ["first-clusters", "mine.toml", "mine"])
+def test_a_plan_without_a_subcommand_is_run(capsys, plan, monkeypatch, name):
+    monkeypatch.chdir(plan.parent)
+    (plan.parent / "mine").write_text(TOML)
+    monkeypatch.setattr(sweep_run_command, "_estimate", lambda chosen, *_: print(chosen.name))
+    ended = sweep(capsys, name, "--dry-run")
+    assert ended == (0, f"{name.removesuffix('.toml')}\n", "")
 
 
 def test_a_sweep_its_status_and_its_export(capsys, plan, whole, tmp_path):
     out = tmp_path / "out"
-    ended = sweep(capsys, plan, "--out", out, "--workers", "0")
+    ended = sweep(capsys, "run", plan, "--out", out, "--workers", "0")
     assert ended == (0, "mine: 12 of 12 cells done, 0 failed\n", "")
     assert same_bits(tkf.sweep.SweepResult.open(out).dataset, whole)
     assert sweep(capsys, "status", out).stdout == "mine: 12 of 12 cells done, 0 failed\n"
@@ -75,27 +87,29 @@ def test_a_sweep_its_status_and_its_export(capsys, plan, whole, tmp_path):
     assert sweep(capsys, "export", out, tmp_path / "a.nc").stdout == f"wrote {tmp_path / 'a.nc'}\n"
     with xarray.open_dataset(tmp_path / "a.nc", engine="netcdf4") as back:
         assert same_bits(back.load(), whole)
-    assert_one_line_error(sweep(capsys, plan, "--out", out, "--workers", "0"), "holds this sweep, 12 of 12 cells done")
-    assert sweep(capsys, plan, "--out", out, "--workers", "0", "--resume").returncode == 0
+    assert_one_line_error(
+        sweep(capsys, "run", plan, "--out", out, "--workers", "0"), "holds this sweep, 12 of 12 cells done"
+    )
+    assert sweep(capsys, "run", plan, "--out", out, "--workers", "0", "--resume").returncode == 0
 
 
 def test_overrides_and_json(capsys, plan, whole, tmp_path):
     flags = ["--set", "axes.beta=[1.0, 4.0]", "--set", "repeats=2", "--set", "run.attention.kind=softmax", "--json"]
-    ended = sweep(capsys, plan, "--out", tmp_path / "out", "--workers", "0", *flags)
+    ended = sweep(capsys, "run", plan, "--out", tmp_path / "out", "--workers", "0", *flags)
     assert ended.returncode == 0
     assert json.loads(ended.stdout)["cells"] == 4
     found = tkf.sweep.SweepResult.open(tmp_path / "out").dataset
     assert np.allclose(found["r"], whole["r"].values[:2, :2], rtol=0, atol=1e-12)  # the same seeds, other batches
-    refused = sweep(capsys, plan, "--out", tmp_path / "out", "--workers", "0", "--resume")
+    refused = sweep(capsys, "run", plan, "--out", tmp_path / "out", "--workers", "0", "--resume")
     assert_one_line_error(refused, "holds another plan: run.attention: ")
     assert "repeats: 2 → 4" in refused.stderr
 
 
 def test_a_dry_run_counts_and_writes_nothing(capsys, plan, tmp_path):
-    ended = sweep(capsys, plan, "--out", tmp_path / "out", "--dry-run")
+    ended = sweep(capsys, "run", plan, "--out", tmp_path / "out", "--dry-run")
     assert ended.returncode == 0
     assert ended.stdout.startswith("mine: 12 cells: beta (3), repeats (4)\n4 batches of 1 shapes; ")
-    found = json.loads(sweep(capsys, plan, "--dry-run", "--json").stdout)
+    found = json.loads(sweep(capsys, "run", plan, "--dry-run", "--json").stdout)
     assert (found["cells"], found["batches"], found["shapes"]) == (12, 4, 1)
     assert found["seconds"] > 0
     assert not (tmp_path / "out").exists()
@@ -103,7 +117,7 @@ def test_a_dry_run_counts_and_writes_nothing(capsys, plan, tmp_path):
 
 def test_failed_cells_are_listed_and_the_exit_code_is_one(capsys, plan, whole, tmp_path):
     flags = ["--out", tmp_path / "out", "--workers", "0", "--set", "axes.beta=[1.0, nan, 9.0]"]
-    ended = sweep(capsys, plan, *flags)
+    ended = sweep(capsys, "run", plan, *flags)
     assert ended.returncode == 1
     first, second, *_ = ended.stdout.splitlines()
     assert first == "mine: 8 of 12 cells done, 4 failed"
@@ -111,7 +125,7 @@ def test_failed_cells_are_listed_and_the_exit_code_is_one(capsys, plan, whole, t
     found = json.loads(sweep(capsys, "status", tmp_path / "out", "--json").stdout)
     assert len(found["failures"]) == 4
     assert set(found["failures"][0]) == {"beta", "repeat", "id", "error"}
-    kept = sweep(capsys, plan, *flags, "--resume", "--no-retry")
+    kept = sweep(capsys, "run", plan, *flags, "--resume", "--no-retry")
     assert (kept.returncode, kept.stdout) == (1, ended.stdout)
     dataset = tkf.sweep.SweepResult.open(tmp_path / "out").dataset
     assert dataset["r"].values[[0, 2]].tobytes() == whole["r"].values[[0, 2]].tobytes()
@@ -120,24 +134,34 @@ def test_failed_cells_are_listed_and_the_exit_code_is_one(capsys, plan, whole, t
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing.toml"], "no such plan: nothing.toml"),
-        (["PLAN", "--set", "axes.betta=[1]"], "axes.betta: unknown parameter: did you mean beta?"),
-        (["PLAN", "--set", "record.r=order"], "record.r: unknown observable 'order': did you mean order_parameter?"),
-        (["PLAN", "--set", "axes.beta=[]"], "axes.beta: must have at least one value"),
-        (["PLAN", "--set", "repeats"], "--set: must be key=value, got 'repeats'"),
-        (["PLAN", "--set", "run.t1.x=1"], "--set run.t1.x: t1 is not a table of the plan"),
-        (["PLAN", "--set", "run.depth=3"], "run: give either t1 (a flow) or depth (layers)"),
-        (["PLAN", "--set", "record.above.times=[9.0]"], "record.above.times: must lie within [0, 2]"),
-        (["PLAN", "--set", "state=equiangular"], "repeats: 4 repeats of a run in which nothing is random"),
-        (["PLAN", "--workers", "2", "--dask-local", "2"], "--workers: give one of --workers, --scheduler and"),
-        (["PLAN", "--scheduler", "tcp://127.0.0.1:9"], "--scheduler: no Dask scheduler answers at tcp://127.0.0.1:9"),
-        (["PLAN", "--set", "run.tokens.n=0"], "run.tokens.n: must be a whole number >= 1, got 0"),
-        (["PLAN", "--out", "PLAN"], "is a file, not a folder"),
+        (["run", "nothing.toml"], "no such plan: nothing.toml"),
+        (["run", "PLAN", "--set", "axes.betta=[1]"], "axes.betta: unknown parameter: did you mean beta?"),
+        (
+            ["run", "PLAN", "--set", "record.r=order"],
+            "record.r: unknown observable 'order': did you mean order_parameter?",
+        ),
+        (["run", "PLAN", "--set", "axes.beta=[]"], "axes.beta: must have at least one value"),
+        (["run", "PLAN", "--set", "repeats"], "--set: must be key=value, got 'repeats'"),
+        (["run", "PLAN", "--set", "run.t1.x=1"], "--set run.t1.x: t1 is not a table of the plan"),
+        (["run", "PLAN", "--set", "run.depth=3"], "run: give either t1 (a flow) or depth (layers)"),
+        (["run", "PLAN", "--set", "record.above.times=[9.0]"], "record.above.times: must lie within [0, 2]"),
+        (["run", "PLAN", "--set", "state=equiangular"], "repeats: 4 repeats of a run in which nothing is random"),
+        (["run", "PLAN", "--workers", "2", "--dask-local", "2"], "--workers: give one of --workers, --scheduler and"),
+        (
+            ["run", "PLAN", "--scheduler", "tcp://127.0.0.1:9"],
+            "--scheduler: no Dask scheduler answers at tcp://127.0.0.1:9",
+        ),
+        (["run", "PLAN", "--set", "run.tokens.n=0"], "run.tokens.n: must be a whole number >= 1, got 0"),
+        (["run", "PLAN", "--out", "PLAN"], "is a file, not a folder"),
         (["status", "nowhere"], "nowhere holds no sweep"),
         (["export", "nowhere", "a.nc"], "nowhere holds no sweep"),
-        (["status"], "sweep status takes DIR: tokenfield sweep status DIR"),
-        (["run"], "sweep run takes PLAN"),
-        (["a", "b", "c", "d"], "sweep takes `run PLAN.toml`"),
+        (["status"], "tokenfield: Missing argument 'DIR'. (see tokenfield sweep status --help)\n"),
+        (["run"], "tokenfield: Missing argument 'PLAN'. (see tokenfield sweep run --help)\n"),
+        (["export", "nowhere"], "Missing argument 'FILE.nc'."),
+        (["staus"], "No such command 'staus'. Did you mean 'status'? (see tokenfield sweep --help)"),
+        (["status", "a", "b"], "(see tokenfield sweep status --help)"),
+        (["status", "--workers", "2"], "No such option: --workers (see tokenfield sweep status --help)"),
+        ([], "sweep needs one of run, status, figures, export, plans"),
     ],
 )
 def test_bad_input_is_one_line(capsys, plan, tmp_path, monkeypatch, arguments, message):
@@ -152,7 +176,7 @@ def test_bad_input_is_one_line(capsys, plan, tmp_path, monkeypatch, arguments, m
 def test_an_unknown_kind_of_address_is_one_line_also_when_the_process_ends(plan, tmp_path):
     """A client that could not be made complains once more when it is thrown away."""
     pytest.importorskip("distributed")
-    ended = tokenfield("sweep", plan, "--scheduler", "foo://bar", "--out", tmp_path / "out")
+    ended = tokenfield("sweep", "run", plan, "--scheduler", "foo://bar", "--out", tmp_path / "out")
     assert_one_line_error(
         ended,
         "--scheduler must be an address such as tcp://127.0.0.1:8786 (tcp, tls or none, host, port), got 'foo://bar'",
@@ -196,7 +220,7 @@ def long_whole(whole, tmp_path_factory):
 def test_an_interrupted_sweep_can_be_resumed(capsys, plan, long_whole, tmp_path, number, code):
     """A process of its own, with a worker, that is ended when its first cells are done; the rest is done here."""
     out, flags = tmp_path / "out", [text for key in LONG for text in ("--set", f"{key}={LONG[key]}")]
-    command = [sys.executable, "-m", "tokenfield", "sweep", plan, "--out", out, "--workers", "1", *flags]
+    command = [sys.executable, "-m", "tokenfield", "sweep", "run", plan, "--out", out, "--workers", "1", *flags]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     status, end = out / "sweep.zarr" / "status" / "c" / "0" / "0", time.monotonic() + 120
     laid_out = out / "sweep.zarr" / "zarr.json"
@@ -220,7 +244,7 @@ def test_an_interrupted_sweep_can_be_resumed(capsys, plan, long_whole, tmp_path,
     before = tkf.sweep.SweepResult.open(out)
     done = before.dataset["status"].values == DONE
     assert 0 < done.sum() < 360
-    assert sweep(capsys, plan, "--out", out, "--workers", "0", "--resume", *flags).returncode == 0
+    assert sweep(capsys, "run", plan, "--out", out, "--workers", "0", "--resume", *flags).returncode == 0
     after = tkf.sweep.SweepResult.open(out)
     assert same_bits(after.dataset, long_whole)
     assert before.dataset["r"].values[done].tobytes() == after.dataset["r"].values[done].tobytes()

@@ -1,7 +1,11 @@
 """`tokenfield probe` from the command line."""
 
+import io
 import json
+import re
 import shutil
+from contextlib import redirect_stdout
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -9,16 +13,28 @@ import pytest
 from commands import assert_help_without_jax, assert_one_line_error, tokenfield_here
 from small_models import REACTIONS, as_pickle, config
 
+from tokenfield.cli import main
+from tokenfield.cli.probe_table import COLUMNS, print_layers
 from tokenfield.probe.smiles import PIECES
 
 pytest.importorskip("torch", reason='pip install ".[models]"')
 
 
-@pytest.fixture
-def text(tmp_path):
-    path = tmp_path / "reactions.txt"
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "reactions.txt"
     path.write_text("\n".join(REACTIONS) + "\n")
     return path
+
+
+@pytest.fixture(scope="module")
+def probed(folders, text, tmp_path_factory):
+    """The folder of a quick probe with figures for the web, and the numbers it prints."""
+    out, printed = tmp_path_factory.mktemp("probed") / "out", io.StringIO()
+    flags = "--text", text, "--lines", "--format", "svg", "--out", out, "--json"
+    with redirect_stdout(printed), pytest.raises(SystemExit, match="0"):
+        main([str(each) for each in ("probe", folders("bert"), *flags)])
+    return out, json.loads(printed.getvalue())
 
 
 QUICK = ("--no-null", "--no-lipschitz")
@@ -28,18 +44,13 @@ def test_help_is_quick():
     assert_help_without_jax(["probe"], "Transformer")
 
 
-def test_a_folder_gets_report_figures_and_dataset(folders, text, tmp_path, capsys):
-    out = tmp_path / "out"
-    ended = tokenfield_here(
-        capsys, "probe", folders("bert"), "--text", text, "--lines", "--out", out, "--json"
-    )  # the quick probe
-    assert ended.returncode == 0, ended.stderr
-    numbers = json.loads(ended.stdout)
+def test_a_folder_gets_report_figures_and_dataset(folders, text, probed, capsys):
+    out, numbers = probed
     assert [row["layer"] for row in numbers["layers"]] == [0, 1, 2, 3]
     assert all({"mean_cosine", "mean_cosine_no_special"} <= set(row) for row in numbers["layers"])
     assert len(numbers["texts"]) == 3
     assert numbers["out"] == str(out)
-    assert {"report.html", "probe.zarr", "theory.png", "cosines.png"} <= {path.name for path in out.iterdir()}
+    assert {"report.html", "probe.zarr", "theory.svg", "cosines.svg"} <= {path.name for path in out.iterdir()}
     from tokenfield.probe import ProbeResult
 
     loaded = ProbeResult.load(out)
@@ -48,11 +59,45 @@ def test_a_folder_gets_report_figures_and_dataset(folders, text, tmp_path, capsy
     words = {word for text in groups for group in text for word in group["words"]}
     assert words
     assert words <= {"[CLS]", "[SEP]", "[UNK]", *PIECES.findall(" ".join(REACTIONS))}
-    assert "Not measured: random weights (--null) and Lipschitz constants (--lipschitz)" in numbers["more"]
+    assert (
+        "Not measured: random weights (--null, in Python null=True) and Lipschitz constants (--lipschitz,"
+        in numbers["more"]
+    )
     rho = loaded.dataset["mean_cosine"].mean("text").values
     np.testing.assert_allclose([row["mean_cosine"] for row in numbers["layers"]], rho)
     again = tokenfield_here(capsys, "probe", folders("bert"), "--text", text, "--lines", "--out", out)
     assert_one_line_error(again, "holds a finished probe: give another folder, or --overwrite")
+
+
+def test_the_report_says_how_to_read_the_data_again(probed, capsys, monkeypatch):
+    out, numbers = probed
+    page = (out / "report.html").read_text(encoding="utf-8")
+    (snippet,) = (block for block in re.findall(r"<pre>(.*?)</pre>", page, re.DOTALL) if "ProbeResult" in block)
+    monkeypatch.chdir(out)
+    exec(unescape(re.sub(r"<[^>]*>", "", snippet)), {})
+    answer, _, cosines = capsys.readouterr().out.partition("\n")
+    assert answer == numbers["answer"]
+    found = [float(value) for value in cosines.strip(" []\n").split()]
+    np.testing.assert_allclose(found, [row["mean_cosine"] for row in numbers["layers"]], rtol=1e-6)
+    assert {path.suffix for path in out.iterdir()} == {".html", ".zarr", ".svg"}
+    assert (out / "theory.svg").read_bytes().startswith(b"<?xml")
+    for name in re.findall(r'href="([^"#]*)"', page):
+        assert (out / name).exists(), name
+
+
+@pytest.mark.parametrize("normed", [False, True])
+def test_the_table_fits_80_columns(capsys, monkeypatch, normed):
+    monkeypatch.setenv("COLUMNS", "80")
+    values = dict.fromkeys(COLUMNS, -0.98765) | {"effective_rank": 1234.5, "norm_mean": 98765.4, "clusters": 1000.0}
+    row = {"layer": 100, "after_final_norm": normed, **values}
+    print_layers({"architecture": {"family": "llama"}, "norm": "pre-LN", "model": "a-model", "layers": [row]})
+    out = capsys.readouterr().out
+    assert all(len(line) <= 80 for line in out.splitlines())
+    assert "…" not in out
+    *_, shown = (line for line in out.splitlines() if line.lstrip().startswith("100"))
+    label = "100*" if normed else "100"
+    assert shown.split() == [label, *["-0.988"] * 3, "1234", "1000", *["-0.988"] * 2, "98765", *["-0.988"] * 2]
+    assert ("* after the final norm" in out) == normed
 
 
 def test_several_files_and_a_table(folders, text, tmp_path, capsys, monkeypatch):
@@ -135,6 +180,7 @@ def test_a_pickle_is_warned_of(folders, text, tmp_path, capsys):
         (["MODEL", "--text", "EMPTY"], "is empty: give a file with some text"),
         (["FOLDER", "--text", "TEXT"], "is not a model folder"),
         (["no/such", "--text", "TEXT"], "neither a folder here nor a model in the local cache"),
+        (["no/such", "--text", "TEXT"], "or take one of minilm, smollm2, albert, rxnfp (make models)"),
         (["T5", "--text", "TEXT"], "t5 is an encoder–decoder model"),
         (["CORRUPT", "--text", "TEXT"], "cannot be read, it may be damaged"),
         (["MODEL", "--text", "TEXT", "--iterations", "4"], "only a model with one shared block"),

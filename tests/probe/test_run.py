@@ -42,7 +42,7 @@ SCHEMA = {
 
 @pytest.fixture(scope="module")
 def result(small):
-    return tkf.probe(small("bert"), REACTIONS, lengths=(4, 8))
+    return tkf.probe(small("bert"), REACTIONS, lengths=(4, 8), null=True)
 
 
 def assert_same(first, second, rtol=1e-5, skip=("text_excerpt",)):
@@ -137,7 +137,7 @@ def test_batches_are_not_written_through_a_link(tmp_path):
 
 
 def test_a_killed_run_goes_on_and_gives_the_same_bits(small, tmp_path, monkeypatch):
-    whole = tkf.probe(small("llama"), REACTIONS, batch=1, null=True, lipschitz=False, out=tmp_path / "whole")
+    whole = tkf.probe(small("llama"), REACTIONS, batch=1, null=True, out=tmp_path / "whole")
     calls = {"stream": 0}
     stream = measuring.stream
 
@@ -150,11 +150,11 @@ def test_a_killed_run_goes_on_and_gives_the_same_bits(small, tmp_path, monkeypat
     out = tmp_path / "killed"
     monkeypatch.setattr(measuring, "stream", dies)
     with pytest.raises(KeyboardInterrupt):
-        tkf.probe(small("llama"), REACTIONS, batch=1, lipschitz=False, out=out)
+        tkf.probe(small("llama"), REACTIONS, batch=1, null=True, out=out)
     assert sorted(path.name for path in (out / "probe.part").iterdir()) == ["model-00000.npz", "model-00001.npz"]
     assert not (out / "probe.zarr").exists()
     calls["stream"] = 100
-    again = tkf.probe(small("llama"), REACTIONS, batch=1, lipschitz=False, out=out)
+    again = tkf.probe(small("llama"), REACTIONS, batch=1, null=True, out=out)
     assert calls["stream"] == 104  # one text was left, and three of the null model
     for name in whole.dataset.data_vars:
         np.testing.assert_array_equal(whole.dataset[name], again.dataset[name], err_msg=str(name))
@@ -165,9 +165,9 @@ def test_a_killed_run_goes_on_and_gives_the_same_bits(small, tmp_path, monkeypat
 def test_batches_of_another_run_are_refused(small, tmp_path, monkeypatch):
     monkeypatch.setattr(tkf.probe.run, "random_twin", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        tkf.probe(small("bert"), REACTIONS, lipschitz=False, out=tmp_path)
+        tkf.probe(small("bert"), REACTIONS, null=True, out=tmp_path)
     with pytest.raises(ValueError, match="belongs to another run"):
-        tkf.probe(small("bert"), REACTIONS[:2], lipschitz=False, out=tmp_path)
+        tkf.probe(small("bert"), REACTIONS[:2], null=True, out=tmp_path)
 
 
 def test_results_are_saved_and_checked(result, tmp_path):
@@ -198,8 +198,18 @@ def test_the_summary_is_plain_json(result):
     assert numbers["verdict"]
 
 
+def test_the_quick_probe_is_the_default_and_says_what_more_can_be_asked(small, result):
+    quick = tkf.probe(small("bert"), REACTIONS)
+    assert not [name for name in quick.dataset if str(name).startswith(("null_", "lipschitz"))]
+    assert repr(quick).endswith("; null=True: random weights too; lipschitz=True: Lipschitz constants too)")
+    assert quick.more in quick._repr_html_()
+    assert "--full (full=True) measures everything" in quick.more
+    assert result.more == ""  # lengths ask for Lipschitz constants
+    assert "=True" not in repr(result)
+
+
 def test_unsupported_attention_still_gives_hidden_states(small):
-    found = tkf.probe(small("distilbert"), REACTIONS, lipschitz=True)
+    found = tkf.probe(small("distilbert"), REACTIONS, full=True)
     assert np.isfinite(found.dataset["mean_cosine"]).all()
     assert np.isfinite(found.dataset["fixed_energy"]).all()
     assert "beta" not in found.dataset
@@ -286,13 +296,13 @@ def test_so_it_does_in_later_parts_of_the_run(small, monkeypatch, part, message,
 
     monkeypatch.setattr(tkf.probe.run, part, exhausted)
     with pytest.raises(ValueError, match=message):
-        tkf.probe(small("bert"), REACTIONS)
+        tkf.probe(small("bert"), REACTIONS, full=True)
 
 
 def test_other_errors_are_not_taken_for_it(small, monkeypatch):
     monkeypatch.setattr(tkf.probe.run, "random_twin", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        tkf.probe(small("bert"), REACTIONS)
+        tkf.probe(small("bert"), REACTIONS, full=True)
 
 
 def test_lengths_that_cannot_be_are_said_before_anything_is_measured(small, monkeypatch):

@@ -212,19 +212,19 @@ def test_series_are_measured_in_the_shorter_time():
 
 
 def test_a_dry_run_refuses_what_does_not_fit_on_the_disk(tmp_path, monkeypatch):
-    from tokenfield.cli import sweep_command
+    from tokenfield.cli import sweep_run_command
 
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**9, 10**9 - 10**4, 10**4))
     with pytest.raises(ValueError, match=r"--out: 12 cells need up to \d+ kB on disk, 10 kB are free"):
-        sweep_command._estimate(read(), tmp_path / "out", None, False)
+        sweep_run_command._estimate(read(), tmp_path / "out", None, False)
 
 
 def test_the_command_prints_failures_and_no_time(monkeypatch, capsys, tmp_path):
-    from tokenfield.cli import sweep_command
+    from tokenfield.cli import sweep_run_command
 
     Machine(monkeypatch, fails={1.0})
     plan = tkf.sweep.read_plan(changed(NOISY, axes={"kappa": [1.0]}))
-    sweep_command._estimate(plan, tmp_path / "out", 1, False)
+    sweep_run_command._estimate(plan, tmp_path / "out", 1, False)
     lines = capsys.readouterr().out.splitlines()
     assert lines[2:] == [
         "the first cell fails: ValueError: bad",

@@ -26,12 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     _refuse_empty(given)
     try:
-        code = app(given, standalone_mode=False)
+        code = app(given, prog_name="tokenfield", standalone_mode=False)
         if code == 130:  # Ctrl-C outside a run
             _interrupted("interrupted", arguments is None)
         sys.exit(code if isinstance(code, int) else 0)
     except TyperException as error:
-        _fail(f"{error.format_message().replace('Value error, ', '')} (see tokenfield --help)", 2)
+        _fail(f"{error.format_message().replace('Value error, ', '')} (see {_help_of(error)})", 2)
     except (Interrupted, KeyboardInterrupt) as interrupt:
         _interrupted(str(interrupt) or "interrupted", arguments is None)
     except BrokenPipeError:
@@ -45,6 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _fail("out of memory: give fewer tokens, dimensions, layers or times", 2)
         said = cut(str(error), LONGEST_MESSAGE) or "an error without a message"
         _fail(f"{said} ({type(error).__name__}; TOKENFIELD_TRACEBACK=1 shows where)", 1)
+
+
+def _help_of(error: Exception) -> str:
+    """Return the command that shows the help of the command that was given wrong arguments."""
+    context = getattr(error, "ctx", None)
+    words = context.command_path.split()[1:] if context is not None else []
+    return " ".join(["tokenfield", *words, "--help"])
 
 
 def _out_of_memory(error: Exception) -> bool:

@@ -24,9 +24,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="The dynamics of tokens in deep Transformers: simulate them, and check the theory.",
 )
-for command in (simulate, predict, atlas, norms, lipschitz, phase_diagram, sweep, probe, kinds, explore):
+for command in (simulate, predict, atlas, norms, lipschitz, phase_diagram, probe, kinds, explore):
     name = command.__name__.replace("_", "-")
     app.command(name, epilog=epilog(name))(with_quiet(command))
+app.add_typer(sweep, name="sweep")
 app.command(epilog=epilog("completion"))(completion)  # what it prints is all it does: it cannot be quiet
 
 

@@ -1,6 +1,7 @@
 """Flags and the values they take, for help and for shell completion; read from the files of the package, without JAX."""
 
 from collections.abc import Iterable
+from importlib.resources import files
 from typing import Annotated, Any, Literal
 
 import typer
@@ -26,6 +27,12 @@ def kind_flag(help: str, package: str, base: str, *names: str) -> Any:
     """Return an option that takes a kind of a family of classes, or a user's own."""
     kinds = kinds_in(package, base)
     return flag(f"{help}: {', '.join(kinds)}, or your own module:Class.", *names, values=kinds)
+
+
+def plan_names() -> list[str]:
+    """Return the names of the plans of sweeps that come with the package."""
+    plans = files("tokenfield").joinpath("sweep", "plans")
+    return sorted(path.name.removesuffix(".toml") for path in plans.iterdir())
 
 
 def start_flag(help: str) -> Any:

@@ -17,8 +17,8 @@ BASH = r"""_tokenfield() {{
     fi
     for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
         if [[ $word != -* ]]; then
-            command=$word
-            break
+            command="${{command:+$command }}$word"
+            case "$command" in {groups}) ;; *) break ;; esac
         fi
     done
     COMPREPLY=()
@@ -44,8 +44,8 @@ ZSH = r"""_tokenfield() {{
     local command="" word
     for word in "${{(@)words[2,CURRENT-1]}}"; do
         if [[ $word != -* ]]; then
-            command=$word
-            break
+            command="${{command:+$command }}$word"
+            case "$command" in {groups}) ;; *) break ;; esac
         fi
     done
     case "$command ${{words[CURRENT-1]}}" in
@@ -77,11 +77,12 @@ compdef _tokenfield tokenfield
 def bash(commands: Sequence[Command]) -> str:
     """Return a script to be sourced by bash (3.2 or later)."""
     text = BASH.format(
-        commands=" ".join(command.name for command in commands),
+        groups=_groups(commands),
+        commands=" ".join(command.name for command in commands if not command.group),
         values=_cases(commands, 8, lambda words: f'COMPREPLY=($(compgen -W "{words}" -- "$cur")); return', "return"),
-        flags="\n".join(f'        {command.name}) words="{" ".join(command.names)}" ;;' for command in commands),
+        flags="\n".join(f'        "{command.name}") words="{" ".join(command.names)}" ;;' for command in commands),
         arguments="\n".join(
-            f'            {command.name}) words="{" ".join(command.values)}" ;;'
+            f'            "{command.name}") words="{" ".join(command.values)}" ;;'
             for command in commands
             if command.values
         ),
@@ -92,13 +93,16 @@ def bash(commands: Sequence[Command]) -> str:
 def zsh(commands: Sequence[Command]) -> str:
     """Return a script to be sourced by zsh, after `compinit`."""
     text = ZSH.format(
-        commands="\n".join(f"            {shlex.quote(_zsh_item(command))}" for command in commands),
+        groups=_groups(commands),
+        commands="\n".join(
+            f"            {shlex.quote(_zsh_item(command))}" for command in commands if not command.group
+        ),
         values=_cases(commands, 8, lambda words: f"compadd -- {_quoted(words)}; return", "_files; return"),
         flags="\n".join(
-            f"            {command.name}) compadd -- {_quoted(' '.join(command.names))} ;;" for command in commands
+            f'            "{command.name}") compadd -- {_quoted(" ".join(command.names))} ;;' for command in commands
         ),
         arguments="\n".join(
-            f"        {command.name}) compadd -- {_quoted(' '.join(command.values))}; _files ;;"
+            f'        "{command.name}") compadd -- {_quoted(" ".join(command.values))}; _files ;;'
             for command in commands
             if command.values
         ),
@@ -108,11 +112,12 @@ def zsh(commands: Sequence[Command]) -> str:
 
 def fish(commands: Sequence[Command]) -> str:
     """Return a script to be sourced by fish."""
-    none = "not __fish_seen_subcommand_from " + " ".join(command.name for command in commands)
+    none = "not __fish_seen_subcommand_from " + " ".join(command.name for command in commands if not command.group)
     lines = [f"complete -c tokenfield -n {shlex.quote(none)} -f -l version -d 'Print the version'"]
     for command in commands:
-        inside = shlex.quote(f"__fish_seen_subcommand_from {command.name}")
-        lines.append(f"complete -c tokenfield -n {shlex.quote(none)} -f -a {command.name} -d {_fish(command.help)}")
+        inside = shlex.quote("; and ".join(f"__fish_seen_subcommand_from {word}" for word in command.name.split()))
+        if not command.group:
+            lines.append(f"complete -c tokenfield -n {shlex.quote(none)} -f -a {command.name} -d {_fish(command.help)}")
         lines += [f"complete -c tokenfield -n {inside} {_fish_flag(flag)}" for flag in command.flags]
         if command.values:
             lines.append(f"complete -c tokenfield -n {inside} -a {_fish(' '.join(command.values))}")
@@ -120,6 +125,11 @@ def fish(commands: Sequence[Command]) -> str:
 
 
 SCRIPTS = {"bash": bash, "zsh": zsh, "fish": fish}
+
+
+def _groups(commands: Sequence[Command]) -> str:
+    """The names of commands that have subcommands, as a pattern of a `case`."""
+    return " | ".join(sorted({command.group for command in commands if command.group}))
 
 
 def _cases(commands: Sequence[Command], indent: int, propose: Callable[[str], str], otherwise: str) -> str:

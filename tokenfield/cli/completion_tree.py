@@ -23,12 +23,17 @@ class Flag(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A command: its name, its help in a line, its flags, its positional arguments."""
+    """A command: its name, its help in a line, its flags, its positional arguments (for a group, its subcommands)."""
 
     name: str
     help: str
     flags: tuple[Flag, ...]
     arguments: tuple[Flag, ...]
+
+    @property
+    def group(self) -> str:
+        """For a subcommand, the name of its group; "" for other commands."""
+        return self.name.rpartition(" ")[0]
 
     @property
     def names(self) -> list[str]:
@@ -45,13 +50,19 @@ HELP = Flag(("--help",), "Show the help.", False, (), False)
 
 
 def commands_of(group: Any) -> list[Command]:
-    """Return the commands of a Typer application."""
-    return [_command(name, command) for name, command in group.commands.items()]
+    """Return the commands of a Typer application. A group is followed by its subcommands, named "group subcommand"."""
+    found = []
+    for name, command in group.commands.items():
+        found.append(_command(name, command))
+        found += [_command(f"{name} {each}", inner) for each, inner in getattr(command, "commands", {}).items()]
+    return found
 
 
 def _command(name: str, command: Any) -> Command:
     options = [_flag(each) for each in command.params if each.param_type_name == "option"]
     arguments = [_flag(each) for each in command.params if each.param_type_name == "argument"]
+    if inner := getattr(command, "commands", {}):
+        arguments = [Flag((), "A subcommand", True, tuple(inner), False)]
     return Command(name, _first(command.help or ""), (*options, HELP), tuple(arguments))
 
 

@@ -1,4 +1,4 @@
-"""Examples for the help of each command: every line works in a fresh folder, apart from files in capitals."""
+"""Examples for the help of each command: every line works in a fresh folder, apart from files and folders in capitals."""
 
 EXAMPLES = {
     "simulate": (
@@ -31,10 +31,31 @@ EXAMPLES = {
     "sweep": (
         "tokenfield sweep plans",
         "tokenfield sweep run first-clusters --dry-run",
+        "tokenfield sweep status DIR",
+    ),
+    "sweep run": (
+        "tokenfield sweep run first-clusters --dry-run",
         "tokenfield sweep run norms --set repeats=2 --out norms-sweep",
+        "tokenfield sweep run PLAN.toml --out DIR --resume",
+    ),
+    "sweep status": (
+        "tokenfield sweep status DIR",
+        "tokenfield sweep status DIR --json",
+    ),
+    "sweep figures": (
+        "tokenfield sweep figures DIR",
+        "tokenfield sweep figures DIR --format pdf",
+    ),
+    "sweep export": (
+        "tokenfield sweep export DIR FILE.nc",
+        "tokenfield sweep export DIR FILE.nc --quiet",
+    ),
+    "sweep plans": (
+        "tokenfield sweep plans",
+        "tokenfield sweep plans --json",
     ),
     "probe": (
-        "tokenfield probe bert-base-uncased --text TEXT.txt",
+        "tokenfield probe minilm --text TEXT.txt",
         "tokenfield probe MODEL_FOLDER --text TEXT.txt --full --out probes/mine",
     ),
     "kinds": (

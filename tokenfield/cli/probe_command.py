@@ -10,15 +10,21 @@ import typer
 
 from .._files import remove
 from .._shown import shown
-from .choices import flag
+from .choices import Format, flag
 from .command_line import command_line
 from .errors import Interrupted
 from .folders import open_folder, say_open
+from .probe_table import print_layers
 
 
 def probe(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(help="Model folder, .gguf file, or hub name in the local cache.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="Model folder, .gguf file, hub name in the local cache, or minilm, smollm2, albert, rxnfp (make models)."
+        ),
+    ],
     files: Annotated[list[Path] | None, typer.Argument(help="More text files.", show_default=False)] = None,
     text: Annotated[
         list[Path] | None, flag("Text file; several may follow, or be given by --text each.", "--text")
@@ -55,6 +61,7 @@ def probe(
         bool, typer.Option("--allow-pickle", help="Read weights from a .bin file, by a reader that runs no code.")
     ] = False,
     seed: Annotated[int, flag("Seed of the random weights [0].")] = 0,
+    format: Format = "png",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished probe in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
@@ -89,11 +96,12 @@ def probe(
                 most_windows=windows,
                 iterations=iterations,
                 lengths=sizes,
-                null=full if null is None else null,
-                lipschitz=(full or sizes is not None) if lipschitz is None else lipschitz,
+                full=full,
+                null=null,
+                lipschitz=lipschitz,
                 allow_pickle=allow_pickle,
                 seed=seed,
-                draw=None if folder is None else lambda result: result.report(folder, command_line()),
+                draw=None if folder is None else lambda result: result.report(folder, command_line(), format),
             )
         except KeyboardInterrupt:
             hint = (
@@ -125,30 +133,7 @@ def _lengths(text: str) -> list[int]:
 
 
 def _print(numbers: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    shown = {
-        "mean_cosine": "cosine",
-        "mean_cosine_no_special": "plain",
-        "std_cosine": "std",
-        "effective_rank": "rank",
-        "clusters": "clusters",
-        "largest_cluster": "largest",
-        "single_tokens": "single",
-        "norm_mean": "length",
-        "null_mean_cosine": "random",
-        "predicted_cosine": "theory",
-    }
-    names = [name for name in shown if any(row.get(name) is not None for row in numbers["layers"])]
-    kind = numbers["architecture"]
-    table = Table(
-        "layer", *(shown[name] for name in names), title=f"{kind['family']}, {numbers['norm']}: {numbers['model']}"
-    )
-    for row in numbers["layers"]:
-        label = f"{row['layer']} (final norm)" if row["after_final_norm"] else str(row["layer"])
-        table.add_row(label, *("" if row[name] is None else f"{row[name]:.3g}" for name in names))
-    Console(markup=False).print(table)
+    print_layers(numbers)
     print(numbers["answer"])
     for sentence in numbers["verdict"]:
         print(sentence)

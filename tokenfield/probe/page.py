@@ -80,13 +80,16 @@ COLUMNS = {
 }
 
 
-def write_probe_report(result: "ProbeResult", folder: str | os.PathLike, command: str | None = None) -> Path:
-    """Write `report.html`, one file that needs no network, and its figures beside it as PNG.
+def write_probe_report(
+    result: "ProbeResult", folder: str | os.PathLike, command: str | None = None, format: str = "png"
+) -> Path:
+    """Write `report.html`, one file that needs no network, and its figures beside it.
 
     Args:
         result: of `tkf.probe`.
         folder: where to write; made if it is not there.
         command: what made the result, if it is known.
+        format: of the figures beside the page: "png", "pdf" or "svg". Those in the page are PNG.
 
     Returns:
         The path of the page.
@@ -97,12 +100,16 @@ def write_probe_report(result: "ProbeResult", folder: str | os.PathLike, command
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    pictures = {name: figure_png(sheet) for name, sheet in figures(result.dataset).items()}
-    for name, data in pictures.items():
-        with replacing(target / f"{name}.png") as part:
-            part.write_bytes(data)
+    pictures = {}
+    for name, sheet in figures(result.dataset).items():
+        pictures[name] = figure_png(sheet)
+        with replacing(target / f"{name}.{format}") as part:
+            if format == "png":
+                part.write_bytes(pictures[name])
+            else:
+                sheet.savefig(part, format=format)
     path = target / "report.html"
-    write_text(path, probe_page(result, pictures, command))
+    write_text(path, probe_page(result, pictures, command, format))
     return path
 
 
@@ -119,7 +126,9 @@ def figures(dataset: "xarray.Dataset") -> "dict[str, Sheet]":
     return made
 
 
-def probe_page(result: "ProbeResult", pictures: dict[str, bytes], command: str | None = None) -> str:
+def probe_page(
+    result: "ProbeResult", pictures: dict[str, bytes], command: str | None = None, format: str = "png"
+) -> str:
     """The page as HTML."""
     dataset, architecture = result.dataset, result.architecture
     name = Path(str(dataset.attrs.get("source", dataset.attrs.get("model", "a model")))).name
@@ -142,7 +151,7 @@ def probe_page(result: "ProbeResult", pictures: dict[str, bytes], command: str |
     if "smoothness" in pictures:
         evidence.append(("Powers of n, block by block", smoothness_table(dataset)))
     files = {"probe.zarr": "everything that was measured, as a Zarr dataset"}
-    files |= {f"{key}.png": f"figure: {TITLES[key]}" for key in pictures}
+    files |= {f"{key}.{format}": f"figure: {TITLES[key]}" for key in pictures}
     story = Story(
         title=f"Token representations in {name}",
         question=f"Do the tokens of {name} become alike from layer to layer, and would theory expect it?",

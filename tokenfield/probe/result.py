@@ -59,12 +59,18 @@ class ProbeResult:
     @property
     def more(self) -> str:
         """What was not measured and could be; empty if nothing."""
+        left = " and ".join(f"{what} (--{flag}, in Python {flag}=True)" for flag, what in self._left.items())
+        return f"Not measured: {left}. --full (full=True) measures everything, in some minutes." if left else ""
+
+    @property
+    def _left(self) -> dict[str, str]:
+        """What was not measured and could be, by the flag that asks for it."""
         asked = {
-            "null_mean_cosine": "random weights (--null)",
-            "lipschitz_exponent": "Lipschitz constants (--lipschitz)",
+            "null": ("null_mean_cosine", "random weights"),
+            "lipschitz": ("lipschitz_exponent", "Lipschitz constants"),
         }
-        left = [what for name, what in asked.items() if name not in self.dataset and self.architecture.supported]
-        return f"Not measured: {' and '.join(left)}. --full measures everything, in some minutes." if left else ""
+        possible = asked.items() if self.architecture.supported else ()
+        return {flag: what for flag, (name, what) in possible if name not in self.dataset}
 
     @property
     def verdict(self) -> list[str]:
@@ -145,11 +151,11 @@ class ProbeResult:
 
         return probe_theory(self.dataset, **options)
 
-    def report(self, folder: str | os.PathLike, command: str | None = None) -> Path:
-        """Write `report.html` and its figures; returns the path of the page."""
+    def report(self, folder: str | os.PathLike, command: str | None = None, format: str = "png") -> Path:
+        """Write `report.html`, and its figures as PNG, PDF or SVG; returns the path of the page."""
         from .page import write_probe_report
 
-        return write_probe_report(self, folder, command)
+        return write_probe_report(self, folder, command, format)
 
     def _repr_html_(self) -> str:
         kind, rho = self.architecture, self.dataset["mean_cosine"].mean("text").values
@@ -159,6 +165,7 @@ class ProbeResult:
             "texts": ", ".join(str(excerpt) for excerpt in self.dataset["text_excerpt"].values[:3]),
             "mean cosine": f"{rho[0]:.3f} at the embedding, {rho[-1]:.3f} at the last layer",
             "findings": " ".join(self.verdict[:2]),
+            **({"more": self.more} if self.more else {}),
         }
         return card("Probe", rows, "result.verdict, result.plot_theory(), result.report(folder)")
 
@@ -167,7 +174,9 @@ class ProbeResult:
         rho = self.dataset["mean_cosine"].mean("text").values
         return (
             f"ProbeResult({kind.family}, {kind.norm_name}, {kind.depth} blocks; {sizes['text']} text(s); "
-            f"mean cosine {rho[0]:.3f} → {rho[-1]:.3f})"
+            f"mean cosine {rho[0]:.3f} → {rho[-1]:.3f}"
+            + "".join(f"; {flag}=True: {what} too" for flag, what in self._left.items())
+            + ")"
         )
 
 

@@ -56,8 +56,9 @@ def probe(
     most_windows: int = WINDOWS,
     iterations: int | None = None,
     lengths: Sequence[int] | None = None,
-    null: bool = True,
-    lipschitz: bool = True,
+    full: bool = False,
+    null: bool | None = None,
+    lipschitz: bool | None = None,
     allow_pickle: bool = False,
     seed: int = 0,
     progress: bool | None = None,
@@ -75,8 +76,9 @@ def probe(
         most_windows: most windows of one long text, evenly spread over it.
         iterations: run a shared block (ALBERT) so often instead of as often as it was trained.
         lengths: numbers of tokens for the growth of Lipschitz constants [up to the longest text].
-        null: measure the same architecture with random weights too.
-        lipschitz: measure local Lipschitz constants of attention.
+        full: measure everything: the same as `null=True, lipschitz=True`, in some minutes instead of seconds.
+        null: measure the same architecture with random weights too [if `full`].
+        lipschitz: measure local Lipschitz constants of attention too [if `full`, or if `lengths` are given].
         allow_pickle: read a `.bin` file of weights, see `loading.load`.
         seed: of the random weights and of the parts of texts in `lengths`.
         progress: show progress bars; by default on a terminal only.
@@ -96,6 +98,8 @@ def probe(
     parts, notes = windows(loaded.tokenizer, texts, loaded.architecture.positions_limit, max_tokens, most_windows)
     _check_vocabulary(loaded, parts)
     sizes = None if lengths is None else list(lengths)
+    null = full if null is None else null
+    lipschitz = (full or sizes is not None) if lipschitz is None else lipschitz
     usable_lengths(loaded, parts, sizes)  # before all else is measured
     groups = batches(parts, batch, loaded.tokenizer.pad)
     settings = {"batch": batch, "max_tokens": max_tokens, "seed": seed, "null": null, "iterations": iterations}

@@ -17,7 +17,7 @@ def mean_field_order() -> float:
     return brentq(lambda r: r - i1(KAPPA * r) / i0(KAPPA * r), 0.1, 1.0)
 
 
-def finite_moments(n: int) -> tuple[float, float]:
+def finite_moments(n: int, kappa: float = KAPPA) -> tuple[float, float]:
     """Mean and standard deviation of `|m|²`, m the mean of n tokens with density `∝ exp(kappa n |m|²/2)`, exactly.
 
     In a random field u of weight `e^{-n u²/(2 kappa)} I_0(u)^n` tokens are independent, and `u/kappa` is m plus an
@@ -25,13 +25,13 @@ def finite_moments(n: int) -> tuple[float, float]:
     """
     from scipy.special import i0e
 
-    u = np.linspace(0, 6 * KAPPA, 200_001)
-    log_weight = n * (-(u**2) / (2 * KAPPA) + np.log(i0e(u)) + u)
+    u = np.linspace(0, 6 * kappa, 200_001)
+    log_weight = n * (-(u**2) / (2 * kappa) + np.log(i0e(u)) + u)
     weight = u * np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
-    m2 = (u**2 @ weight) / KAPPA**2
-    m4 = (u**4 @ weight) / KAPPA**4
-    s = 1 / (n * KAPPA)  # |a + g|² for a Gaussian g of variance s: moments of a from those of a + g
+    m2 = (u**2 @ weight) / kappa**2
+    m4 = (u**4 @ weight) / kappa**4
+    s = 1 / (n * kappa)  # |a + g|² for a Gaussian g of variance s: moments of a from those of a + g
     second = m2 - 2 * s
     fourth = m4 - 8 * s * second - 8 * s**2
     return second, float(np.sqrt(fourth - second**2))
