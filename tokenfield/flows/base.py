@@ -118,6 +118,22 @@ class AbstractNoisyFlow(AbstractFlow):
     def kick(self, key: PRNGKeyArray, t: Float[Array, ""], y: Y, h: Float[Array, ""]) -> Y:
         """Return a random displacement: the effect of the noise alone in time h, to be added to y before the retraction."""
 
+    def scattered(self, y: Y) -> Any:
+        """Return what a step moves: the unknowns themselves, or points that carry the mass of a density."""
+        return y
+
+    def gathered(self, y: Any) -> Y:
+        """Return the unknowns after a step has moved what `scattered` returned."""
+        return y
+
+    def unresolved(self, y: Y) -> Bool[Array, ""]:
+        """Return True if the unknowns no longer resolve the state, so that more are needed."""
+        return jnp.array(False)
+
+    def finer(self, state: Any) -> Any | None:
+        """Return the state with more unknowns, or None at the maximum number."""
+        return None
+
     @abc.abstractmethod
     def rate(self, state: Any) -> Any:
         """Return an estimate of the fastest rate of the drift and the noise. Steps should be a small fraction of its inverse.
