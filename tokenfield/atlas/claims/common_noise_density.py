@@ -99,6 +99,8 @@ def draw(dense, sizes, gaps):
     right.loglog(sizes, center[0] * (sizes / sizes[0]) ** -0.5, color="0.3", lw=1)
     right.set(xlabel="number n of tokens", ylabel="distance from the density")
     right.set_xticks(sizes, labels=[str(n) for n in sizes])
+    right.set(ylim=(0.01, 0.3))
+    right.set_yticks([0.01, 0.03, 0.1, 0.3], labels=["0.01", "0.03", "0.1", "0.3"])
     right.minorticks_off()
     return figure
 
