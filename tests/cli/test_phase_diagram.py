@@ -49,7 +49,7 @@ def test_cells_are_those_of_stationary_states(d, attention, top):
         for j, kappa in enumerate(kappas):
             uniform, *order = stationary_states(beta, kappa, d, attention, l_max=1)
             order = [state for state in order if state.stable]
-            both = "both, order favoured" if order and order[0].free_energy < 0 else "both, uniform favoured"
+            both = "both, order favored" if order and order[0].free_energy < 0 else "both, uniform favored"
             expected = "uniform only" if not order else both if uniform.stable else "order only"
             assert names[int(found["region"][j])] == expected
             assert float(found["m_1"][j]) == pytest.approx(order[0].m_1 if order else 0.0, abs=1e-9)
@@ -101,7 +101,7 @@ def test_figure_names_its_regions_and_axes():
     diagram = phase_diagram(np.linspace(0, 6, 7), np.geomspace(0.05, 3, 8), 2)
     figure = phase_diagram_figure(diagram)
     words = " ".join(text.get_text().replace("\n", " ") for ax in figure.axes for text in ax.texts)
-    for region in ("uniform only", "order only", "both, uniform favoured", "both, order favoured"):
+    for region in ("uniform only", "order only", "both, uniform favored", "both, order favored"):
         assert region in words
     assert "beta" in figure.axes[0].get_xlabel()
     assert "kappa" in figure.axes[0].get_ylabel()

@@ -16,7 +16,7 @@ from tokenfield.plotting.cosines import pair_histogram, time_edges
 from tokenfield.plotting.frames import final_clusters, read_frames, relative
 from tokenfield.plotting.projection import principal_axes, view_of
 from tokenfield.plotting.style import PALETTE
-from tokenfield.plotting.time_axis import is_logarithmic, time_label
+from tokenfield.plotting.time_axis import is_logarithmic
 from tokenfield.plotting.token_paths import arcs
 from tokenfield.results.datasets import to_table
 from tokenfield.results.describe import describe
@@ -226,13 +226,34 @@ def test_events_are_dashed_lines_with_names(runs):
 
 
 def test_time_axis_has_its_unit():
-    assert time_label(made(np.ones((2, 3, 2)), log_unit=-50.0)) == "time $t$ (units of $e^{-50}$)"
-    assert time_label(made(np.ones((2, 3, 2)))) == "time $t$"
-    assert time_label(tkf.layers(POST, tkf.uniform_sphere(3, 2), 2)) == "layer"
+    plain = made(np.ones((2, 3, 2)))
+    assert panel(energy_panel, plain).get_xlabel() == "time $t$"
+    assert panel(energy_panel, tkf.layers(POST, tkf.uniform_sphere(3, 2), 2)).get_xlabel() == "layer"
     assert is_logarithmic(np.geomspace(1e-2, 1e5, 30))
     assert not is_logarithmic(np.linspace(0, 1e5, 30))
     ax = panel(energy_panel, made(np.ones((30, 2, 2)) / 2**0.5, times=np.geomspace(1e-2, 1e5, 30)))
     assert ax.get_xscale() == "log"
+
+
+def ticks(ax):
+    low, high = ax.get_xlim()
+    found = zip(ax.get_xticks(), ax.get_xticklabels(), strict=True)
+    return {text.get_text(): at for at, text in found if low <= at <= high}
+
+
+def test_long_times_are_shown_in_powers_of_ten():
+    ten = np.log(10)
+    spread = np.ones((30, 2, 2)) / 2**0.5
+    ax = panel(energy_panel, made(spread, times=np.geomspace(1e-2, 1e5, 30), log_unit=5336.5 * ten))
+    assert ax.get_xlabel() == r"$\log_{10} t$"
+    assert list(ticks(ax)) == ["5336", "5338", "5340"]
+    np.testing.assert_allclose(list(ticks(ax).values()), 10 ** np.array([-0.5, 1.5, 3.5]), rtol=1e-9)
+    plain = panel(energy_panel, made(spread, times=np.geomspace(1, 1e305, 30)))
+    assert (plain.get_xlabel(), list(ticks(plain))) == (r"$\log_{10} t$", ["0", "100", "200", "300"])
+    even = panel(energy_panel, made(spread, times=np.linspace(0, 4, 30), log_unit=-21.7 * ten))
+    assert even.get_xlabel() == "time $t$ (units of $10^{-22}$)"
+    assert list(ticks(even)) == ["0", "2", "4", "6"]
+    np.testing.assert_allclose(list(ticks(even).values()), np.array([0, 2, 4, 6]) / 10**0.3, rtol=1e-12)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 5])

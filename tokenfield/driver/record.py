@@ -105,13 +105,13 @@ class Single(AbstractLoop):
     """One run."""
 
     def begin(self, stage, before):
-        zero = jnp.zeros((), int)
+        zero = from_numpy(np.zeros((), int))
         steps, rejected = (zero, zero) if before is None else (before.carry.steps, before.carry.rejected)
         saved = (before.saved, before.count) if stage.continues and before is not None else None
         return begin(stage.problem, from_numpy(np.asarray(stage.t, float)), stage.y, steps, rejected, saved)
 
     def go_on(self, problem, record, budget):
-        return jax.block_until_ready(go_on(problem, record, jnp.asarray(budget)))
+        return jax.block_until_ready(go_on(problem, record, from_numpy(np.asarray(budget))))
 
     def running(self, record):
         return int(record.carry.status) == RUNNING

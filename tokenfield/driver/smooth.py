@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._xla.arrays import compiled_once
+from .._xla.arrays import compiled_once, from_numpy
 from ..flows import Segment
 from ..flows.layers import AbstractLayerFlow
 from ..solver.base import FINISHED, AbstractMethod, Problem, Settings
@@ -137,7 +137,7 @@ def integrate(
 
 def problem_of(plan: Plan, flow: Any, end: float, t_last: float) -> Problem:
     """Return the problem of a segment that ends at `end`, whose flow may be evaluated up to `t_last`."""
-    number = lambda value: jnp.asarray(value, float)  # noqa: E731
+    number = lambda value: from_numpy(np.asarray(value, float))  # noqa: E731
     settings = Settings(number(end), number(t_last), number(plan.save_at), number(plan.rtol), number(plan.atol))
     return Problem(flow, plan.method, settings, None if plan.stop is None else OnFlow(plan.stop), plan.observe)
 

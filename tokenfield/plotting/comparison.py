@@ -16,7 +16,7 @@ from ..results import Trajectory
 from .energies import MOST_POINTS
 from .frames import MOST_PAIRED, read_frames
 from .style import PALETTE, WIDTH, Sheet, styled, write_title
-from .time_axis import is_logarithmic, time_label
+from .time_axis import LONG, counts_layers, is_logarithmic
 
 QUANTITIES = ("normalized_energy", "order_parameter", "clusters")
 STYLES = ("-", "--", ":", "-.")
@@ -34,7 +34,7 @@ def compare(
     """Draw several runs over each other: energy, order parameter and number of clusters over time.
 
     The energy is `∬ e^{beta(<x,y>-1)} dmu dmu` at the beta of each run; a run that has no such energy is left out there.
-    If the runs have different units of time, the axis is `log10 t`.
+    If a run is very long, the axis is `log10 t`.
 
     Args:
         runs: trajectories.
@@ -121,17 +121,17 @@ def _recorded(run: Trajectory) -> Any:
 def _draw(
     ax: Axes, runs: Sequence[Trajectory], names: Sequence[str], name: str, curves: Sequence[Any], letter: str = ""
 ) -> None:
-    mixed = len({run.log_time_unit for run in runs}) > 1
+    long = any(run.log_time_unit != 0 or run.times[-1] > LONG for run in runs)
     for k, (run, label, curve) in enumerate(zip(runs, names, curves, strict=True)):
         if curve is None:
             continue
         times, values = curve
-        if mixed:
+        if long:
             with np.errstate(divide="ignore"):
                 times = (np.log(times) + run.log_time_unit) / np.log(10)
         ax.plot(times, values, label=label, marker="o" if len(times) < 3 else None, **_style(k))
-    ax.set_xlabel("$\\log_{10} t$" if mixed else time_label(runs[0]))
-    if not mixed and any(curve is not None and is_logarithmic(curve[0]) for curve in curves):
+    ax.set_xlabel("$\\log_{10} t$" if long else "layer" if counts_layers(runs[0]) else "time $t$")
+    if not long and any(curve is not None and is_logarithmic(curve[0]) for curve in curves):
         ax.set_xscale("log", nonpositive="mask")
     if name == "clusters":
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))

@@ -1,5 +1,6 @@
 """The vector field in which tokens move, on the circle, on the sphere and in the plane."""
 
+import math
 from typing import NamedTuple
 
 import matplotlib
@@ -84,7 +85,7 @@ def field_figure(
     arrows = _draw_arrows(ax, view, field)
     _draw_tokens(ax, view, areas(frame.weights[0]))
     _set_limits(ax, view, field)
-    unit = "unit of time" if traj.log_time_unit == 0 else f"time $e^{{{traj.log_time_unit:.4g}}}$"
+    unit = "unit of time" if traj.log_time_unit == 0 else f"time $10^{{{traj.log_time_unit / math.log(10):.4g}}}$"
     what = "radians" if frame.spherical else "length"
     sheet.colorbar(arrows, ax=ax, shrink=0.8, pad=0.03, label=f"speed ({what} per {unit})")
     write_title(ax, _title(frame, field))

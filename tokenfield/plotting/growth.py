@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from .style import GREY, PALETTE, Sheet, styled
+from .ticks import plain_log_ticks
 
 if TYPE_CHECKING:
     from ..lipschitz import Growth
@@ -54,8 +54,6 @@ def growth_figure(
         ax.plot(lengths, [limit.lower for limit in limits], color=GREY, ls=":", label="lower bound of the worst tokens")
     ax.set(xscale="log", yscale="log", xlabel="number of tokens n", ylabel="local Lipschitz constant")
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter(NullFormatter())
+        plain_log_ticks(axis)
     sheet.legend(loc="outside lower center", ncols=2)
     return sheet

@@ -8,6 +8,7 @@ from matplotlib import colormaps, patheffects
 from .._kinds import find
 from ..attention import AbstractAttention
 from .style import GREY, INK, PALETTE, WIDTH, Sheet, fitting_legend, styled, write_title
+from .ticks import plain_log_ticks
 
 COLOURS = "Blues"
 HIGHEST = 1.25  # of the colours: full order is not so dark that lines are lost on it
@@ -67,6 +68,8 @@ def _plane(sheet, ax, diagram, runs, both) -> None:
         xlim=(beta[0], beta[-1]),
         ylim=(kappa[0], kappa[-1]),
     )
+    if logarithmic:
+        plain_log_ticks(ax.yaxis)
     for region, word in ((0, "disorder:\nuniform only"), (3, "order only")):
         cells = np.argwhere(diagram["region"].values == region)
         if len(cells):
@@ -112,9 +115,9 @@ def _range(ax, beta, turn, jump, star) -> None:
     centred = {"ha": "center", "va": "center"}
     ax.text(at(0.5), (1 + top) / 2, "order only", **centred)
     ax.text(at(0.3), bottom + 0.15 * (1 - least), "uniform only", **centred)
-    ax.text(at(0.78), (1 + line(at(0.78), jump)) / 2 + 0.03 * (1 - least), "both, order\nfavoured", **centred)
+    ax.text(at(0.78), (1 + line(at(0.78), jump)) / 2 + 0.03 * (1 - least), "both, order\nfavored", **centred)
     ax.annotate(
-        "both, uniform\nfavoured",
+        "both, uniform\nfavored",
         (at(0.78), (line(at(0.78), turn) + line(at(0.78), jump)) / 2),
         (at(0.28), 1 - 0.6 * (1 - least)),
         arrowprops={"arrowstyle": "-", "color": INK, "lw": 0.7},

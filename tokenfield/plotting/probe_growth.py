@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 
 from .style import GREY, INK, PALETTE, WIDTH, Sheet, styled, write_title
+from .ticks import plain_log_ticks
 
 if TYPE_CHECKING:
     import xarray
@@ -49,9 +50,7 @@ def probe_smoothness(dataset: "xarray.Dataset", width: float = WIDTH, height: fl
         left.plot(n, worst, "^:", color=PALETTE[1], ms=4, lw=1, label="one head, worst tokens")
     left.set(xscale="log", yscale="log", xlabel="number of tokens n", ylabel="local Lipschitz constant")
     for axis in (left.xaxis, left.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if axis is left.xaxis else (1,)))
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter(NullFormatter())
+        plain_log_ticks(axis, (1, 2, 5) if axis is left.xaxis else (1,))
     sheet.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     power, low, high = (dataset[f"lipschitz_exponent{part}"].values for part in ("", "_low", "_high"))
     known = np.isfinite(power)

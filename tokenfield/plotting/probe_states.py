@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.ticker import LogLocator, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from .probe import _band
 from .style import GREY, PALETTE, WIDTH, Sheet, styled, write_title
+from .ticks import plain_log_ticks
 
 if TYPE_CHECKING:
     import xarray
@@ -48,9 +49,7 @@ def probe_layers(dataset: "xarray.Dataset", width: float = WIDTH, height: float 
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         if name == "norm_mean":
             ax.set_yscale("log")
-            for locate, subs in ((ax.yaxis.set_major_locator, (1, 2, 5)), (ax.yaxis.set_minor_locator, (1,))):
-                locate(LogLocator(subs=subs))
-            ax.yaxis.set_major_formatter("{x:g}")
+            plain_log_ticks(ax.yaxis)
         if name == "largest_cluster":
             ax.set_ylim(-0.03, 1.05)
         ax.legend(loc="best")

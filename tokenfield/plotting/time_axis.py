@@ -1,4 +1,4 @@
-"""Time axes: label and unit, logarithmic where times are, events as dashed lines."""
+"""Time axes: labels and limits, logarithmic where times are, events as dashed lines."""
 
 import math
 
@@ -8,20 +8,28 @@ from matplotlib.axes import Axes
 from ..results import Event, Trajectory
 from ..results.moments import moment_text
 from .style import INK
+from .ticks import even_time_ticks, log_time_ticks
 
+LONG = 1e9  # longer times are written as their logarithms
 NAME_WIDTH = 0.06  # of the name of an event, written upwards, as a part of the panel
 
 
 def draw_time_axis(traj: Trajectory, ax: Axes, times: np.ndarray, label: bool = True) -> None:
     """Limits, scale and label of a horizontal time axis, the same for all panels of a run that end at the same time."""
     times = traj.times[traj.times <= times[-1]] if len(times) > 1 else times
-    if label:
-        ax.set_xlabel(time_label(traj))
-    if is_logarithmic(times):
+    logarithmic = is_logarithmic(times)
+    if logarithmic:
+        ax.set_xlim(times[times > 0][0], times[-1])  # before the scale, whose own limits could overflow
         ax.set_xscale("log", nonpositive="mask")
-        ax.set_xlim(times[times > 0][0], times[-1])
     elif times[-1] > times[0]:
         ax.set_xlim(times[0], times[-1])
+    words = "layer" if counts_layers(traj) else "time $t$"
+    if logarithmic and (traj.log_time_unit != 0 or times[-1] > LONG):
+        words = log_time_ticks(ax, traj.log_time_unit)
+    elif traj.log_time_unit != 0:
+        words = even_time_ticks(ax, traj.log_time_unit)
+    if label:
+        ax.set_xlabel(words)
 
 
 def is_logarithmic(times: np.ndarray) -> bool:
@@ -69,22 +77,14 @@ def event_name(event: Event) -> str:
     return event.kind.replace("_", " ")
 
 
-def time_unit(traj: Trajectory) -> str:
-    """The unit of time for a label, "" for plain time."""
-    exponent = traj.log_time_unit
-    return "" if exponent == 0 else f"$e^{{{exponent:g}}}$"
-
-
-def time_label(traj: Trajectory) -> str:
-    """The label of a time axis, with the unit; layers are counted where a step is a layer."""
-    if traj.config.get("step") == 1 and not time_unit(traj):
-        return "layer"
-    return f"time $t$ (units of {time_unit(traj)})" if time_unit(traj) else "time $t$"
+def counts_layers(traj: Trajectory) -> bool:
+    """True if a unit of time is a layer."""
+    return traj.config.get("step") == 1 and traj.log_time_unit == 0
 
 
 def time_text(traj: Trajectory, time: float, log_time: float | None = None) -> str:
     """A moment in words, e.g. "t = 12.5", "log10 t = 846.1" or "layer 3"."""
-    if time_label(traj) == "layer":
+    if counts_layers(traj):
         return f"layer {time:.3g}"
     known = None if log_time is None or not math.isfinite(log_time) else log_time
     words = moment_text(time, traj.log_time_unit, known, digits=4)

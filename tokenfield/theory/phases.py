@@ -27,7 +27,7 @@ LABELS = {
     "region": "region, an index into the attribute regions",
     "m_1": "order parameter of the stable ordered law",
 }
-REGIONS = ("uniform only", "both, uniform favoured", "both, order favoured", "order only")
+REGIONS = ("uniform only", "both, uniform favored", "both, order favored", "order only")
 
 
 def phase_diagram(

@@ -49,7 +49,7 @@ def _depth(tau: Any, s: float, slope: float) -> Any:
 
 
 def recency_ends(slope: float, rate: float) -> float:
-    """Return the time from which the last positions are no longer favoured: `2 (1 - e^{-lambda}) / a` (FORMULAS §13).
+    """Return the time from which the last positions are no longer favored: `2 (1 - e^{-lambda}) / a` (FORMULAS §13).
 
     Before it the response of the last token is U-shaped: large for the first positions, and rising again toward the last.
 
