@@ -14,7 +14,7 @@ from ..states import Equiangular, Gaussian, Tokens
 from ..states.tokens import wrap_hint
 from ..transformer import Transformer
 from .affine import attend
-from .base import AbstractFlow, admit, require_closed
+from .base import AbstractFlow, Limits, admit, require_closed
 from .equiangular import Angle, coefficients
 from .gaussian import Root, symmetric
 from .matrices import root
@@ -38,8 +38,12 @@ class AbstractLayerFlow(AbstractFlow):
     def retract(self, y):
         return y
 
-    def error_size(self, error, y0, y1, rtol, atol):
+    def relative_size(self, change, y0, y1, rtol, atol):
         return jnp.zeros(())  # layers are exact
+
+    @property
+    def limits(self):
+        return Limits()
 
     @property
     def log_time_unit(self):
