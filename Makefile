@@ -70,11 +70,13 @@ INSTALL := $(BIN)/pip install --quiet --constraint constraints.txt --editable
 NO_TORCH := echo "torch and transformers could not be installed: what needs real models will be skipped"
 
 $(VENV)/base: $(VENV)/pip pyproject.toml constraints.txt
-	$(INSTALL) ".[models]" || { $(NO_TORCH); $(INSTALL) .; }
+	@echo "Installing tokenfield with JAX, torch and transformers into $(VENV): a few minutes, 2 GB."
+	@$(INSTALL) ".[models]" || { $(NO_TORCH); $(INSTALL) .; }
 	touch $@
 
 $(VENV)/test: $(VENV)/pip pyproject.toml constraints.txt
-	$(INSTALL) ".[test,models]" || { $(NO_TORCH); $(INSTALL) ".[test]"; }
+	@echo "Installing tokenfield and what its tests need into $(VENV): a few minutes, 2.5 GB."
+	@$(INSTALL) ".[test,models]" || { $(NO_TORCH); $(INSTALL) ".[test]"; }
 	touch $@
 
 $(VENV)/bench: $(VENV)/pip pyproject.toml constraints.txt
@@ -82,7 +84,8 @@ $(VENV)/bench: $(VENV)/pip pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/docs: $(VENV)/pip pyproject.toml constraints.txt
-	$(INSTALL) ".[docs,models]" || { $(NO_TORCH); $(INSTALL) ".[docs]"; }
+	@echo "Installing tokenfield and Sphinx into $(VENV): a few minutes, 2.5 GB."
+	@$(INSTALL) ".[docs,models]" || { $(NO_TORCH); $(INSTALL) ".[docs]"; }
 	touch $@
 
 clean:

@@ -82,10 +82,9 @@ def cheaper(words: list[str]) -> list[str]:
         return [*words, "--workers", "0"]
     if words[:2] == ["sweep", "run"] and words[2] in PLANS and "--dry-run" not in words:
         return [*re.sub(r"--scheduler \S+", "", text).split(), "--dry-run"]
-    if command == "probe" and "path/to/model" in words:
-        Path("book.txt").write_text(english_text()[:400], encoding="utf-8")
-        model = str(model_path("minilm"))
-        return [*text.replace("path/to/model", model).split(), "--no-lipschitz", "--no-null", "--overwrite"]
+    if command == "probe":
+        Path(words[words.index("--text") + 1]).write_text(english_text()[:400], encoding="utf-8")
+        return [*text.replace("path/to/model", str(model_path("minilm"))).split(), "--overwrite"]
     return words
 
 

@@ -180,6 +180,7 @@ def test_a_pickle_is_warned_of(folders, text, tmp_path, capsys):
         (["MODEL", "--text", "EMPTY"], "is empty: give a file with some text"),
         (["FOLDER", "--text", "TEXT"], "is not a model folder"),
         (["no/such", "--text", "TEXT"], "neither a folder here nor a model in the local cache"),
+        (["no/such", "--text", "TEXT"], "or take one of minilm, smollm2, albert, rxnfp (make models)"),
         (["T5", "--text", "TEXT"], "t5 is an encoder–decoder model"),
         (["CORRUPT", "--text", "TEXT"], "cannot be read, it may be damaged"),
         (["MODEL", "--text", "TEXT", "--iterations", "4"], "only a model with one shared block"),

@@ -55,7 +55,7 @@ EXAMPLES = {
         "tokenfield sweep plans --json",
     ),
     "probe": (
-        "tokenfield probe bert-base-uncased --text TEXT.txt",
+        "tokenfield probe minilm --text TEXT.txt",
         "tokenfield probe MODEL_FOLDER --text TEXT.txt --full --out probes/mine",
     ),
     "kinds": (

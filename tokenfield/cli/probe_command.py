@@ -19,7 +19,12 @@ from .probe_table import print_layers
 
 def probe(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(help="Model folder, .gguf file, or hub name in the local cache.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="Model folder, .gguf file, hub name in the local cache, or minilm, smollm2, albert, rxnfp (make models)."
+        ),
+    ],
     files: Annotated[list[Path] | None, typer.Argument(help="More text files.", show_default=False)] = None,
     text: Annotated[
         list[Path] | None, flag("Text file; several may follow, or be given by --text each.", "--text")

@@ -9,4 +9,7 @@ def require(*packages: str) -> None:
     """Raise ValueError with the command that installs them if packages are missing."""
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
-        raise ValueError(f'{", ".join(missing)} is not installed: pip install ".[explore]"')
+        verb = "is" if len(missing) == 1 else "are"
+        raise ValueError(
+            f'{", ".join(missing)} {verb} not installed: pip install ".[explore]" in the folder of tokenfield'
+        )

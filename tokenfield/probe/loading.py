@@ -55,7 +55,8 @@ def load(
     Nothing is fetched, no code that comes with a model is run, and weights are read from safetensors or GGUF.
 
     Args:
-        source: a folder, a `.gguf` file, or a hub name that is already cached.
+        source: a folder, a `.gguf` file, a hub name that is already cached, or the name of a model of `make models`: minilm,
+            smollm2, albert or rxnfp.
         allow_pickle: also read a `.bin` file. It is read by torch's restricted reader, which knows tensors only.
         random: a seed: the same architecture with random weights instead, drawn as its training would begin.
         iterations: run a shared block so often, instead of as often as it was trained.

@@ -77,7 +77,8 @@ def from_pretrained(
     `tokenfield probe`). Needs the extra "models".
 
     Args:
-        path: a folder, a `.gguf` file, or a hub name that is already cached.
+        path: a folder, a `.gguf` file, a hub name that is already cached, or the name of a model of `make models`, such as
+            "minilm".
         iterations: run a shared block (ALBERT) so often, instead of as often as it was trained.
         allow_pickle: also read a `.bin` file, by torch's restricted reader.
 

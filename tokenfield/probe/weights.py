@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from .._check import as_path
 from .extra import need
+from .packages import FETCH, MODELS, model_path
 
 
 class Weights(NamedTuple):
@@ -25,11 +26,13 @@ class Weights(NamedTuple):
 
 
 def source_folder(source: str | os.PathLike) -> Path:
-    """The folder or GGUF file that `source` names, or the cached snapshot of a hub name."""
+    """The folder or GGUF file that `source` names, a model of `make models`, or the cached snapshot of a hub name."""
     path = as_path("model", os.path.expanduser(source))  # which leaves a "~" that stands for no home as it is
     if path.exists():
         return path
     name = str(source)
+    if name in MODELS:
+        return model_path(name)
     if name.count("/") > 1 or name.startswith((".", "/", "~")) or not name.strip():
         raise ValueError(f"model: there is no folder or file {name}")
     hub = need("huggingface_hub")
@@ -37,7 +40,8 @@ def source_folder(source: str | os.PathLike) -> Path:
         return Path(hub.snapshot_download(name, local_files_only=True))
     except Exception:
         raise ValueError(
-            f"model: {name} is neither a folder here nor a model in the local cache; nothing is fetched: download it first"
+            f"model: {name} is neither a folder here nor a model in the local cache; nothing is fetched: download it first, "
+            f"or take one of {', '.join(MODELS)} ({FETCH})"
         ) from None
 
 
