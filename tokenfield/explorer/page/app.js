@@ -19,7 +19,7 @@ import { THEMES } from "./views/palette.js";
 import { Plot } from "./views/plot.js";
 import { Scene } from "./views/scene.js";
 
-const PLOT_PERIOD = 60; // least milliseconds between the drawings of two plots; at most every fourth frame has one
+const PLOT_PERIOD = 60, PLOT_FRAMES = 4; // least milliseconds, and frames, between the drawings of two plots
 const MARK_PERIOD = 800; // and between two changes of the labels of one plot
 const CLOCK_PERIOD = 100;
 const DRIFT = 0.08; // the sphere turns by itself until the reader turns it: radians a second
@@ -735,12 +735,15 @@ class App {
 
   // ---------------------------------------------------------------- drawing
 
-  /** Draw fewer pixels where the browser cannot keep up, as without a GPU. */
+  /** Draw fewer pixels, shorter trails and fewer plots where the browser cannot keep up, as without a GPU. */
   adapt(interval) {
     if (!this.playing || document.hidden || interval > 1000) return;
     this.pacing = { sum: (this.pacing?.sum ?? 0) + interval, count: (this.pacing?.count ?? 0) + 1 };
     if (this.pacing.sum < 1000) return;
-    if (this.pacing.sum / this.pacing.count > SLOW_FRAME ) this.scene.quality = LEAST_QUALITY;
+    if (this.pacing.sum / this.pacing.count > SLOW_FRAME) {
+      Object.assign(this.scene, { quality: LEAST_QUALITY, trailPart: 0.5 });
+      this.plotFrames = 2 * PLOT_FRAMES;
+    }
     this.pacing = null;
   }
 
@@ -766,7 +769,7 @@ class App {
     const since = now - (this.plotted ?? 0);
     if (since > 6 * PLOT_PERIOD || (since > PLOT_PERIOD && this.stats.frames >= (this.plotAt ?? 0))) {
       this.plotted = now;
-      this.plotAt = this.stats.frames + 4;
+      this.plotAt = this.stats.frames + (this.plotFrames ?? PLOT_FRAMES);
       this.drawPlots();
     }
     clearTimeout(this.lastPlot); // once no more frames come, all plots show the last one

@@ -29,6 +29,7 @@ export class Scene {
     }
     this.views = [];
     this.quality = 1; // pixels drawn for each pixel of the screen, along one side
+    this.trailPart = 1; // of the length of trails
     this.points = new Float32Array(7 * 64);
     this.lines = new Float32Array(10 * 64);
   }
@@ -175,7 +176,7 @@ export class Scene {
 
   /** The past of each token, fading: on the sphere where it was, on the circle drawn inward. */
   trails(index, place, theme, d, side) {
-    const { trail, color } = this.view(index), long = trail.length;
+    const { trail, color } = this.view(index), long = Math.ceil(this.trailPart * trail.length);
     if (long < 2) return;
     const n = trail[0].length / d, { cx, cy, radius } = place, [r, u, f] = this.camera.rows, { crowd, columns } = this;
     for (let i = 0; i < n; i++) {
