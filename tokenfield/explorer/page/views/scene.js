@@ -3,6 +3,7 @@
 import { crossAttention } from "../engine/kernels.js";
 import { DENSITY, GAUSSIAN } from "../frames.js";
 import { CanvasRenderer } from "./canvas.js";
+import { drawGaussian, follow } from "./gaussian.js";
 import { GlRenderer } from "./gl.js";
 import { visibleGroups } from "./groups.js";
 import { ClusterColors, PALETTE } from "./palette.js";
@@ -47,6 +48,10 @@ export class Scene {
 
   /** Take note of a new frame. */
   note(index, frame) {
+    if (frame.kind === GAUSSIAN) {
+      const view = this.view(index);
+      view.path = follow(view.path ?? [], frame);
+    }
     if (frame.kind === DENSITY || frame.kind === GAUSSIAN) return;
     const view = this.view(index), { n, d } = frame;
     const x = new Float32Array(n * d);
@@ -103,7 +108,11 @@ export class Scene {
   }
 
   drawRun(index, { frame, attention }, theme, options) {
-    if (frame.kind === GAUSSIAN) return this.drawGaussian(index, frame, theme);
+    if (frame.kind === GAUSSIAN) {
+      this.pointCount = this.lineCount = 0;
+      drawGaussian(this, { ...this.place(index), width: this.width / this.count }, frame, this.view(index).path ?? [], theme);
+      return this.flush();
+    }
     if (frame.kind === DENSITY) return this.drawDensity(index, frame, theme);
     const { n, d } = frame;
     const place = this.place(index);
@@ -274,28 +283,6 @@ export class Scene {
       return [place.cx + radius * Math.cos(angle), place.cy - radius * Math.sin(angle)];
     };
     for (let k = 0; k < n; k++) this.line(...at(k), ...at(k + 1), 2, PALETTE[0], 0.95);
-    this.flush();
-  }
-
-  /** A Gaussian in the plane, as its mean and the ellipses of one and two standard deviations, scaled to the view. */
-  drawGaussian(index, { d, x }, theme) {
-    if (d < 2) return;
-    const place = this.place(index), [a, c, b] = [x[d], x[d + 1], x[2 * d + 1]];
-    const middle = (a + b) / 2, half = Math.hypot((a - b) / 2, c), turn = Math.atan2(2 * c, a - b) / 2;
-    const big = Math.sqrt(Math.max(0, middle + half)), small = Math.sqrt(Math.max(0, middle - half));
-    const far = Math.hypot(x[0], x[1]) + 2 * big, scale = place.radius / Math.max(1, far);
-    this.pointCount = this.lineCount = 0;
-    this.line(place.cx - place.radius, place.cy, place.cx + place.radius, place.cy, 1, theme.wire.slice(0, 3), 0.5);
-    this.line(place.cx, place.cy - place.radius, place.cx, place.cy + place.radius, 1, theme.wire.slice(0, 3), 0.5);
-    const at = (k, size) => {
-      const u = size * big * Math.cos(k), v = size * small * Math.sin(k);
-      const px = x[0] + u * Math.cos(turn) - v * Math.sin(turn), py = x[1] + u * Math.sin(turn) + v * Math.cos(turn);
-      return [place.cx + scale * px, place.cy - scale * py];
-    };
-    for (const size of [1, 2])
-      for (let k = 0; k < 96; k++)
-        this.line(...at((k * Math.PI) / 48, size), ...at(((k + 1) * Math.PI) / 48, size), 2, PALETTE[0], size === 1 ? 0.95 : 0.4);
-    this.point(place.cx + scale * x[0], place.cy - scale * x[1], 4, PALETTE[3], 1);
     this.flush();
   }
 
