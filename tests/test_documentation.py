@@ -110,6 +110,7 @@ def theory_callables():
         "Prediction",
         "GammaChoice",
         "CriticalSteps",
+        "DensitySteps",
         "LayerCurve",
         "PeriodTwo",
         "SoftmaxMoments",

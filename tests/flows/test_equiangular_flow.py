@@ -226,8 +226,8 @@ def test_radius_and_rules_that_do_not_fit():
         tkf.simulate(model, tkf.Equiangular(0.0, 5, 2.0), 1.0)
     with pytest.raises(ValueError, match="energy_settled is a rule for Tokens"):
         tkf.simulate(model, tkf.Equiangular(0.0, 5), 1.0, stop_when=tkf.energy_settled())
-    with pytest.raises(ValueError, match="layers moves Tokens, Equiangular or Gaussian, got CircleDensity"):
-        tkf.layers(model, tkf.CircleDensity.uniform(4), 3)
+    with pytest.raises(ValueError, match="layers moves Tokens, Equiangular, Gaussian or a density, got list"):
+        tkf.layers(model, [1.0, 2.0], 3)
 
 
 def test_saved_and_loaded(tmp_path):

@@ -1,5 +1,6 @@
 """Bases of harmonics: orthonormal, exact for products, right eigenvalues, and the same function in different bases."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -62,3 +63,18 @@ def test_the_sphere_is_orthonormal_to_rounding():
     for m in (0, 1, 20):
         gram = (table[m, m:] * weights) @ table[m, m:].T
         assert np.abs(gram - (2 if m else 1) * np.eye(len(gram))).max() < 1e-14
+
+
+@pytest.mark.parametrize("basis", BASES, ids=lambda b: f"{type(b).__name__}{b.d}")
+def test_inside_jit_harmonics_are_the_same_and_have_derivatives(basis):
+    f, x = function(basis), RNG.standard_normal((20, basis.d))
+    x[0, :-1] = 0  # a pole
+    x, w = jnp.asarray(x / np.linalg.norm(x, axis=1, keepdims=True)), jnp.asarray(RNG.uniform(size=20))
+    np.testing.assert_allclose(jax.jit(lambda f, x: basis.at(f, x))(f, x), basis.at(f, x), atol=1e-11)
+    np.testing.assert_allclose(jax.jit(lambda x, w: basis.moments(x, w))(x, w), basis.moments(x, w), atol=1e-11)
+    v, h = RNG.standard_normal(x.shape), 1e-5
+    v -= (x * v).sum(1, keepdims=True) * x
+    along = lambda s: (x + s * v) / np.linalg.norm(x + s * v, axis=1, keepdims=True)  # noqa: E731
+    exact = (basis.at(f, along(h)) - basis.at(f, along(-h))) / (2 * h)
+    slope = jax.jvp(lambda x: basis.at(f, x), (x,), (jnp.asarray(v),))[1]
+    np.testing.assert_allclose(slope, exact, rtol=1e-5, atol=1e-5 * np.abs(exact).max())

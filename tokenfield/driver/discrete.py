@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -22,14 +23,20 @@ from ..normalization import AbstractSphereNorm
 from ..results.attributes import attributes
 from ..results.datasets import to_table
 from ..results.trajectory import Trajectory
-from ..solver.base import UNDERFLOW, VANISHED, finite
+from ..solver.base import FOLDED, REASONS, UNDERFLOW, UNRESOLVED, VANISHED, finite
 from ..solver.layers import Layers
-from ..states import Equiangular, Gaussian, Tokens
+from ..states import AbstractDensity, Equiangular, Gaussian, Tokens
 from ..transformer import Transformer, only_transformer
 from .continuous import unpack_all
 from .ending import check_end, check_lengths
 from .errors import SolverError
 from .smooth import Outcome, Plan, integrate
+
+ADVICE = {
+    "fold": "a layer takes different tokens to one place, where the density becomes infinite: take a smaller step, or tokens, "
+    "e.g. traj.final.sample(n, seed)",
+    "resolution": "the density needs more than {modes} modes, the maximum: continue with tokens, e.g. traj.final.sample(n, seed)",
+}
 
 
 @in_double
@@ -37,7 +44,7 @@ from .smooth import Outcome, Plan, integrate
 @locking("checkpoint")
 def layers(
     model: Transformer | Sequence[Transformer] | Callable[[int], Transformer],
-    state: Tokens | Equiangular | Gaussian,
+    state: Tokens | Equiangular | Gaussian | AbstractDensity,
     depth: int | None = None,
     step: float = 1.0,
     *,
@@ -52,9 +59,9 @@ def layers(
 
     Args:
         model: one Transformer for all layers, a list with one per layer, or a function from the layer index to a Transformer.
-        state: the tokens before the first layer; or `Equiangular` or `Gaussian`, where layers keep them so. Norms that keep
-            tokens on a sphere accept tokens of any positive length: the first layer reads them unchanged and returns tokens on
-            the sphere.
+        state: the tokens before the first layer; or `Equiangular` or `Gaussian`, where layers keep them so; or a density under
+            `PostLN()`, whose points are moved as tokens. Norms that keep tokens on a sphere accept tokens of any positive
+            length: the first layer reads them unchanged and returns tokens on the sphere.
         depth: number of layers; with a list of models, the length of the list.
         step: the step size h.
         progress, checkpoint, checkpoint_every: as for `simulate`.
@@ -62,7 +69,8 @@ def layers(
     Returns:
         A `Trajectory` with `depth + 1` states at times `l * step`. Overflow ends it early, with an event "blow_up" at the
         layer that overflows. A token that cannot be normalized because it is 0 (`x + A(x)` with V = -1 may be 0) also ends it
-        early, with an event "vanished".
+        early, with an event "vanished". Layers of a density end with an event "fold" where a layer takes different tokens to one
+        place (the step is too large), and with "resolution" where the density has come too close to Dirac masses.
 
     Example:
         >>> import tokenfield as tkf
@@ -72,6 +80,31 @@ def layers(
     """
     step = positive("step", step)
     models = stack(model, depth)
+    if isinstance(state, AbstractDensity):
+        if checkpoint is not None:
+            raise ValueError("checkpoint: layers of a density start again when they need more modes, and keep none")
+        return _resolved(models, state, step, progress)
+    return _layers(models, state, step, progress, checkpoint, checkpoint_every)
+
+
+def _resolved(models: list[Transformer], state: AbstractDensity, step: float, progress: bool | None) -> Trajectory:
+    """Run layers of a density, with more modes as long as its spectrum is not resolved."""
+    while True:
+        found = _layers(models, state, step, progress, None, np.inf)
+        finer = layer_flow(state, models[0]).finer(state)
+        if not any(event.kind == "resolution" for event in found.events) or finer is None:
+            return found
+        state = finer
+
+
+def _layers(
+    models: list[Transformer],
+    state: Any,
+    step: float,
+    progress: bool | None,
+    checkpoint: str | os.PathLike | None,
+    checkpoint_every: float,
+) -> Trajectory:
     flows = {key: layer_flow(state, each) for key, each in {id(each): each for each in models}.items()}
     if isinstance(state, Tokens):
         if isinstance(models[0].norm, AbstractSphereNorm):
@@ -89,6 +122,8 @@ def layers(
     ended = _event(outcome, step)
     states = jax.tree.map(lambda leaf: np.asarray(leaf)[: outcome.times.size], unpack_all(outcome.flow, outcome.saved))
     events = [] if ended is None else [{"kind": ended, "time": step * (outcome.steps + 1)}]
+    if ended in ADVICE:
+        events[0]["detail"] = {"message": ADVICE[ended].format(modes=getattr(state, "modes", 0))}
     check_end(outcome.steps, len(models), events)
     if ended is None:
         check_lengths(models[-1], parts[-1].flow.unpack(outcome.y))
@@ -100,8 +135,8 @@ def layers(
 
 def _event(outcome: Outcome, step: float) -> str | None:
     """Return the event that ended the layers early. Raise SolverError if a layer gives NaN without an overflow of the tokens."""
-    if outcome.status == VANISHED:
-        return "vanished"
+    if outcome.status in (VANISHED, FOLDED, UNRESOLVED):
+        return REASONS[outcome.status]
     if outcome.status != UNDERFLOW:
         return None
     short = jax.tree.map(lambda leaf: leaf / jnp.maximum(jnp.abs(leaf).max(), 1.0), outcome.y)

@@ -1,6 +1,7 @@
 """The flow of each kind of state under a Transformer. Importing this package registers all of them."""
 
 from . import density as density
+from . import density_layers as density_layers
 from . import equiangular as equiangular
 from . import gaussian as gaussian
 from . import tokens as tokens

@@ -97,19 +97,27 @@ class DensityFlow(AbstractSpectralFlow):
 
     @property
     def edge(self) -> float:
-        """How large the last degrees may be, relative to all of them, before the resolution is increased (`unresolved`).
-
-        The Laplacian multiplies rounding errors by `modes^2`.
-        """
-        return max(1e-11, 1e-14 * self.harmonics.modes**2)
+        return resolution(self.harmonics.modes)
 
     def unresolved(self, y):
         return self.state.replaced(y).unresolved(self.edge)
 
     def finer(self, state: AbstractDensity) -> AbstractDensity | None:
-        """Return the state with more modes, or None at the maximum number."""
-        modes = min(GROWTH[type(state)] * state.modes, MOST_MODES[type(state)])
-        return state.replaced(state.harmonics.embed(state.coefficients, modes)) if modes > state.modes else None
+        return finer(state)
+
+
+def resolution(modes: int) -> float:
+    """How large the last degrees may be, relative to all of them, before the resolution is increased (`unresolved`).
+
+    The Laplacian multiplies rounding errors by `modes^2`.
+    """
+    return max(1e-11, 1e-14 * modes**2)
+
+
+def finer(state: AbstractDensity) -> AbstractDensity | None:
+    """Return the state with more modes, or None at the maximum number."""
+    modes = min(GROWTH[type(state)] * state.modes, MOST_MODES[type(state)])
+    return state.replaced(state.harmonics.embed(state.coefficients, modes)) if modes > state.modes else None
 
 
 def density_flow(state: AbstractDensity, model: Transformer) -> DensityFlow:

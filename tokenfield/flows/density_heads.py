@@ -90,31 +90,43 @@ class QuotientHead(AbstractDensityHead):
         return self.kernel / self.mass[0]
 
 
+def speeds(attention: AbstractAttention) -> list[tuple[AbstractHead, Array]]:
+    """Return each head with the number v of its values and its output, in the time unit of the attention."""
+    zero, one = jnp.zeros(()), jnp.ones((1, 1))
+    unit = lambda head: jnp.exp(head.log_unit - attention.log_unit)  # noqa: E731
+    return [(head, W(zero, head.value(zero, one))[0, 0] * unit(head)) for head, W in heads_and_outputs(attention)]
+
+
 def density_heads(attention: AbstractAttention, d: int, modes: int) -> tuple[AbstractDensityHead, ...]:
     """Return what each head does to densities with harmonics up to degree `modes`."""
-    zero, one = jnp.zeros(()), jnp.ones((1, 1))
-    found: list[AbstractDensityHead] = []
-    for head, W in heads_and_outputs(attention):
-        speed = W(zero, head.value(zero, one))[0, 0] * jnp.exp(head.log_unit - attention.log_unit)
-        found.append(_density_head(head, speed, d, modes))
-    return tuple(found)
+    return tuple(_density_head(head, speed, d, modes) for head, speed in speeds(attention))
 
 
 def _density_head(head: AbstractHead, speed: Array, d: int, modes: int) -> AbstractDensityHead:
     assert isinstance(head, AbstractPairwise)
-    zero = jnp.zeros(())
-    beta = head.score.sharpness(zero, zero)
+    if head.exponential and head.normalized:
+        beta = _sharpness(head)
+        return ExponentialHead(_multipliers(beta, d, modes)[1], beta, speed)
+    mass, slope = head_multipliers(head, d, modes)
+    return QuotientHead(speed * slope, mass) if head.normalized else PlainHead(speed * slope)
+
+
+def head_multipliers(head: AbstractPairwise, d: int, modes: int) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
+    """Return the multipliers of phi and of its integral F, up to a common factor if the head is normalized."""
+    beta = _sharpness(head)
     if head.exponential:
         whole, ratios = _multipliers(beta, d, modes)
-        if head.normalized:
-            return ExponentialHead(ratios, beta, speed)
-        return PlainHead(speed * whole * jnp.exp(jnp.abs(beta) - head.log_unit) * ratios)
+        scale = whole if head.normalized else whole * jnp.exp(jnp.abs(beta) - head.log_unit)
+        return scale * (beta * ratios).at[0].set(1.0), scale * ratios
     # The multipliers of F in R^d are those of its derivative in R^{d+2}, one degree lower, divided by d (Funk-Hecke, by parts).
-    slope = _falling(head, beta, d + 2) / d
-    kernel = speed * _up_to(modes, jnp.concatenate([jnp.zeros(1), slope]))
-    if not head.normalized:
-        return PlainHead(kernel)
-    return QuotientHead(kernel, _up_to(modes, _falling(head, beta, d)))
+    slope = jnp.concatenate([jnp.zeros(1), _falling(head, beta, d + 2) / d])
+    mass = _falling(head, beta, d)
+    return _up_to(modes, mass), _up_to(modes, slope)
+
+
+def _sharpness(head: AbstractPairwise) -> Array:
+    zero = jnp.zeros(())
+    return head.score.sharpness(zero, zero)
 
 
 def _falling(head: AbstractPairwise, beta: Array, d: int) -> Float[Array, " k"]:

@@ -1,4 +1,7 @@
-"""The discrete Transformer: what one layer does to tokens, to tokens at equal angles, and to a Gaussian."""
+"""The discrete Transformer: what one layer does to tokens, to tokens at equal angles, and to a Gaussian.
+
+That of a density is in `density_layers.py`.
+"""
 
 import abc
 from functools import singledispatch
@@ -31,6 +34,18 @@ class AbstractLayerFlow(AbstractFlow):
     @abc.abstractmethod
     def layer(self, t: Float[Array, ""], y: Any, h: Float[Array, ""]) -> tuple[Any, Bool[Array, ""]]:
         """Return the unknowns after a layer with step size h at time t, and whether the norm met a token of length 0."""
+
+    def folds(self, t: Float[Array, ""], y: Any, h: Float[Array, ""]) -> Bool[Array, ""]:
+        """Return True if a layer takes two points to one place, where a density would become infinite."""
+        return jnp.array(False)
+
+    def unresolved(self, y: Any) -> Bool[Array, ""]:
+        """Return True if the unknowns no longer resolve the state, so that more are needed."""
+        return jnp.array(False)
+
+    def finer(self, state: Any) -> Any | None:
+        """Return the state with more unknowns, or None at the maximum number."""
+        return None
 
     def velocity(self, t, y):
         raise NotImplementedError("layers have no velocity")
@@ -142,12 +157,12 @@ class GaussianLayers(AbstractLayerFlow):
 def layer_flow(state: Any, model: Transformer) -> AbstractLayerFlow:
     """Return the layers of a model for a state; raise ValueError if the model or the state does not support layers."""
     hint = wrap_hint(state) or ": sample it to tokens first"
-    raise ValueError(f"layers moves Tokens, Equiangular or Gaussian, got {type(state).__name__}{hint}")
+    raise ValueError(f"layers moves Tokens, Equiangular, Gaussian or a density, got {type(state).__name__}{hint}")
 
 
 @layer_flow.register(Tokens)
 def _(state: Tokens, model: Transformer) -> LayerFlow:
-    _check_model(state, model)
+    check_layers(state, model)
     check(state, model)
     check_space(state, model)
     return LayerFlow(model=model, weights=state.weights, positions=state.positions)
@@ -155,19 +170,20 @@ def _(state: Tokens, model: Transformer) -> LayerFlow:
 
 @layer_flow.register(Equiangular)
 def _(state: Equiangular, model: Transformer) -> EquiangularLayers:
-    _check_model(state, model)
+    check_layers(state, model)
     admit(state, model)
     return EquiangularLayers(model, state.n)
 
 
 @layer_flow.register(Gaussian)
 def _(state: Gaussian, model: Transformer) -> GaussianLayers:
-    _check_model(state, model)
+    check_layers(state, model)
     model.check(state.d)
     return GaussianLayers(model)
 
 
-def _check_model(state: Any, model: Transformer) -> None:
+def check_layers(state: Any, model: Transformer) -> None:
+    """Raise ValueError unless the state has layers under the model."""
     if model.noise is not None:
         raise ValueError("layers has no noise: run a Transformer with noise with simulate(..., seed=...)")
     if model.fisher_rao is not None:

@@ -12,7 +12,7 @@ from ..flows import AbstractFlow
 from .stop import OnFlow
 
 # Status of a run. It is RUNNING until one of the others ends it. HIT: the stop rule holds, but its time is not located yet.
-RUNNING, FINISHED, STOPPED, UNDERFLOW, HIT, VANISHED, UNRESOLVED, FAILED, MAX_STEPS = range(9)
+RUNNING, FINISHED, STOPPED, UNDERFLOW, HIT, VANISHED, UNRESOLVED, FAILED, MAX_STEPS, FOLDED = range(10)
 REASONS = {
     RUNNING: "running",
     FINISHED: "finished",
@@ -23,6 +23,7 @@ REASONS = {
     UNRESOLVED: "resolution",
     FAILED: "failed",
     MAX_STEPS: "max_steps",
+    FOLDED: "fold",
 }
 
 

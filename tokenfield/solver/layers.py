@@ -11,7 +11,19 @@ from jaxtyping import Array, Float
 from .._check import as_float, is_concrete
 from .._shown import shown
 from .._types import Number
-from .base import FINISHED, RUNNING, UNDERFLOW, VANISHED, AbstractMethod, Carry, choose, finite, new_carry
+from .base import (
+    FINISHED,
+    FOLDED,
+    RUNNING,
+    UNDERFLOW,
+    UNRESOLVED,
+    VANISHED,
+    AbstractMethod,
+    Carry,
+    choose,
+    finite,
+    new_carry,
+)
 
 LATE = 1e-9  # relative to a step: tolerance for rounding, so that the last layer ends at t1
 
@@ -64,9 +76,12 @@ class Layers(AbstractMethod):
         y, vanished = eqx.filter_checkpoint(flow.layer)(number * self.h, carry.y, self.h)
         t = (number + 1) * self.h
         t = jnp.where(jnp.abs(t - settings.t1) < LATE * self.h, settings.t1, t)
-        ok = finite(y) & ~vanished
+        before, after = jax.lax.stop_gradient((carry.y, y))
+        folded, lost = flow.folds(number * self.h, before, self.h), flow.unresolved(after)
+        ok = finite(y) & ~(vanished | folded | lost)
         status = jnp.where(t >= settings.t1, FINISHED, RUNNING)
-        status = jnp.where(ok, status, jnp.where(vanished, VANISHED, UNDERFLOW)).astype(int)
+        for failed, reason in ((~ok, UNDERFLOW), (lost, UNRESOLVED), (folded, FOLDED), (vanished, VANISHED)):
+            status = jnp.where(failed, reason, status).astype(int)
         t, y = jnp.where(ok, t, carry.t), choose(ok, y, carry.y)
         return Carry(t, t + self.h, y, None, status, carry.steps + ok, carry.rejected), y
 

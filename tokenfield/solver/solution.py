@@ -49,7 +49,7 @@ class Solution(eqx.Module):
 
     @property
     def reason(self) -> str:
-        """How the run ended: "finished", "stopped", "blow_up", "vanished", "resolution", "failed" or "max_steps"."""
+        """How the run ended: "finished", "stopped", "blow_up", "vanished", "resolution", "fold", "failed" or "max_steps"."""
         if isinstance(self.status, jax.core.Tracer):
             raise ValueError("reason is not known inside jit, vmap or grad: compare status there")
         if self.status.ndim:

@@ -39,6 +39,11 @@ class AbstractHarmonics(eqx.Module):
     def nodes(self) -> Float[Array, "N d"]:
         """The nodes as points of the sphere."""
 
+    @property
+    @abc.abstractmethod
+    def node_weights(self) -> Float[Array, " N"]:
+        """The weights of the nodes in integrals over the sphere; they sum to 1."""
+
     @abc.abstractmethod
     def values(self, c: Float[Array, "..."]) -> Float[Array, " N"]:
         """The function at the nodes."""

@@ -37,6 +37,10 @@ class CircleHarmonics(AbstractHarmonics):
         return jnp.asarray(np.stack([np.cos(angle), np.sin(angle)], axis=1), float)
 
     @property
+    def node_weights(self):
+        return jnp.full(self.count, 1 / self.count)
+
+    @property
     def scale(self) -> Float[Array, " k"]:
         return jnp.asarray(np.where(np.arange(self.modes + 1) == 0, 1.0, math.sqrt(0.5)), float)
 

@@ -1,12 +1,16 @@
 """Spherical harmonics on the 2-sphere."""
 
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._check import is_concrete
 from .base import AbstractHarmonics, constant
 from .gegenbauer import gauss, precise
 from .legendre import legendre
@@ -57,10 +61,14 @@ class SphereHarmonics(AbstractHarmonics):
 
     @property
     def nodes(self):
-        z, angle = np.asarray(self.z), 2 * np.pi * np.arange(self.count) / self.count
-        side = np.sqrt(1 - z**2)[:, None]
-        flat = [side * np.cos(angle), side * np.sin(angle), np.broadcast_to(z[:, None], (len(z), self.count))]
-        return jnp.asarray(np.stack([part.reshape(-1) for part in flat], axis=1), float)
+        z, angle = self.z, 2 * np.pi * np.arange(self.count) / self.count
+        side = jnp.sqrt(1 - z**2)[:, None]
+        flat = [side * np.cos(angle), side * np.sin(angle), jnp.broadcast_to(z[:, None], (len(z), self.count))]
+        return jnp.stack([part.reshape(-1) for part in flat], axis=1)
+
+    @property
+    def node_weights(self):
+        return jnp.repeat(self.weights, self.count) / self.count
 
     def values(self, c):
         waves = jnp.einsum("sml,mlN->smN", c, self.table)
@@ -74,10 +82,18 @@ class SphereHarmonics(AbstractHarmonics):
         return jnp.einsum("smN,mlN->sml", parts, self.table) * (self.degree >= 0)
 
     def at(self, c, x):
+        if not is_concrete(x):
+            added = lambda total, row, values: (total + c[..., row][..., None] * values, None)  # noqa: E731
+            total, _ = _by_degree(self.modes, x[:, 2], added, jnp.zeros((2, self.modes + 1, len(x))))
+            return (total * _turns(self.modes, x)).sum((0, 1))
         table, waves = self._waves(x)
         return jnp.einsum("sml,mln,smn->n", c, table, waves)
 
     def moments(self, x, w):
+        if not is_concrete(x):
+            turns = w * _turns(self.modes, x)
+            row = lambda nothing, _, values: (nothing, (turns * values).sum(-1))  # noqa: E731
+            return jnp.moveaxis(_by_degree(self.modes, x[:, 2], row, None)[1], 0, -1) * (self.degree >= 0)
         table, waves = self._waves(x)
         return jnp.einsum("mln,smn,n->sml", table, waves, w) * (self.degree >= 0)
 
@@ -94,3 +110,40 @@ class SphereHarmonics(AbstractHarmonics):
         grown = max(modes - self.modes, 0)
         cut = c[..., : modes + 1, : modes + 1]
         return jnp.pad(cut, [(0, 0)] * (c.ndim - 2) + [(0, grown), (0, grown)])
+
+
+def _turns(modes: int, x: Float[Array, "n 3"]) -> Float[Array, "2 m n"]:
+    """`r^m cos m p` and `r^m sin m p`, polynomials in the first two coordinates `r cos p` and `r sin p`."""
+    first = jnp.stack([jnp.ones_like(x[:, 0]), jnp.zeros_like(x[:, 0])])
+
+    def turn(wave, _):
+        return jnp.stack([x[:, 0] * wave[0] - x[:, 1] * wave[1], x[:, 1] * wave[0] + x[:, 0] * wave[1]]), wave
+
+    return jnp.moveaxis(jax.lax.scan(turn, first, None, length=modes + 1)[1], 0, 1)
+
+
+def _by_degree(modes: int, z: Float[Array, " n"], add: Callable, total: Any) -> tuple[Any, Any]:
+    """Scan `add(total, l, values)` over the degrees l; values, (m, n), are the harmonics without their `_turns`.
+
+    They are polynomials in the last coordinate, so that there is a derivative at the poles too. Inside jit, vmap or grad.
+    """
+    l, m = np.arange(modes + 1)[:, None], np.arange(modes + 1)  # noqa: E741
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.sqrt(np.cumprod([1.0, *((2 * m[1:] + 1) / (2 * m[1:]))]) * (1 + (m > 0)))
+        apart = (l - m) * (l + m)
+        a = np.where(l > m, np.sqrt((2 * l - 1) * (2 * l + 1) / apart), 0)
+        b = np.sqrt((2 * l + 1) * (l + m - 1) * (l - m - 1) / (apart * np.maximum(2 * l - 3, 1)))
+    b = np.where(l > m, b, 0)
+
+    def up(carry, row):
+        degree, a, b = row
+        now, before, total = carry
+        values = jnp.where((degree == m)[:, None], size[:, None], a[:, None] * z * now - b[:, None] * before)
+        total, found = add(total, degree, values)
+        return (values, now, total), found
+
+    start = jnp.zeros((modes + 1, len(z)))
+    (_, _, total), found = jax.lax.scan(
+        up, (start, start, total), (jnp.arange(modes + 1), jnp.asarray(a), jnp.asarray(b))
+    )
+    return total, found

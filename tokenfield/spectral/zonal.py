@@ -1,12 +1,14 @@
 """Zonal functions, of `t = <x, e>` with e the last axis, on the sphere of any dimension: Gegenbauer polynomials."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._check import is_concrete
 from .base import AbstractHarmonics, constant
-from .gegenbauer import basis, gauss, polynomials
+from .gegenbauer import basis, gauss, jacobi, polynomials
 
 
 class ZonalHarmonics(AbstractHarmonics):
@@ -32,9 +34,12 @@ class ZonalHarmonics(AbstractHarmonics):
 
     @property
     def nodes(self):
-        t = np.asarray(self.t)
-        rest = np.zeros((len(t), self.d - 2))
-        return jnp.asarray(np.concatenate([np.sqrt(1 - t**2)[:, None], rest, t[:, None]], axis=1), float)
+        t, rest = self.t, jnp.zeros((len(self.t), self.d - 2))
+        return jnp.concatenate([jnp.sqrt(1 - t**2)[:, None], rest, t[:, None]], axis=1)
+
+    @property
+    def node_weights(self):
+        return self.weights
 
     def values(self, c):
         return c @ self.table
@@ -49,10 +54,27 @@ class ZonalHarmonics(AbstractHarmonics):
         return self._at(x) @ w
 
     def _at(self, x) -> Float[Array, "l n"]:
-        return jnp.asarray(polynomials(np.asarray(x)[:, -1], self.modes + 1, self.d)[0].T, float)
+        """All harmonics at points, of which only the last coordinate is read."""
+        if is_concrete(x):  # NumPy compiles nothing
+            return jnp.asarray(polynomials(np.asarray(x)[:, -1], self.modes + 1, self.d)[0].T, float)
+        return _polynomials(x[:, -1], self.modes, self.d)
 
     def resized(self, modes):
         return ZonalHarmonics(modes, self.d)
 
     def embed(self, c, modes):
         return jnp.pad(c[..., : modes + 1], [(0, 0)] * (c.ndim - 1) + [(0, max(modes - self.modes, 0))])
+
+
+def _polynomials(t: Float[Array, " n"], modes: int, d: int) -> Float[Array, "l n"]:
+    """`polynomials` inside jit, vmap or grad."""
+    b = jacobi(d, modes)
+    first = jnp.ones_like(t)
+
+    def up(pair, step):
+        value, before = pair
+        high, low = step
+        return ((t * value - low * before) / high, value), value
+
+    (last, _), found = jax.lax.scan(up, (first, jnp.zeros_like(t)), (jnp.asarray(b), jnp.asarray([0.0, *b[:-1]])))
+    return jnp.concatenate([found, last[None]])

@@ -112,6 +112,7 @@ def _events(plan: "Plan") -> list[str]:
         "blow_up",
         "vanished",
         "resolution",
+        "fold",
         "merge",
         "stationary",
     ]

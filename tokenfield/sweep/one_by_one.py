@@ -52,7 +52,7 @@ def noisy(plan: Plan, cells: list[Cell], models: list[Any], states: list[Any]) -
 def _of_trajectory(plan: Plan, model: Any, run: Any) -> Outcome:
     """What the plan keeps of a finished run."""
     events = [(event.kind, float(event.time)) for event in run.events]
-    blown = any(kind in ("blow_up", "vanished", "resolution") for kind, _ in events)
+    blown = any(kind in ("blow_up", "vanished", "resolution", "fold") for kind, _ in events)
     end, states, reached = float(run.times[-1]), run.states, np.asarray(run.times)
 
     def value(name: str, quantity: Recorded) -> Any:

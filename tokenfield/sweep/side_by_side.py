@@ -45,7 +45,7 @@ class Members(NamedTuple):
     def values(self, name: str, quantity: Recorded) -> np.ndarray:
         """A quantity at the end (m,), or at its times (m, T). A run that a rule has ended keeps its last value; one that
         blew up, or in which a token vanished, has none after that."""
-        blown = np.array([kind in ("blow_up", "vanished", "resolution") for kind in self.seen.events])
+        blown = np.array([kind in ("blow_up", "vanished", "resolution", "fold") for kind in self.seen.events])
         final = np.where(blown, np.nan, self._final(name, quantity, blown))
         if quantity.times is None:
             return final

@@ -23,6 +23,7 @@ __all__, __getattr__, __dir__ = lazy(
         "nearly_equiangular": "nearly_equiangular_threshold nearly_equiangular_limit nearly_equiangular_contraction",
         "layer_curves": "equiangular_layers LayerCurve",
         "layer_steps": "critical_steps period_two CriticalSteps PeriodTwo",
+        "density_layers": "density_steps layer_factors fold_step DensitySteps",
         "row_moments": "softmax_moments SoftmaxMoments",
         "random_weights": "random_attention random_weight_layers random_weight_tail",
         "response": "position_response recency_ends lost_time layer_influence token_influence",
