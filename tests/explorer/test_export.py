@@ -228,7 +228,10 @@ def test_the_command_says_in_one_line_what_is_wrong(tmp_path, capsys, monkeypatc
         assert out == ""
     extra = sys.modules["tokenfield.explorer.extra"]
     monkeypatch.setattr(extra, "find_spec", lambda name: None if name == "uvicorn" else True)
-    assert command(capsys)[2] == 'tokenfield: uvicorn is not installed: pip install ".[explore]" in the folder of tokenfield\n'
+    assert (
+        command(capsys)[2]
+        == 'tokenfield: uvicorn is not installed: pip install ".[explore]" in the folder of tokenfield\n'
+    )
     with pytest.raises(ValueError, match=r'pip install "\.\[explore\]"'):
         require("uvicorn")
 
