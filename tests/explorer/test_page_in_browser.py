@@ -102,20 +102,32 @@ def test_a_notebook_shows_a_run_in_a_frame(opened, replay, tmp_path):
     check(page.frame_locator("iframe").owner.element_handle().content_frame(), wrong)
 
 
-def test_the_server_runs_the_page_live(opened):
+GAUSSIAN = {
+    "t1": 100.0,
+    "attention": {"kind": "softmax", "A": [[0.0, 1.0], [-2.0, -1.0]]},
+    "norm": {"kind": "none"},
+    "state": {"kind": "gaussian", "mean": [0.5, 0.2], "cov": [[0.7, 0.1], [0.1, 0.3]]},
+}
+
+
+@pytest.mark.parametrize(("config", "names"), [(None, []), (GAUSSIAN, ["standard deviations", "cone of covariances"])])
+def test_the_server_runs_the_page_live(opened, config, names):
     uvicorn = pytest.importorskip("uvicorn", reason='needs pip install ".[explore]"')
     from tokenfield.explorer.serve import free_port, settings
     from tokenfield.explorer.server import application
 
     with free_port(0) as listening:
         port, token = listening.getsockname()[1], "token-of-a-test"
-        server = uvicorn.Server(settings(application(port, token)))
+        server = uvicorn.Server(settings(application(port, token, config=config)))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         try:
             origin = f"http://127.0.0.1:{port}"
             page, wrong = opened(f"{origin}/?token={token}", (origin, f"ws://127.0.0.1:{port}", "blob:", "data:"))
             check(page, wrong)
+            shown = page.locator(".names span").all_inner_texts()
+            assert len(shown) == len(names)
+            assert all(name in text for name, text in zip(names, shown, strict=True))
         finally:
             server.should_exit = True
             thread.join(10)

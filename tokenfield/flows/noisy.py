@@ -37,12 +37,28 @@ class NoisyFlow(AbstractNoisyFlow):
     def retract(self, y):
         return self.flow.retract(y)
 
-    def error_size(self, error, y0, y1, rtol, atol):
-        return self.flow.error_size(error, y0, y1, rtol, atol)
+    def relative_size(self, change, y0, y1, rtol, atol):
+        return self.flow.relative_size(change, y0, y1, rtol, atol)
+
+    @property
+    def limits(self):
+        return self.flow.limits
 
     @property
     def log_time_unit(self):
         return self.flow.log_time_unit
+
+    def scattered(self, y):
+        return y
+
+    def gathered(self, y):
+        return y
+
+    def unresolved(self, y):
+        return jnp.array(False)
+
+    def finer(self, state):
+        return None
 
     def kick(self, key, t, y, h):
         if isinstance(self.flow, SphereFlow):

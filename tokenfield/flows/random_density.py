@@ -11,7 +11,7 @@ from ..spaces import Sphere
 from ..spaces.sphere import unit
 from ..states import AbstractDensity, Tokens
 from ..transformer import Transformer
-from .base import AbstractNoisyFlow
+from .base import AbstractNoisyFlow, Limits
 from .density_field import DensityField
 from .density_modes import finer, resolution
 from .noisy import drift_rate
@@ -55,7 +55,7 @@ class RandomDensityFlow(AbstractNoisyFlow):
     def retract(self, y):
         return Points(unit(y.x), y.weights) if isinstance(y, Points) else y
 
-    def error_size(self, error, y0, y1, rtol, atol):
+    def relative_size(self, change, y0, y1, rtol, atol):
         return jnp.zeros(())  # steps are fixed
 
     def kick(self, key, t, y, h):
@@ -68,11 +68,12 @@ class RandomDensityFlow(AbstractNoisyFlow):
         return finer(state)
 
     @property
-    def hidden_reason(self):
-        return (
+    def limits(self):
+        reason = (
             f"the density needs more than {self.state.modes} modes, the maximum: it tends to Dirac masses. Continue with tokens, "
             "e.g. traj.final.sample(n, seed)"
         )
+        return Limits(hidden_reason=reason)
 
     def rate(self, state):
         token = jnp.eye(state.d)[:1]

@@ -6,7 +6,7 @@ import { makeAttention } from "./engine/kernels.js";
 import { GRID } from "./engine/starts.js";
 import { toPython, toToml } from "./copy.js";
 import { History } from "./history.js";
-import { isLater } from "./frames.js";
+import { GAUSSIAN, isLater } from "./frames.js";
 import { measureInfluence } from "./influence.js";
 import { DEFAULT_VIEW, readLink, writeLink } from "./link.js";
 import { ALWAYS, PANELS } from "./panels.js";
@@ -19,13 +19,14 @@ import { THEMES } from "./views/palette.js";
 import { Plot } from "./views/plot.js";
 import { Scene } from "./views/scene.js";
 
-const PLOT_PERIOD = 60; // least milliseconds between the drawings of two plots; at most every fourth frame has one
+const PLOT_PERIOD = 60, PLOT_FRAMES = 4; // least milliseconds, and frames, between the drawings of two plots
 const MARK_PERIOD = 800; // and between two changes of the labels of one plot
 const CLOCK_PERIOD = 100;
 const DRIFT = 0.08; // the sphere turns by itself until the reader turns it: radians a second
 const SLOW_FRAME = 28, LEAST_QUALITY = 0.75;
 const REPLACED = { sweep: ["attention"], influence: ["energy", "modes"], context: ["modes"] }; // plots that make room for those of stories
 const STORY_PANELS = 5; // the plot of a story is as wide as two
+const NO_TOKENS = { spec: { empty: "A Gaussian has no tokens to measure." }, marks: [], text: "A Gaussian has no tokens to measure." };
 const KERNEL_NAMES = [["softmax", "Softmax"], ["unnormalized", "Unnormalized"], ["l2", "L2"], ["sigmoid", "Sigmoid"], ["hardmax", "Hardmax"]];
 const NORM_NAMES = [["post", "Post-LN"], ["pre", "Pre-LN"], ["peri", "Peri-LN"], ["mix", "Mix-LN"], ["ngpt", "nGPT"], ["sqrt", "1/√(t+1) scaling"]];
 const START_NAMES = [["sphere", "Uniform"], ["hemisphere", "Half"], ["clusters", "Groups"], ["hand", "By hand"]];
@@ -191,6 +192,7 @@ class App {
     if (!wasFresh && run.history.last && isLater(run.history.last, frame) && !ended) run.history = new History();
     run.frame = frame;
     this.root.classList.toggle("measure", frame.kind !== 0); // a density or a Gaussian has no tokens to edit
+    if (frame.kind === GAUSSIAN && this.parts.canvas.dataset.gaussian !== "") this.nameGaussian(frame.d);
     this.scene.note(run.index, frame);
     run.x = frame.kind === 0 ? this.scene.view(run.index).x : null;
     run.groups = this.scene.view(run.index).groups?.count ?? NaN;
@@ -200,6 +202,14 @@ class App {
     if (frame.time > 0 && this.stats.firstMotion === null) this.stats.firstMotion = performance.now();
     if (ended && this.playing && run.index === 0) this.pause();
     if (this.sweep && run.index === 0) this.followSweep(frame);
+  }
+
+  /** Say what the two pictures of a Gaussian are. */
+  nameGaussian(d) {
+    this.parts.canvas.dataset.gaussian = "";
+    const which = d > 2 ? " of two coordinates" : "", names = [`mean, 1 and 2 standard deviations${which}`, `cone of covariances${which}`];
+    this.parts.names.replaceChildren(...names.map((text) => make("span", { text })));
+    this.root.classList.add("gaussian");
   }
 
   /** Turn the sphere so that the side to which tokens will gather is in view. */
@@ -584,7 +594,7 @@ class App {
     parts.speed.set(Math.log10(view.speed));
     parts.log.set(view.log);
     const names = Object.fromEntries(NORM_NAMES);
-    parts.names.replaceChildren(...(this.runs.length > 1 ? [make("span", { text: names[norm.kind] }), make("span", { text: names[view.compare] })] : []));
+    if (!this.root.classList.contains("gaussian")) parts.names.replaceChildren(...(this.runs.length > 1 ? [make("span", { text: names[norm.kind] }), make("span", { text: names[view.compare] })] : []));
     this.showPlaying();
   }
 
@@ -687,7 +697,7 @@ class App {
   drawPlot(name, panel) {
     const { runs, theme, view, sweep, influence, gamma } = this;
     if (name === "influence") this.measure();
-    const { spec, marks, text } = PANELS[name].make({ runs, theme, log: view.log, sweep, influence, gamma: gamma ?? undefined });
+    const { spec, marks, text } = runs[0].frame.kind === GAUSSIAN ? NO_TOKENS : PANELS[name].make({ runs, theme, log: view.log, sweep, influence, gamma: gamma ?? undefined });
     panel.plot.draw(spec, theme);
     const now = performance.now(), known = JSON.stringify(marks);
     if (known === panel.known || (panel.marked && now - panel.marked < MARK_PERIOD && this.playing)) return;
@@ -735,12 +745,15 @@ class App {
 
   // ---------------------------------------------------------------- drawing
 
-  /** Draw fewer pixels where the browser cannot keep up, as without a GPU. */
+  /** Draw fewer pixels, shorter trails and fewer plots where the browser cannot keep up, as without a GPU. */
   adapt(interval) {
     if (!this.playing || document.hidden || interval > 1000) return;
     this.pacing = { sum: (this.pacing?.sum ?? 0) + interval, count: (this.pacing?.count ?? 0) + 1 };
     if (this.pacing.sum < 1000) return;
-    if (this.pacing.sum / this.pacing.count > SLOW_FRAME ) this.scene.quality = LEAST_QUALITY;
+    if (this.pacing.sum / this.pacing.count > SLOW_FRAME) {
+      Object.assign(this.scene, { quality: LEAST_QUALITY, trailPart: 0.5 });
+      this.plotFrames = 2 * PLOT_FRAMES;
+    }
     this.pacing = null;
   }
 
@@ -766,7 +779,7 @@ class App {
     const since = now - (this.plotted ?? 0);
     if (since > 6 * PLOT_PERIOD || (since > PLOT_PERIOD && this.stats.frames >= (this.plotAt ?? 0))) {
       this.plotted = now;
-      this.plotAt = this.stats.frames + 4;
+      this.plotAt = this.stats.frames + (this.plotFrames ?? PLOT_FRAMES);
       this.drawPlots();
     }
     clearTimeout(this.lastPlot); // once no more frames come, all plots show the last one
@@ -779,7 +792,7 @@ class App {
     const count = clusterText(frame, this.runs[0].groups);
     this.clocked = now;
     clock.textContent = `t = ${time}${unit}\n${frame.kind === 0 ? count : ""}${frame.d > 3 ? ` (d = ${frame.d}: plots only)` : ""}`;
-    canvas.setAttribute("aria-label", frame.kind === 0 ? `Tokens on the ${frame.d === 2 ? "circle" : "sphere"}: ${count}, time ${time}` : `Time ${time}`);
+    canvas.setAttribute("aria-label", frame.kind === 0 ? `Tokens on the ${frame.d === 2 ? "circle" : "sphere"}: ${count}, time ${time}` : frame.kind === GAUSSIAN ? `A Gaussian in the plane and its covariance in the cone, time ${time}` : `Time ${time}`);
     Object.assign(this.root.dataset, { time: String(frame.time), clusters: String(frame.clusters) });
     if (this.stats.firstMotion !== null) this.root.dataset.firstMotion = this.stats.firstMotion.toFixed(0);
   }
@@ -797,7 +810,7 @@ class App {
       const [x, y] = at(event), index = this.scene.viewAt(x), { d, kind } = this.runs[index].frame;
       const tool = this.runs[index].source.editable && kind === 0 && d <= 3 && this.tool !== "turn" ? this.tool : "turn";
       canvas.setPointerCapture(event.pointerId);
-      drag = { tool, x, y, index, d, moved: 0, rows: null, resume: this.playing };
+      drag = { tool, x, y, index, d, kind, moved: 0, rows: null, resume: this.playing };
       if (tool === "turn") return;
       const near = this.scene.tokenAt(x, y, index, d);
       if (tool === "move" && near < 0) drag.tool = "turn";
@@ -819,7 +832,7 @@ class App {
       drag.moved += Math.abs(dx) + Math.abs(dy);
       [drag.x, drag.y] = [x, y];
       if (drag.tool === "turn") {
-        if (drag.d === 3) this.camera.turn(dx / radius, dy / radius);
+        if (drag.d === 3 || drag.kind === GAUSSIAN) this.camera.turn(dx / radius, dy / radius);
         this.dirty = true;
       } else if (drag.tool === "move") {
         drag.rows[drag.token] = quantized(this.scene.directionAt(x, y, drag.index, drag.d));

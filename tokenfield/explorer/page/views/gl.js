@@ -57,7 +57,7 @@ const POINT_FLOATS = 7; // x, y, radius, r, g, b, a
 export class GlRenderer {
   /** Throw an Error if the canvas has no WebGL2. */
   constructor(canvas) {
-    const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, powerPreference: "low-power" });
+    const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, depth: false, stencil: false, powerPreference: "low-power" });
     if (!gl) throw new Error("no WebGL2");
     Object.assign(this, { gl, canvas, name: "WebGL2" });
     this.points = this.program(POINTS);

@@ -3,6 +3,7 @@
 import { crossAttention } from "../engine/kernels.js";
 import { DENSITY, GAUSSIAN } from "../frames.js";
 import { CanvasRenderer } from "./canvas.js";
+import { drawGaussian, follow } from "./gaussian.js";
 import { GlRenderer } from "./gl.js";
 import { visibleGroups } from "./groups.js";
 import { ClusterColors, PALETTE } from "./palette.js";
@@ -12,6 +13,7 @@ const LONGEST_TRAIL = 26;
 const TRAIL_PERIOD = 40; // milliseconds between two points of a trail
 const SHORTEST = 5; // pixels of a piece of a trail
 const LONGEST_PIECE = 0.5; // of the radius: a token that was elsewhere a frame ago leaves no line
+const CELL = 3, MOST_OVER = 2; // pieces of trails that begin within so many pixels; more would be drawn over each other
 const INWARD = 0.6; // on the circle the past is drawn inside: how far the oldest point is from the rim
 
 const MOST_GROUPED = 2000, GROUP_PERIOD = 100; // tokens, and milliseconds, as groups take a sum over pairs
@@ -28,6 +30,7 @@ export class Scene {
     }
     this.views = [];
     this.quality = 1; // pixels drawn for each pixel of the screen, along one side
+    this.trailPart = 1; // of the length of trails
     this.points = new Float32Array(7 * 64);
     this.lines = new Float32Array(10 * 64);
   }
@@ -45,6 +48,10 @@ export class Scene {
 
   /** Take note of a new frame. */
   note(index, frame) {
+    if (frame.kind === GAUSSIAN) {
+      const view = this.view(index);
+      view.path = follow(view.path ?? [], frame);
+    }
     if (frame.kind === DENSITY || frame.kind === GAUSSIAN) return;
     const view = this.view(index), { n, d } = frame;
     const x = new Float32Array(n * d);
@@ -92,12 +99,20 @@ export class Scene {
     this.width = Math.max(1, box.width);
     this.height = Math.max(1, box.height);
     this.count = items.length;
+    const columns = Math.ceil(this.width / CELL) + 1, cells = columns * (Math.ceil(this.height / CELL) + 1);
+    if (this.crowd?.length !== cells) this.crowd = new Uint8ClampedArray(cells); // how many pieces of trails begin in each cell
+    else this.crowd.fill(0);
+    this.columns = columns;
     this.renderer.begin(this.width, this.height, this.quality * Math.min(2, globalThis.devicePixelRatio || 1), theme.clear);
     items.forEach((item, index) => item.frame && this.drawRun(index, item, theme, options));
   }
 
   drawRun(index, { frame, attention }, theme, options) {
-    if (frame.kind === GAUSSIAN) return this.drawGaussian(index, frame, theme);
+    if (frame.kind === GAUSSIAN) {
+      this.pointCount = this.lineCount = 0;
+      drawGaussian(this, { ...this.place(index), width: this.width / this.count }, frame, this.view(index).path ?? [], theme);
+      return this.flush();
+    }
     if (frame.kind === DENSITY) return this.drawDensity(index, frame, theme);
     const { n, d } = frame;
     const place = this.place(index);
@@ -110,7 +125,7 @@ export class Scene {
       this.flush();
       this.renderer.drawBall(place.cx, place.cy, place.radius, theme.sphere, theme.rim);
       this.meridians(place, theme, 1);
-    } else this.renderer.drawBall(place.cx, place.cy, place.radius, [...theme.sphere.slice(0, 3), 0.35], theme.rim);
+    } else this.ring(place, place.radius, theme);
     if (options.trails) this.trails(index, place, theme, d, 1);
     if (options.field && attention && n > 0) this.field(index, frame, attention, place, theme);
     this.flush(true);
@@ -170,9 +185,9 @@ export class Scene {
 
   /** The past of each token, fading: on the sphere where it was, on the circle drawn inward. */
   trails(index, place, theme, d, side) {
-    const { trail, color } = this.view(index), long = trail.length;
+    const { trail, color } = this.view(index), long = Math.ceil(this.trailPart * trail.length);
     if (long < 2) return;
-    const n = trail[0].length / d, { cx, cy, radius } = place, [r, u, f] = this.camera.rows;
+    const n = trail[0].length / d, { cx, cy, radius } = place, [r, u, f] = this.camera.rows, { crowd, columns } = this;
     for (let i = 0; i < n; i++) {
       const tint = color[i] < 0 ? theme.single : PALETTE[color[i]];
       let x1 = 0, y1 = 0, z1 = 0;
@@ -191,7 +206,7 @@ export class Scene {
         }
         const moved = Math.abs(x1 - x0) + Math.abs(y1 - y0);
         if (k && moved <= SHORTEST && k < long - 1) continue;
-        if (k && moved > 1 && moved < LONGEST_PIECE * radius && z1 + z0 < 0 === side < 0) {
+        if (k && moved > 1 && moved < LONGEST_PIECE * radius && z1 + z0 < 0 === side < 0 && crowd[((y0 / CELL) | 0) * columns + ((x0 / CELL) | 0)]++ < MOST_OVER) {
           const alpha = (1 - k / long) * (side < 0 ? 0.16 : 0.5);
           this.line(x0, y0, x1, y1, d === 2 ? 1.2 : 1.6, tint, alpha, (long - k - 1) / (long - k));
         }
@@ -199,6 +214,15 @@ export class Scene {
         y1 = y0;
         z1 = z0;
       }
+    }
+  }
+
+  /** A circle around the center, as lines: a disc would fill the whole view. */
+  ring({ cx, cy }, radius, theme) {
+    const [r, g, b, a] = theme.rim, steps = 180;
+    for (let k = 0; k < steps; k++) {
+      const [u, v] = [(2 * Math.PI * k) / steps, (2 * Math.PI * (k + 1)) / steps];
+      this.line(cx + radius * Math.cos(u), cy + radius * Math.sin(u), cx + radius * Math.cos(v), cy + radius * Math.sin(v), 1.5, [r, g, b], a);
     }
   }
 
@@ -252,35 +276,13 @@ export class Scene {
   drawDensity(index, { n, x }, theme) {
     const place = this.place(index);
     this.pointCount = this.lineCount = 0;
-    this.renderer.drawBall(place.cx, place.cy, 0.62 * place.radius, [...theme.sphere.slice(0, 3), 0.35], theme.rim);
+    this.ring(place, 0.62 * place.radius, theme);
     const most = Math.max(...x, 1e-12);
     const at = (k) => {
       const angle = (2 * Math.PI * k) / n, radius = place.radius * (0.62 + (0.36 * Math.max(0, x[k % n])) / most);
       return [place.cx + radius * Math.cos(angle), place.cy - radius * Math.sin(angle)];
     };
     for (let k = 0; k < n; k++) this.line(...at(k), ...at(k + 1), 2, PALETTE[0], 0.95);
-    this.flush();
-  }
-
-  /** A Gaussian in the plane, as its mean and the ellipses of one and two standard deviations, scaled to the view. */
-  drawGaussian(index, { d, x }, theme) {
-    if (d < 2) return;
-    const place = this.place(index), [a, c, b] = [x[d], x[d + 1], x[2 * d + 1]];
-    const middle = (a + b) / 2, half = Math.hypot((a - b) / 2, c), turn = Math.atan2(2 * c, a - b) / 2;
-    const big = Math.sqrt(Math.max(0, middle + half)), small = Math.sqrt(Math.max(0, middle - half));
-    const far = Math.hypot(x[0], x[1]) + 2 * big, scale = place.radius / Math.max(1, far);
-    this.pointCount = this.lineCount = 0;
-    this.line(place.cx - place.radius, place.cy, place.cx + place.radius, place.cy, 1, theme.wire.slice(0, 3), 0.5);
-    this.line(place.cx, place.cy - place.radius, place.cx, place.cy + place.radius, 1, theme.wire.slice(0, 3), 0.5);
-    const at = (k, size) => {
-      const u = size * big * Math.cos(k), v = size * small * Math.sin(k);
-      const px = x[0] + u * Math.cos(turn) - v * Math.sin(turn), py = x[1] + u * Math.sin(turn) + v * Math.cos(turn);
-      return [place.cx + scale * px, place.cy - scale * py];
-    };
-    for (const size of [1, 2])
-      for (let k = 0; k < 96; k++)
-        this.line(...at((k * Math.PI) / 48, size), ...at(((k + 1) * Math.PI) / 48, size), 2, PALETTE[0], size === 1 ? 0.95 : 0.4);
-    this.point(place.cx + scale * x[0], place.cy - scale * x[1], 4, PALETTE[3], 1);
     this.flush();
   }
 
