@@ -167,3 +167,12 @@ def test_layers_end_where_a_norm_meets_zero(norm, angle):
     passed = tkf.layers(model, tkf.Tokens([[np.cos(angle), np.sin(angle)]]), 3, step=0.7)
     assert passed.events == []
     assert np.abs(np.linalg.norm(passed.final.x)) > 0.05
+
+
+def test_a_context_that_vanishes_ends_the_run_of_both():
+    """The encoder's only token has `r' = -1`; the decoder's does not vanish."""
+    context, encoder = tkf.Tokens([[1.5, 0.0]]), tkf.Transformer(tkf.Softmax(V=-1.0), tkf.PreLN())
+    model = tkf.Transformer(tkf.Softmax(1.0), tkf.PreLN(), context=context, encoder=encoder)
+    run = tkf.simulate(model, tkf.Tokens([[0.6, 0.8]]), 3.0)
+    assert [event.kind for event in run.events] == ["vanished"]
+    assert run.events[0].time == pytest.approx(1.5, rel=1e-10)

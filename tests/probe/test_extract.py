@@ -116,7 +116,7 @@ def test_heads_without_biases_are_plain_softmax_heads(folders):
     from tokenfield.probe.extract import attention_of
 
     plain = attention_of(weights._replace(frequencies=None))
-    assert all(head.positions == () and not head.score.biased for head in plain.heads)
+    assert all(head.positions == () and not head.score.biases for head in plain.heads)
     assert plain.bias is None
 
 

@@ -64,8 +64,13 @@ class AbstractScore(eqx.Module):
     def sharpness(self, t: Float[Array, ""], like: Array) -> Array:
         """b such that two *unit* vectors of cosine c score `b c` up to a constant in each row (isotropic only)."""
 
+    @property
+    @abc.abstractmethod
+    def biases(self) -> dict[str, Array]:
+        """The biases of queries and keys, by name."""
+
     def check(self, d: int) -> None:
-        """The shapes of beta, A, Q, K against the dimension of the tokens."""
+        """The shapes of beta, A, Q, K and of the biases against the dimension of the tokens."""
         given = {name: getattr(self, name, None) for name in ("beta", "A", "Q", "K")}
         shapes = {name: shape_of(name, value) for name, value in given.items() if value is not None}
         if beta := shapes.pop("beta", ()):
@@ -76,6 +81,9 @@ class AbstractScore(eqx.Module):
                 raise ValueError(f"{name} must have shape {wanted} for tokens in R^{d}, got {shape}")
         if "Q" in shapes and shapes["Q"] != shapes["K"]:
             raise ValueError(f"Q and K must have the same number of rows, got shapes {shapes['Q']} and {shapes['K']}")
+        for name, bias in self.biases.items():
+            if bias.shape != (self.width(d),):
+                raise ValueError(f"{name} must have length {self.width(d)}, as Q and K have rows, got {bias.shape[0]}")
 
 
 class Bilinear(AbstractScore):
@@ -115,19 +123,12 @@ class Bilinear(AbstractScore):
         return self.A is None and self.Q is None
 
     @property
-    def biased(self) -> bool:
-        """True if queries or keys have biases: there is then no matrix A."""
-        return self.q is not None or self.k is not None
+    def biases(self):
+        return {name: bias for name, bias in (("q", self.q), ("k", self.k)) if bias is not None}
 
     @property
     def autonomous(self) -> bool:
         return not any(callable(p) for p in (self.beta, self.A, self.Q, self.K))
-
-    def check(self, d):
-        super().check(d)
-        for name, bias in (("q", self.q), ("k", self.k)):
-            if bias is not None and bias.shape != (self.width(d),):
-                raise ValueError(f"{name} must have length {self.width(d)}, as Q and K have rows, got {bias.shape[0]}")
 
     def width(self, d):
         return d if self.Q is None else shape_of("Q", self.Q)[0]
@@ -149,7 +150,7 @@ class Bilinear(AbstractScore):
 
     def matrix(self, t: Float[Array, ""], d: int) -> Float[Array, "d d"]:
         """A itself: `s(x, y) = <A x, y>`; raise ValueError if there are biases."""
-        if self.biased:
+        if self.biases:
             raise ValueError("attention: scores with biases q, k are not <Ax, y> for any matrix A")
         q, k, _ = self.factors(t, jnp.eye(d), jnp.eye(d))
         return k @ q.T if self.A is None else q.T
@@ -158,7 +159,7 @@ class Bilinear(AbstractScore):
         """True when A is known to be symmetric and constant."""
         if self.isotropic:
             return True
-        if self.biased or not self.autonomous or not is_concrete(self.A, self.Q, self.K):
+        if self.biases or not self.autonomous or not is_concrete(self.A, self.Q, self.K):
             return False
         rows, columns = shape = jnp.shape(self.A if self.Q is None else self.Q)  # type: ignore[arg-type]
         if 0 in shape or (rows != columns if self.Q is None else shape != jnp.shape(self.K)):  # type: ignore[arg-type]
@@ -183,6 +184,10 @@ class SquaredDistance(AbstractScore):
         self.Q = parameter("Q", Q, 2)
         self.K = parameter("K", K, 2)
         self.factor = as_float("factor", 1.0)
+
+    @property
+    def biases(self):
+        return {}
 
     @property
     def isotropic(self) -> bool:

@@ -202,7 +202,7 @@ def simulate(
         status, time = how_ended(outcome, stepping)
     event: dict[str, Any] = {"kind": event_kinds(rule).get(status), "time": time}
     if status == UNRESOLVED:
-        event["detail"] = {"message": outcome.flow.hidden_reason}
+        event["detail"] = {"message": outcome.flow.limits.hidden_reason}
     return _trajectory(model, outcome, small, [] if event["kind"] is None else [event], config, more)
 
 

@@ -44,7 +44,7 @@ def how_ended(outcome: Outcome, method: AbstractMethod) -> tuple[int, float]:
 
 def _fault(outcome: Outcome, method: RungeKutta) -> str:
     t, flow = jnp.asarray(outcome.t), outcome.flow
-    if method.dt is not None and float(flow.vanishing(outcome.y, flow.velocity(t, outcome.y))[0]) <= 2 * float(
+    if method.dt is not None and float(flow.limits.vanishing(outcome.y, flow.velocity(t, outcome.y))[0]) <= 2 * float(
         method.dt
     ):
         return (
@@ -53,7 +53,7 @@ def _fault(outcome: Outcome, method: RungeKutta) -> str:
         )
     return (
         f"no step succeeds at t = {outcome.t:.6g}, where the velocity is NaN or infinite: either it overflows "
-        f"({outcome.flow.overflow_advice}), or a function of time "
+        f"({outcome.flow.limits.overflow_advice}), or a function of time "
         "such as A(t) is not finite, or an iteration such as Sinkhorn's did not converge (increase max_iterations)"
     )
 

@@ -168,7 +168,7 @@ def programs_of(
 def right_hand_side(flow: Any, t: Any, y: Any) -> Any:
     """Return everything that a method evaluates of a flow, for the fingerprint to trace."""
     size = flow.error_size(y, y, y, t, t)
-    return flow.velocity(t, y), flow.retract(y), size, flow.longest_step(t, y), flow.unpack(y)
+    return flow.velocity(t, y), flow.retract(y), size, flow.limits.longest_step(t, y), flow.unpack(y)
 
 
 @compiled_once

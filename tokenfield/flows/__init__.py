@@ -9,6 +9,7 @@ from .base import AbstractFlow as AbstractFlow
 from .base import AbstractNoisyFlow as AbstractNoisyFlow
 from .base import AbstractRescaledFlow as AbstractRescaledFlow
 from .base import AbstractSpectralFlow as AbstractSpectralFlow
+from .base import Limits as Limits
 from .base import NoClosedEquation as NoClosedEquation
 from .base import Reduction as Reduction
 from .base import Segment as Segment

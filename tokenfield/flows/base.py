@@ -20,6 +20,29 @@ class NoClosedEquation(ValueError):
     """The chosen state has no closed equation under the chosen model."""
 
 
+class Limits(NamedTuple):
+    """Where a flow ends, and what bounds its steps beside the tolerances. By default nothing does.
+
+    Args:
+        contains: whether the right-hand side is defined at y; a step that ends elsewhere is rejected.
+        vanishing: given y and its velocity, the time until a token reaches length 0 at this velocity, and the angle by which
+            it turns until then.
+        hidden: whether rounding errors no longer allow the solution to continue from y.
+        hidden_reason: what is lost to rounding errors there, for messages.
+        longest_step: given t and y, the longest stable step, where error control would notice an instability too late.
+        roughness: given the error of a step and the unknowns at its ends, another size of the error: at most 1 is accepted.
+        overflow_advice: what to do on overflow, for messages.
+    """
+
+    contains: Callable[[Any], Bool[Array, ""]] = lambda y: jnp.array(True)
+    vanishing: Callable[[Any, Any], tuple[Array, Array]] = lambda y, velocity: (jnp.array(jnp.inf), jnp.zeros(()))
+    hidden: Callable[[Any], Bool[Array, ""]] = lambda y: jnp.array(False)
+    hidden_reason: str = ""
+    longest_step: Callable[[Array, Any], Array | None] = lambda t, y: None
+    roughness: Callable[[Any, Any, Any], Array] | None = None
+    overflow_advice: str = "stop earlier"
+
+
 class AbstractFlow(eqx.Module):
     """The equation `y' = velocity(t, y)` on a space with its own retraction and its own measure of error."""
 
@@ -40,38 +63,22 @@ class AbstractFlow(eqx.Module):
         """Return the nearest point of the space; called at the end of each step (the identity in R^d)."""
 
     @abc.abstractmethod
+    def relative_size(self, change: Y, y0: Y, y1: Y, rtol: float | Array, atol: float | Array) -> Float[Array, ""]:
+        """Return the size of a change from y0 to y1, relative to `atol + rtol |y|`."""
+
     def error_size(self, error: Y, y0: Y, y1: Y, rtol: float | Array, atol: float | Array) -> Float[Array, ""]:
         """Return the size of a step's error, relative to the tolerances: at most 1 is accepted."""
+        size, roughness = self.relative_size(error, y0, y1, rtol, atol), self.limits.roughness
+        return size if roughness is None else jnp.maximum(size, roughness(error, y0, y1))
 
     def change_size(self, change: Y, y0: Y, y1: Y) -> Float[Array, ""]:
         """Return the size of a change of y, relative to y."""
-        return self.error_size(change, y0, y1, 1.0, 1e-300)
-
-    def contains(self, y: Y) -> Bool[Array, ""]:
-        """Return True if the right-hand side is defined at y; a step that ends elsewhere is rejected."""
-        return jnp.array(True)
-
-    def vanishing(self, y: Y, velocity: Y) -> tuple[Array, Array]:
-        """Return the time until a token reaches length 0 at its current velocity, and the angle by which it turns until then."""
-        return jnp.array(jnp.inf), jnp.zeros(())
-
-    def hidden(self, y: Y) -> Bool[Array, ""]:
-        """Return True if rounding errors no longer allow the solution to continue from y."""
-        return jnp.array(False)
+        return self.relative_size(change, y0, y1, 1.0, 1e-300)
 
     @property
-    def hidden_reason(self) -> str:
-        """What is lost to rounding errors where `hidden` is true, for messages."""
-        return ""
-
-    @property
-    def overflow_advice(self) -> str:
-        """What to do on overflow, for error messages."""
-        return "stop earlier"
-
-    def longest_step(self, t: Float[Array, ""], y: Y) -> Array | None:
-        """Return the longest stable step, for flows where error control would notice an instability too late; None for no limit."""
-        return None
+    @abc.abstractmethod
+    def limits(self) -> Limits:
+        """Where the flow ends, and what bounds its steps; `Limits()` if nothing does."""
 
     @property
     @abc.abstractmethod

@@ -23,7 +23,7 @@ from ..attention import AbstractHead, Softmax, Unnormalized
 from ..normalization import PostLN
 from ..normalization.base import unit
 from ..transformer import Transformer
-from .base import AbstractFlow, NoClosedEquation
+from .base import AbstractFlow, Limits, NoClosedEquation
 
 
 class Waiting(NamedTuple):
@@ -87,10 +87,14 @@ class CoarseFlow(AbstractFlow):
     def retract(self, y):
         return Waiting(unit(y.x), y.q)
 
-    def error_size(self, error, y0, y1, rtol, atol):
+    def relative_size(self, change, y0, y1, rtol, atol):
         """Measure positions relative to `(rtol + atol)/(1 + beta)`, since waits change like `e^{beta x}`, and time to `rtol`."""
-        place = (1 + self.beta) * jnp.linalg.norm(error.x, axis=1).max() / (rtol + atol)
-        return jnp.maximum(place, jnp.abs(error.q) / ((rtol + atol) * (self.elapsed + jnp.abs(y1.q))))
+        place = (1 + self.beta) * jnp.linalg.norm(change.x, axis=1).max() / (rtol + atol)
+        return jnp.maximum(place, jnp.abs(change.q) / ((rtol + atol) * (self.elapsed + jnp.abs(y1.q))))
+
+    @property
+    def limits(self):
+        return Limits()
 
     @property
     def log_time_unit(self):

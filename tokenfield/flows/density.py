@@ -10,7 +10,7 @@ from ..normalization import PostLN
 from ..spectral import AbstractHarmonics
 from ..states import AbstractDensity, CircleDensity, SphereDensity, ZonalDensity
 from ..transformer import Transformer
-from .base import AbstractSpectralFlow, Reduction, Segment, obstacle, reduced, require_closed, segments
+from .base import AbstractSpectralFlow, Limits, Reduction, Segment, obstacle, reduced, require_closed, segments
 from .density_heads import AbstractDensityHead, density_heads, density_obstacle
 
 KINDS = (CircleDensity, SphereDensity, ZonalDensity)
@@ -62,7 +62,7 @@ class DensityFlow(AbstractSpectralFlow):
     def velocity(self, t, y):
         return self.drift(t, y) - self.decay * y
 
-    def longest_step(self, t, y):
+    def _longest_step(self, t: Array, y: Array) -> Array:
         """Return `1/(l max|u|)`, because perturbations of degree l are transported at speed `|u|`.
 
         Here l is the highest degree that the noise does not damp faster than that, `l²/kappa <= l |u|`. The speed follows
@@ -80,16 +80,18 @@ class DensityFlow(AbstractSpectralFlow):
     def retract(self, y):
         return jnp.where(self.harmonics.degree == 0, 1.0, y)
 
-    def error_size(self, error, y0, y1, rtol, atol):
-        """Return the error in mean square. The highest degrees count more, so that steps too long for them are rejected in time."""
-        length = lambda c: jnp.sqrt((c * c).sum())  # noqa: E731
-        size = jnp.maximum(length(y0), length(y1))
-        high = jnp.where(self.harmonics.degree > 0.75 * self.harmonics.modes, error, 0.0)
-        return jnp.maximum(length(error) / (atol + rtol * size), length(high) / (0.1 * self.edge * size))
+    def relative_size(self, change, y0, y1, rtol, atol):
+        """Return the change in mean square."""
+        return _length(change) / (atol + rtol * jnp.maximum(_length(y0), _length(y1)))
 
-    def change_size(self, change, y0, y1):
-        length = lambda c: jnp.sqrt((c * c).sum())  # noqa: E731
-        return length(change) / jnp.maximum(length(y0), length(y1))
+    def _roughness(self, error: Array, y0: Array, y1: Array) -> Array:
+        """Return the error in the highest degrees, so that steps too long for them are rejected in time."""
+        high = jnp.where(self.harmonics.degree > 0.75 * self.harmonics.modes, error, 0.0)
+        return _length(high) / (0.1 * self.edge * jnp.maximum(_length(y0), _length(y1)))
+
+    @property
+    def limits(self):
+        return Limits(longest_step=self._longest_step, roughness=self._roughness)
 
     @property
     def log_time_unit(self):
@@ -118,6 +120,10 @@ def finer(state: AbstractDensity) -> AbstractDensity | None:
     """Return the state with more modes, or None at the maximum number."""
     modes = min(GROWTH[type(state)] * state.modes, MOST_MODES[type(state)])
     return state.replaced(state.harmonics.embed(state.coefficients, modes)) if modes > state.modes else None
+
+
+def _length(c: Float[Array, "*m"]) -> Float[Array, ""]:
+    return jnp.sqrt((c * c).sum())
 
 
 def density_flow(state: AbstractDensity, model: Transformer) -> DensityFlow:

@@ -20,6 +20,7 @@ from ..states import Equiangular
 from ..transformer import Transformer
 from .base import (
     AbstractFlow,
+    Limits,
     Segment,
     admit,
     length_ratio,
@@ -67,17 +68,18 @@ class EquiangularFlow(AbstractFlow):
     def retract(self, y):
         return y
 
-    def error_size(self, error, y0, y1, rtol, atol):
+    def relative_size(self, change, y0, y1, rtol, atol):
         """Measure the gap to relative accuracy `rtol + atol`, however small it is; the radius as for tokens."""
         smaller = jnp.minimum(jnp.abs(y0.u), jnp.abs(y1.u))
-        gap = jnp.where(error.u == 0, 0, jnp.abs(error.u) / ((rtol + atol) * smaller))
-        return jnp.maximum(gap, length_ratio(error.r, y0.r, y1.r, rtol, atol))
+        gap = jnp.where(change.u == 0, 0, jnp.abs(change.u) / ((rtol + atol) * smaller))
+        return jnp.maximum(gap, length_ratio(change.r, y0.r, y1.r, rtol, atol))
 
-    def contains(self, y):
-        return y.r > 0
-
-    def vanishing(self, y, velocity):
-        return time_to_zero(y.r, velocity.r, jnp.abs(velocity.u))
+    @property
+    def limits(self):
+        return Limits(
+            contains=lambda y: y.r > 0,
+            vanishing=lambda y, velocity: time_to_zero(y.r, velocity.r, jnp.abs(velocity.u)),
+        )
 
     @property
     def log_time_unit(self):

@@ -13,7 +13,7 @@ from ..normalization import PostLN
 from ..normalization.base import unit
 from ..states import Tokens
 from ..transformer import Transformer
-from .base import AbstractFlow, largest_ratio
+from .base import AbstractFlow, Limits, largest_ratio
 
 
 class Weighted(NamedTuple):
@@ -59,10 +59,14 @@ class FisherRaoFlow(AbstractFlow):
     def retract(self, y):
         return Weighted(unit(y.theta), y.growth)
 
-    def error_size(self, error, y0, y1, rtol, atol):
-        places = largest_ratio(error.theta, y0.theta, y1.theta, rtol, atol)
+    def relative_size(self, change, y0, y1, rtol, atol):
+        places = largest_ratio(change.theta, y0.theta, y1.theta, rtol, atol)
         grown = 1 + jnp.maximum(jnp.abs(y0.growth), jnp.abs(y1.growth))
-        return jnp.maximum(places, jnp.max(jnp.abs(error.growth) / (atol + rtol * grown)))
+        return jnp.maximum(places, jnp.max(jnp.abs(change.growth) / (atol + rtol * grown)))
+
+    @property
+    def limits(self):
+        return Limits()
 
     @property
     def log_time_unit(self):

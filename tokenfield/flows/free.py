@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 from ..normalization import PreNorm
 from ..states import Tokens
 from ..transformer import Transformer
-from .base import AbstractFlow, largest_ratio
+from .base import AbstractFlow, Limits, largest_ratio
 
 
 class AbstractPointsFlow(AbstractFlow):
@@ -24,8 +24,8 @@ class AbstractPointsFlow(AbstractFlow):
     def retract(self, y):
         return y
 
-    def error_size(self, error, y0, y1, rtol, atol):
-        return largest_ratio(error, y0, y1, rtol, atol)
+    def relative_size(self, change, y0, y1, rtol, atol):
+        return largest_ratio(change, y0, y1, rtol, atol)
 
 
 class FreeFlow(AbstractPointsFlow):
@@ -45,5 +45,5 @@ class FreeFlow(AbstractPointsFlow):
         return -self.model.attention.log_unit
 
     @property
-    def overflow_advice(self):
-        return "stop earlier, or follow z = e^(-tV) x with norm=Rescaled()"
+    def limits(self):
+        return Limits(overflow_advice="stop earlier, or follow z = e^(-tV) x with norm=Rescaled()")

@@ -18,7 +18,7 @@ from ..normalization import NoNorm
 from ..states import Gaussian
 from ..transformer import Transformer
 from .affine import attend, is_affine
-from .base import AbstractFlow, Segment, largest_ratio, obstacle, require_closed, rules_in_time, segments
+from .base import AbstractFlow, Limits, Segment, largest_ratio, obstacle, require_closed, rules_in_time, segments
 from .matrices import root, shortest
 
 
@@ -47,10 +47,14 @@ class GaussianFlow(AbstractFlow):
     def retract(self, y):
         return y
 
-    def error_size(self, error, y0, y1, rtol, atol):
+    def relative_size(self, change, y0, y1, rtol, atol):
         return jnp.maximum(
-            largest_ratio(error.mean, y0.mean, y1.mean, rtol, atol), ratio(error.L, y0.L, y1.L, rtol, atol)
+            largest_ratio(change.mean, y0.mean, y1.mean, rtol, atol), ratio(change.L, y0.L, y1.L, rtol, atol)
         )
+
+    @property
+    def limits(self):
+        return Limits()
 
     @property
     def log_time_unit(self):
@@ -88,10 +92,14 @@ class NoisyGaussianFlow(AbstractFlow):
     def retract(self, y):
         return Moments(y.mean, symmetric(y.cov))
 
-    def error_size(self, error, y0, y1, rtol, atol):
+    def relative_size(self, change, y0, y1, rtol, atol):
         return jnp.maximum(
-            largest_ratio(error.mean, y0.mean, y1.mean, rtol, atol), ratio(error.cov, y0.cov, y1.cov, rtol, atol)
+            largest_ratio(change.mean, y0.mean, y1.mean, rtol, atol), ratio(change.cov, y0.cov, y1.cov, rtol, atol)
         )
+
+    @property
+    def limits(self):
+        return Limits()
 
     @property
     def log_time_unit(self):
@@ -149,7 +157,7 @@ def _(model: Transformer) -> str | None:
             return f"{type(head).__name__} attention on a Gaussian is not affine (use Softmax, L2, Sinkhorn or Linear)"
         if head.uses_positions:
             return "a causal mask or rules for positions need an order of the tokens, which a Gaussian does not have"
-        if isinstance(head.score, Bilinear) and head.score.biased:
+        if isinstance(head.score, Bilinear) and head.score.biases:
             return "biases of queries and keys are not implemented for Gaussians"
     if model.attention.bias is not None or model.attention.offsets is not None:
         return "a bias of the attention is not implemented for Gaussians"

@@ -17,7 +17,7 @@ from ..states import Equiangular, Gaussian, Tokens
 from ..states.tokens import wrap_hint
 from ..transformer import Transformer
 from .affine import attend
-from .base import AbstractFlow, admit, require_closed
+from .base import AbstractFlow, Limits, admit, require_closed
 from .equiangular import Angle, coefficients
 from .gaussian import Root, symmetric
 from .matrices import root
@@ -35,17 +35,17 @@ class AbstractLayerFlow(AbstractFlow):
     def layer(self, t: Float[Array, ""], y: Any, h: Float[Array, ""]) -> tuple[Any, Bool[Array, ""]]:
         """Return the unknowns after a layer with step size h at time t, and whether the norm met a token of length 0."""
 
+    @abc.abstractmethod
     def folds(self, t: Float[Array, ""], y: Any, h: Float[Array, ""]) -> Bool[Array, ""]:
         """Return True if a layer takes two points to one place, where a density would become infinite."""
-        return jnp.array(False)
 
+    @abc.abstractmethod
     def unresolved(self, y: Any) -> Bool[Array, ""]:
         """Return True if the unknowns no longer resolve the state, so that more are needed."""
-        return jnp.array(False)
 
+    @abc.abstractmethod
     def finer(self, state: Any) -> Any | None:
         """Return the state with more unknowns, or None at the maximum number."""
-        return None
 
     def velocity(self, t, y):
         raise NotImplementedError("layers have no velocity")
@@ -53,15 +53,32 @@ class AbstractLayerFlow(AbstractFlow):
     def retract(self, y):
         return y
 
-    def error_size(self, error, y0, y1, rtol, atol):
+    def relative_size(self, change, y0, y1, rtol, atol):
         return jnp.zeros(())  # layers are exact
+
+    @property
+    def limits(self):
+        return Limits()
 
     @property
     def log_time_unit(self):
         return -self.model.attention.log_unit
 
 
-class LayerFlow(AbstractLayerFlow):
+class AbstractExactLayers(AbstractLayerFlow):
+    """Layers whose unknowns hold the whole state: it neither folds nor needs more of them."""
+
+    def folds(self, t, y, h):
+        return jnp.array(False)
+
+    def unresolved(self, y):
+        return jnp.array(False)
+
+    def finer(self, state):
+        return None
+
+
+class LayerFlow(AbstractExactLayers):
     """`x <- norm(x, h sublayer)` for attention, cross-attention and the MLP.
 
     With an encoder the unknowns are a `Pair`: layer l reads the context as it is before the encoder's own layer l.
@@ -106,7 +123,7 @@ class LayerFlow(AbstractLayerFlow):
         return x, vanished
 
 
-class EquiangularLayers(AbstractLayerFlow):
+class EquiangularLayers(AbstractExactLayers):
     """One layer on n tokens at equal angles, which keeps them so.
 
     A token is the sum of two vectors: its share of the mean direction, and what is perpendicular to it. Both change by factors
@@ -137,7 +154,7 @@ class EquiangularLayers(AbstractLayerFlow):
         return Angle(n / (n - 1) * x[0] ** 2 / square, jnp.sqrt(square)), square == 0
 
 
-class GaussianLayers(AbstractLayerFlow):
+class GaussianLayers(AbstractExactLayers):
     """`x <- x + h V(c + B x)`: `alpha <- alpha + h V(c + B alpha)`, `L <- L + h V B L` for the covariance `L L^T`."""
 
     model: Transformer

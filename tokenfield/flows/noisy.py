@@ -37,8 +37,12 @@ class NoisyFlow(AbstractNoisyFlow):
     def retract(self, y):
         return self.flow.retract(y)
 
-    def error_size(self, error, y0, y1, rtol, atol):
-        return self.flow.error_size(error, y0, y1, rtol, atol)
+    def relative_size(self, change, y0, y1, rtol, atol):
+        return self.flow.relative_size(change, y0, y1, rtol, atol)
+
+    @property
+    def limits(self):
+        return self.flow.limits
 
     @property
     def log_time_unit(self):

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from ..attention import Measure
 from ..normalization import AbstractNorm, AbstractSphereNorm
-from .base import AbstractFlow
+from .base import AbstractFlow, Limits
 
 
 class Pair(NamedTuple):
@@ -46,15 +46,27 @@ class PairedFlow(AbstractFlow):
     def retract(self, y):
         return Pair(self.decoder.retract(y.tokens), self.encoder.retract(y.context))
 
-    def error_size(self, error, y0, y1, rtol, atol):
+    def relative_size(self, change, y0, y1, rtol, atol):
         sizes = (
-            self.decoder.error_size(error.tokens, y0.tokens, y1.tokens, rtol, atol),
-            self.encoder.error_size(error.context, y0.context, y1.context, rtol, atol),
+            self.decoder.relative_size(change.tokens, y0.tokens, y1.tokens, rtol, atol),
+            self.encoder.relative_size(change.context, y0.context, y1.context, rtol, atol),
         )
         return jnp.maximum(*sizes)
 
-    def contains(self, y):
-        return self.decoder.contains(y.tokens) & self.encoder.contains(y.context)
+    @property
+    def limits(self):
+        decoder, encoder = self.decoder.limits, self.encoder.limits
+
+        def vanishing(y: Pair, velocity: Pair) -> tuple[Array, Array]:
+            mine, theirs = decoder.vanishing(y.tokens, velocity.tokens), encoder.vanishing(y.context, velocity.context)
+            first = mine[0] <= theirs[0]
+            return jnp.where(first, mine[0], theirs[0]), jnp.where(first, mine[1], theirs[1])
+
+        return Limits(
+            contains=lambda y: decoder.contains(y.tokens) & encoder.contains(y.context),
+            vanishing=vanishing,
+            overflow_advice=decoder.overflow_advice,
+        )
 
     @property
     def log_time_unit(self):

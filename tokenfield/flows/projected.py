@@ -6,7 +6,7 @@ from ..normalization import Projected
 from ..spaces import AbstractSpace
 from ..states import Tokens
 from ..transformer import Transformer
-from .base import AbstractFlow, largest_ratio
+from .base import AbstractFlow, Limits, largest_ratio
 
 
 class ProjectedFlow(AbstractFlow):
@@ -40,8 +40,12 @@ class ProjectedFlow(AbstractFlow):
     def retract(self, y):
         return self.space.project(y)
 
-    def error_size(self, error, y0, y1, rtol, atol):
-        return largest_ratio(error, y0, y1, rtol, atol)
+    def relative_size(self, change, y0, y1, rtol, atol):
+        return largest_ratio(change, y0, y1, rtol, atol)
+
+    @property
+    def limits(self):
+        return Limits()
 
     @property
     def log_time_unit(self):

@@ -24,7 +24,7 @@ from ..attention import heads_and_outputs
 from ..attention.parameters import Bilinear
 from ..states import Tokens
 from ..transformer import Transformer
-from .base import AbstractRescaledFlow, NoClosedEquation, Segment
+from .base import AbstractRescaledFlow, Limits, NoClosedEquation, Segment
 from .rescaled_parts import (
     GROWN,
     OVERFLOW,
@@ -132,30 +132,28 @@ class ConstantV(AbstractRescaledFlow):
             half @ half
         )  # JAX rounds the number of squarings down, one too few: without this extra one the error is up to 1e-9
 
-    def longest_step(self, t, y):
-        """Return a step limit that keeps small differences between tokens accurate until attention is held."""
-        return None if self.held is None or self.stage is not Stage.FREE else 0.5 / jnp.abs(self.U).max()
-
     def retract(self, y):
         return y
 
-    def error_size(self, error, y0, y1, rtol, atol):
-        return graded_ratio(error.y, y0.y, y1.y, rtol, atol, self.alike)
+    def relative_size(self, change, y0, y1, rtol, atol):
+        return graded_ratio(change.y, y0.y, y1.y, rtol, atol, self.alike)
 
     @property
     def log_time_unit(self):
         return -self.model.attention.log_unit
 
     @property
-    def overflow_advice(self):
-        return OVERFLOW
+    def limits(self):
+        return Limits(
+            hidden=lambda y: jnp.array(self.stage is Stage.UNRESOLVED),
+            hidden_reason=UNRESOLVED,
+            longest_step=self._longest_step,
+            overflow_advice=OVERFLOW,
+        )
 
-    def hidden(self, y):
-        return jnp.array(self.stage is Stage.UNRESOLVED)
-
-    @property
-    def hidden_reason(self):
-        return UNRESOLVED
+    def _longest_step(self, t: Array, y: Any) -> Array | None:
+        """Return a step limit that keeps small differences between tokens accurate until attention is held."""
+        return None if self.held is None or self.stage is not Stage.FREE else 0.5 / jnp.abs(self.U).max()
 
 
 def rescaled_segments(model: Transformer, state: Tokens, ends: list[Any]) -> tuple[Segment, ...]:
@@ -167,7 +165,7 @@ def rescaled_segments(model: Transformer, state: Tokens, ends: list[Any]) -> tup
                 "norm=Rescaled() needs attention that depends on scores and distances only (by_scores = True), got "
                 f"{type(head).__name__}: use NoNorm()"
             )
-        if isinstance(head.score, Bilinear) and head.score.biased:
+        if isinstance(head.score, Bilinear) and head.score.biases:
             raise NoClosedEquation("norm=Rescaled() needs queries and keys without biases: use NoNorm()")
     if model.attention.bias is not None or model.attention.offsets is not None:
         raise NoClosedEquation("norm=Rescaled() needs attention without biases: use NoNorm()")

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from ..states import Tokens
 from ..transformer import Transformer
-from .base import AbstractRescaledFlow, largest_ratio
+from .base import AbstractRescaledFlow, Limits, largest_ratio
 from .rescaled_parts import GROWN, LARGEST_FACTOR, OVERFLOW, UNRESOLVED, graded_ratio, moves, pushed, tidy, value_maps
 
 
@@ -80,32 +80,27 @@ class VaryingV(AbstractRescaledFlow):
     def retract(self, y):
         return y._replace(Q=orthogonal(y.Q))
 
-    def error_size(self, error, y0, y1, rtol, atol):
+    def relative_size(self, change, y0, y1, rtol, atol):
         alike = jnp.exp(-2 * jnp.abs(y1.c[:, None] - y1.c))
-        tokens = graded_ratio(error.y, y0.y, y1.y, rtol, atol, alike)
-        matrices = [largest_ratio(*parts, rtol, atol) for parts in ((error.Q, y0.Q, y1.Q), (error.N, y0.N, y1.N))]
-        return jnp.stack([tokens, *matrices, jnp.abs(error.c).max() / (rtol + atol)]).max()
+        tokens = graded_ratio(change.y, y0.y, y1.y, rtol, atol, alike)
+        matrices = [largest_ratio(*parts, rtol, atol) for parts in ((change.Q, y0.Q, y1.Q), (change.N, y0.N, y1.N))]
+        return jnp.stack([tokens, *matrices, jnp.abs(change.c).max() / (rtol + atol)]).max()
 
     @property
     def log_time_unit(self):
         return -self.model.attention.log_unit
 
     @property
-    def overflow_advice(self):
-        return OVERFLOW
-
-    def contains(self, y):
-        """Return False if rounding hides which token leads, as in `ConstantV`."""
-        return ~self._hidden(y, GROWN)
-
-    def hidden(self, y):
-        return self._hidden(y, (1 - 1e-6) * GROWN)
-
-    @property
-    def hidden_reason(self):
-        return UNRESOLVED
+    def limits(self):
+        return Limits(
+            contains=lambda y: ~self._hidden(y, GROWN),
+            hidden=lambda y: self._hidden(y, (1 - 1e-6) * GROWN),
+            hidden_reason=UNRESOLVED,
+            overflow_advice=OVERFLOW,
+        )
 
     def _hidden(self, y, most):
+        """Return True if rounding hides which token leads, as in `ConstantV`."""
         heads = self.model.attention.heads
         return (len(heads) == 1 and heads[0].selective) & (y.c.max() > most) & (y.c.min() < y.c.max() / 3)
 

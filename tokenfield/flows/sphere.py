@@ -13,7 +13,7 @@ from ..normalization import AbstractSphereNorm
 from ..normalization.base import lengths, unit
 from ..states import Tokens
 from ..transformer import Transformer
-from .base import AbstractFlow, largest_length, length_ratio, time_to_zero
+from .base import AbstractFlow, Limits, largest_length, length_ratio, time_to_zero
 
 TOLERANCE = 1e-6
 
@@ -75,19 +75,20 @@ class SphereFlow(AbstractFlow):
     def retract(self, y):
         return Polar(unit(y.theta), y.r)
 
-    def error_size(self, error, y0, y1, rtol, atol):
-        size = largest_length(error.theta) / (atol + rtol)  # directions have length 1
+    def relative_size(self, change, y0, y1, rtol, atol):
+        size = largest_length(change.theta) / (atol + rtol)  # directions have length 1
         if not self.radial:
             return size
-        return jnp.maximum(size, length_ratio(error.r, y0.r, y1.r, rtol, atol))
+        return jnp.maximum(size, length_ratio(change.r, y0.r, y1.r, rtol, atol))
 
-    def contains(self, y):
-        return jnp.array(True) if y.r is None else (y.r > 0).all()
-
-    def vanishing(self, y, velocity):
-        if y.r is None:
-            return jnp.array(jnp.inf), jnp.zeros(())
-        return time_to_zero(y.r, velocity.r, jnp.linalg.norm(velocity.theta, axis=-1))
+    @property
+    def limits(self):
+        if not self.radial:
+            return Limits()
+        return Limits(
+            contains=lambda y: (y.r > 0).all(),
+            vanishing=lambda y, velocity: time_to_zero(y.r, velocity.r, jnp.linalg.norm(velocity.theta, axis=-1)),
+        )
 
     @property
     def log_time_unit(self):

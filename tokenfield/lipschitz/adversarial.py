@@ -134,7 +134,7 @@ def _parts(attention: AbstractAttention, d: int) -> list[tuple[np.ndarray, np.nd
     """`(A, W V)` of every head that scores by a matrix."""
     t, parts = jnp.zeros(()), []
     for head, W in heads_and_outputs(attention):
-        if isinstance(head.score, Bilinear) and not head.score.biased:
+        if isinstance(head.score, Bilinear) and not head.score.biases:
             V = W(t, head.value(t, jnp.eye(d)))
             parts.append((np.asarray(head.score.matrix(t, d)), np.asarray(V).T))
     return parts

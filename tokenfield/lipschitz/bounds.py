@@ -53,7 +53,7 @@ def attention_bounds(attention: AbstractAttention | Transformer, R: float, n: in
     """`bounds` for one head of softmax attention at t = 0; None for other attentions."""
     if not isinstance(attention, Softmax) or not isinstance(attention.score, Bilinear):
         return None
-    if attention.positions or attention.score.biased:
+    if attention.positions or attention.score.biases:
         return None
     t = jnp.zeros(())
     return bounds(attention.score.matrix(t, d), np.asarray(attention.value(t, jnp.eye(d))).T, R, n)

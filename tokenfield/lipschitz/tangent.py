@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ..flows import AbstractFlow
+from ..flows import AbstractFlow, Limits
 
 
 class Carried(NamedTuple):
@@ -37,16 +37,25 @@ class TangentFlow(AbstractFlow):
         point, push = jax.linearize(self.flow.retract, y.y)
         return Carried(point, jax.vmap(push)(y.tangents))
 
-    def contains(self, y):
-        return self.flow.contains(y.y)
-
-    def error_size(self, error, y0, y1, rtol, atol):
-        own = self.flow.error_size(error.y, y0.y, y1.y, rtol, atol)
+    def relative_size(self, change, y0, y1, rtol, atol):
+        own = self.flow.relative_size(change.y, y0.y, y1.y, rtol, atol)
         length = lambda tree: jnp.sqrt(  # noqa: E731
             sum(jnp.square(leaf).reshape(leaf.shape[0], -1).sum(1) for leaf in jax.tree.leaves(tree))
         )
         scale = jnp.maximum(length(y0.tangents), length(y1.tangents))
-        return jnp.maximum(own, (length(error.tangents) / (atol + rtol * scale)).max())
+        return jnp.maximum(own, (length(change.tangents) / (atol + rtol * scale)).max())
+
+    @property
+    def limits(self):
+        inner = self.flow.limits
+        return Limits(
+            contains=lambda y: inner.contains(y.y),
+            vanishing=lambda y, velocity: inner.vanishing(y.y, velocity.y),
+            hidden=lambda y: inner.hidden(y.y),
+            hidden_reason=inner.hidden_reason,
+            longest_step=lambda t, y: inner.longest_step(self.begin + t, y.y),
+            overflow_advice=inner.overflow_advice,
+        )
 
     @property
     def log_time_unit(self):

@@ -31,7 +31,7 @@ def cause(flow: AbstractFlow, method: RungeKutta, t: Array, y: object) -> tuple[
     UNRESOLVED: double precision no longer determines the solution. FAILED: the right-hand side is NaN for another reason.
     """
     velocity = flow.velocity(t, y)
-    left, turn = flow.vanishing(y, velocity)
+    left, turn = flow.limits.vanishing(y, velocity)
     smallest = jax.tree.map(lambda leaf: leaf * SMALLEST_STEP * t, velocity)
     change = flow.change_size(smallest, y, y)
     if method.dt is None:
@@ -43,5 +43,7 @@ def cause(flow: AbstractFlow, method: RungeKutta, t: Array, y: object) -> tuple[
     grows = change >= SMALLEST_CHANGE
     if method.dt is not None:
         grows &= left > 2 * method.dt  # a fixed step may be too long near 0
-    status = jnp.where(flow.hidden(y), UNRESOLVED, jnp.where(vanished, VANISHED, jnp.where(grows, UNDERFLOW, FAILED)))
+    status = jnp.where(
+        flow.limits.hidden(y), UNRESOLVED, jnp.where(vanished, VANISHED, jnp.where(grows, UNDERFLOW, FAILED))
+    )
     return status, time

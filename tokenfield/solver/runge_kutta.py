@@ -72,7 +72,7 @@ class RungeKutta(AbstractMethod):
     def step(self, flow, settings, carry):
         c, (slope, control) = carry, carry.memory
         new = self._stages(flow, settings, c, slope)
-        ok = finite((new.y1, new.error, new.slope)) & flow.contains(new.y1)
+        ok = finite((new.y1, new.error, new.slope)) & flow.limits.contains(new.y1)
         y1 = flow.retract(choose(ok, new.y1, c.y))
         if self.dt is None:
             adapted = _adapted(flow, settings, c, ok, y1, new.error, self.order, control)
@@ -116,13 +116,13 @@ class RungeKutta(AbstractMethod):
         """
         if not self.differentiated:
             return flow.velocity(t, y)
-        ok = finite(y) & flow.contains(y)
+        ok = finite(y) & flow.limits.contains(y)
         slope = eqx.filter_checkpoint(flow.velocity)(t, choose(ok, y, inside))
         return jax.tree.map(lambda leaf: jnp.where(ok, leaf, jnp.nan), slope)
 
     def _clipped(self, flow: AbstractFlow, settings: Settings, t_next: Array, t: Array, y: Any) -> Array:
         """The end of the next step, no later than the flow, the segment or the next save time allow."""
-        longest = flow.longest_step(t, y) if self.dt is None else None
+        longest = flow.limits.longest_step(t, y) if self.dt is None else None
         if longest is not None:
             t_next = jnp.minimum(t_next, t + jax.lax.stop_gradient(longest))
         end = settings.t1 if self.continuous else next_target(settings, t)

@@ -45,10 +45,6 @@ class ZonalDensity(AbstractDensity):
     def harmonics(self):
         return ZonalHarmonics(self.coefficients.shape[-1] - 1, self.dimension)
 
-    @property
-    def d(self):
-        return self.dimension
-
     def with_coefficients(self, c):
         return ZonalDensity(c, self.dimension)
 
