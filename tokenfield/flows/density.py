@@ -9,7 +9,7 @@ from .._shown import shown
 from ..noise import AnisotropicNoise, CommonNoise, MultiplicativeNoise, SphereNoise
 from ..normalization import PostLN
 from ..spectral import AbstractHarmonics
-from ..states import AbstractDensity, ZonalDensity
+from ..states import AbstractDensity, CircleDensity, ZonalDensity
 from ..transformer import Transformer
 from .base import (
     AbstractSpectralFlow,
@@ -39,6 +39,8 @@ class DensityFlow(AbstractSpectralFlow):
     state: AbstractDensity
     heads: tuple[AbstractDensityHead, ...]
     decay: Float[Array, "..."]
+    uneven: Float[Array, " N"] | None
+    """Diffusion at the nodes less its mean, which is in `decay`; None if it is the same everywhere."""
     unit: Float[Array, ""]
 
     def pack(self, state):
@@ -67,7 +69,8 @@ class DensityFlow(AbstractSpectralFlow):
             g = basis.values(waves)  # all terms must use the same g: otherwise the highest degrees are unstable
             bent, curved = basis.values(-basis.laplacian * waves), basis.values(-basis.laplacian * c)
             whole += -basis.laplacian * basis.coefficients(q * g) + basis.coefficients(q * bent - g * curved)
-        return jnp.where(basis.degree > 0, -0.5 * whole, 0.0)
+        spread = 0.0 if self.uneven is None else basis.laplacian * basis.coefficients(self.uneven * p)
+        return jnp.where(basis.degree > 0, -0.5 * whole - spread, 0.0)
 
     def velocity(self, t, y):
         return self.drift(t, y) - self.decay * y
@@ -85,7 +88,10 @@ class DensityFlow(AbstractSpectralFlow):
             speed += jnp.sqrt(jnp.maximum((square if f is None else f * f * square).max(), 1e-300))
         noise = self.decay.max() / basis.laplacian.max()  # 1/kappa
         degree = jnp.minimum(basis.modes, 1.5 * speed / jnp.maximum(noise, 1e-300))
-        return 1 / (jnp.maximum(degree, 1) * speed)
+        longest = 1 / (jnp.maximum(degree, 1) * speed)
+        if self.uneven is None:
+            return longest
+        return jnp.minimum(longest, 2 / (basis.laplacian.max() * jnp.maximum(jnp.abs(self.uneven).max(), 1e-300)))
 
     def retract(self, y):
         return jnp.where(self.harmonics.degree == 0, 1.0, y)
@@ -126,13 +132,29 @@ def density_flow(state: AbstractDensity, model: Transformer) -> DensityFlow:
     """Return the flow of a density, for a model under which densities have a closed equation."""
     basis = state.harmonics
     kappa = jnp.inf if model.noise is None else model.noise.kappa  # in the time unit of the run, as everywhere
+    mean, uneven = 1 / kappa, None
+    if isinstance(model.noise, AnisotropicNoise):
+        mean, uneven = _angular(model.noise, basis)
     return DensityFlow(
         harmonics=basis,
         state=state,
         heads=density_heads(model.attention, state.d, state.modes),
-        decay=basis.laplacian / kappa,
+        decay=basis.laplacian * mean,
+        uneven=uneven,
         unit=model.attention.log_unit,
     )
+
+
+def _angular(noise: AnisotropicNoise, basis: AbstractHarmonics) -> tuple[Array, Float[Array, " N"]]:
+    """Return the mean of the diffusion `|S^T tau|^2/kappa` on the circle, tau its tangent, and the rest of it at the nodes.
+
+    The generator of the noise is `D(a) f''`, so the density obeys `p_t = (D p)''`.
+    """
+    noise.check(basis.d)
+    x = basis.nodes
+    D = ((jnp.stack([-x[:, 1], x[:, 0]], axis=1) @ noise.S) ** 2).sum(1) / noise.kappa
+    mean = (noise.S**2).sum() / (2 * noise.kappa)
+    return mean, D - mean
 
 
 def _segments(state: AbstractDensity, model: Transformer) -> tuple[Segment, ...]:
@@ -151,6 +173,12 @@ _field = eqx.filter_jit(DensityField)
 
 def _is_random(state: AbstractDensity, model: Transformer) -> bool:
     return isinstance(model.noise, CommonNoise)
+
+
+def _circle_obstacle(model: Transformer) -> str | None:
+    if isinstance(model.noise, AnisotropicNoise):
+        return _obstacle(model.replace(noise=None))
+    return _obstacle(model)
 
 
 def _zonal_obstacle(model: Transformer) -> str | None:
@@ -189,5 +217,5 @@ def _with_modes(state: AbstractDensity, model: Transformer, tolerance: float = 0
 for _kind in KINDS:
     reduced.register(_kind)(_with_modes)
     segments.register(_kind)(_segments)
-    obstacle(_kind)(_zonal_obstacle if _kind is ZonalDensity else _obstacle)
+    obstacle(_kind)({CircleDensity: _circle_obstacle, ZonalDensity: _zonal_obstacle}.get(_kind, _obstacle))
     is_random.register(_kind)(_is_random)
