@@ -128,6 +128,8 @@ def theory_callables():
         "Branch",
         "LimitRanks",
         "InfluenceFit",
+        "Alignment",
+        "Phase",
     }
     packages = {"theory": tkf.theory, "lipschitz": tkf.lipschitz, "studies": tkf.studies, "clustering": tkf.clustering}
     return [

@@ -13,6 +13,7 @@ ARXIV = {
     "Karagodin, Polyanskiy, Rigollet 2024": "2411.04990",
     "Chen, Lin, Polyanskiy, Rigollet 2025": "2504.14697",
     "Bruno, Pasqualotto, Agazzi 2024": "2410.23228",
+    "Bruno, Pasqualotto, Agazzi 2025": "2509.25040",
     "Geshkovski, Rigollet, Sun 2024": "2412.09080",
     "Criscitiello, Rebjock, McRae, Boumal 2024": "2405.18273",
     "Polyanskiy, Rigollet, Yao 2025": "2507.22857",
@@ -24,7 +25,6 @@ TITLES = {
     "The mean-field dynamics of Transformers": "The mean-field dynamics of Transformers",
     "Karagodin, Ge, Polyanskiy, Rigollet 2025": "Normalization in attention dynamics",
     "Chen, Lin, Polyanskiy, Rigollet 2026": "Critical attention scaling in long-context Transformers",
-    "Bruno, Pasqualotto, Agazzi 2025": "A multiscale analysis of mean-field transformers in the moderate interaction regime",
     "Alcalde, Fantuzzi, Zuazua 2025": "Clustering in pure-attention hardmax transformers and its role in sentiment analysis",
     "Barbero et al. 2024": "Transformers need glasses! Information over-squashing in language tasks",
 }

@@ -10,6 +10,8 @@ __all__, __getattr__, __dir__ = lazy(
         "equiangular": "initial_velocity time_to_cosine terminal_law fit_terminal_law TerminalLaw",
         "modes": "log_multiplier growth_rates first_clusters",
         "mode_counts": "kde_modes_circle kde_modes_line kde_modes_line_limit",
+        "leading_directions": "alignment alignment_path Alignment",
+        "multiscale": "multiscale_phases collapse_time Phase",
         "pairs": "pair_merge_time pair_merge_time_asymptotic",
         "saddles": "saddle_to_saddle pair_cosine SaddleMerge",
         "noise": "critical_kappa beta_star transition",

@@ -115,7 +115,7 @@ def stays(what: str, values: np.ndarray, times: np.ndarray) -> Check:
 def measure(quick: bool) -> Evidence:
     times = np.arange(0.0, 25.0 if quick else 97.0)
     sizes, number = ((8, 64), 100) if quick else ((8, 32, 128), 150)
-    found = simulated([(n, BELOW, number) for n in sizes] + [(sizes[-1], ABOVE, 150)], times, 0.2)
+    found = simulated([(n, BELOW, number) for n in sizes] + [(sizes[-1], ABOVE, 150)], times, 0.2 if quick else 0.1)
     below, above = found[:-1], found[-1]
     squares = [run.n * np.abs(run.z[..., 0]) ** 2 for run in below]
     checks = [check for run, values in zip(below, squares, strict=True) for check in bounded(run, values, times)]

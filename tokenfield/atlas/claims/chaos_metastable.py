@@ -90,7 +90,7 @@ def size(what: str, amplitudes: np.ndarray, variance: float) -> Check:
 
 
 def measure(quick: bool) -> Evidence:
-    at, few, many, runs = saddle(BETA, KAPPA), 16, 128 if quick else 1024, 300 if quick else 1000
+    at, few, many, runs = saddle(BETA, KAPPA), 16, 128 if quick else 512, 300 if quick else 600
     start, long = np.arange(0.0, 4.0), np.arange(0.0, 31.0 if quick else 46.0)
     checks = [close(f"β = {BETA:g}, κ = {KAPPA:g}: rate λ of two peaks, by two methods", at.growth, at.rate, rtol=1e-7)]
     linear, _ = simulated(BETA, KAPPA, many, start, runs, 0.1)
@@ -108,7 +108,7 @@ def measure(quick: bool) -> Evidence:
     checks.append(close("their order parameter then; mean field: 0", at.merged, order[merged, -1].mean(), atol=0.003))
     checks.append(time_scale())
     if not quick:
-        checks.append(departures({n: simulated(BETA, KAPPA, n, long, 300, 0.1)[1] for n in (32, 128, 512)}, long))
+        checks.append(departures({n: simulated(BETA, KAPPA, n, long, 200, 0.1)[1] for n in (32, 128, 512)}, long))
     return Evidence(tuple(checks), draw(at, {many: (start, linear), few: (long, left)}), CAPTION)
 
 

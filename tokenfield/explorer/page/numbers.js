@@ -12,3 +12,8 @@ export function short(value) {
 export function superscript(power) {
   return [...String(power)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)])).join("");
 }
+
+/** Round to a tenth below 10, and to a whole number from there on. */
+export function nice(beta) {
+  return beta < 10 ? Math.round(beta * 10) / 10 : Math.round(beta);
+}

@@ -1,0 +1,166 @@
+"""How the time scales of alignment, clustering and pairing depend on beta: not at all, linearly, exponentially."""
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+import tokenfield as tkf
+
+from ..claim import Claim, Evidence, at_most, close, equal
+
+COLORS = {"alignment": "#009E73", "clustering": "#0072B2", "pairing": "#D55E00"}
+WIDE, NARROW = 0.12, 0.04  # standard deviations of a bump between which times are measured
+ANGLE = 1.9  # between the two bumps
+SECOND = 0.5  # how A multiplies the axis, beside 1 on the equator
+SHAPE = np.diag([1.0, 1.0, SECOND])
+
+
+class Times(NamedTuple):
+    """Measured at one beta: of widths across and along the equator, and log of the merge time."""
+
+    alignment: float
+    clustering: float
+    pairing: float
+
+
+@lru_cache(maxsize=1)
+def bump() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Longitudes, latitudes and weights of a Gaussian bump on a grid (trapezoidal rule)."""
+    grid = np.linspace(-4.5, 4.5, 27)
+    along, across = np.meshgrid(WIDE * grid, WIDE * grid, indexing="ij")
+    weights = np.exp(-(along**2 + across**2) / (2 * WIDE**2)).ravel()
+    return along.ravel(), across.ravel(), weights / weights.sum()
+
+
+def crossing(times: np.ndarray, widths: np.ndarray) -> float:
+    """When the width is NARROW, linear in its logarithm."""
+    k = int(np.argmax(widths < NARROW))
+    return float(np.interp(-math.log(NARROW), -np.log(widths[k - 1 : k + 1]), times[k - 1 : k + 1]))
+
+
+def measured(beta: float) -> Times:
+    """Two bumps on the equator of the 2-sphere, run until they are clusters; then the clusters, until they merge.
+
+    On the equator attention is isotropic, so that the last part can be coarsened.
+    """
+    along, across, weights = bump()
+    a = np.concatenate([along, along + ANGLE])
+    b = np.tile(across, 2)
+    tokens = tkf.Tokens(
+        np.stack([np.cos(b) * np.cos(a), np.cos(b) * np.sin(a), np.sin(b)], axis=1), np.tile(weights, 2) / 2
+    )
+    model = tkf.Transformer(tkf.Softmax(A=beta * SHAPE), norm=tkf.PostLN())
+    end = 1.15 * tkf.theory.collapse_time(WIDE, NARROW, beta)
+    run = tkf.simulate(model, tokens, end, save_at=120, rtol=1e-6, progress=False)
+    first, second = np.split(run.dataset["x"].values, 2, axis=1)
+    spread = lambda angles: np.sqrt(angles**2 @ weights)  # noqa: E731
+    across, along = spread(np.arcsin(first[..., 2])), spread(np.arctan2(first[..., 1], first[..., 0]))
+    centers = [np.einsum("nk,n->k", part[-1], weights)[:2] for part in (first, second)]
+    flat = tkf.Transformer(tkf.Softmax(beta=beta), norm=tkf.PostLN())
+    pair = tkf.Tokens(np.stack([center / np.linalg.norm(center) for center in centers]))
+    merged = tkf.simulate(flat, pair, math.inf, method="coarsen", progress=False).events[0].detail["log_time"]
+    return Times(crossing(run.times, across), crossing(run.times, along), merged)
+
+
+def predicted(beta: float) -> Times:
+    """The same from theory alone."""
+    merge = tkf.theory.pair_merge_time(math.cos(ANGLE), 1 - math.log(2) / beta, beta, log=True)
+    widths = WIDE, NARROW, beta
+    return Times(tkf.theory.collapse_time(*widths, c=SECOND), tkf.theory.collapse_time(*widths), merge)
+
+
+def interval(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """The slope of a line, and the half-width of its 95 % confidence interval."""
+    from scipy.stats import linregress, t
+
+    line = linregress(x, y)
+    return float(line.slope), float(t.ppf(0.975, len(x) - 2) * line.stderr)
+
+
+def measure(quick: bool) -> Evidence:
+    betas = np.array([50.0, 100, 200, 400]) if quick else np.array([50.0, 75, 100, 150, 200, 300, 400])
+    found, exact = (Times(*np.array([times(beta) for beta in betas]).T) for times in (measured, predicted))
+    phases = tkf.theory.multiscale_phases(betas[-1] * SHAPE, cosine=math.cos(ANGLE))
+    checks = [equal("phases, in order", "alignment, clustering, pairing", ", ".join(phase.name for phase in phases))]
+    for name, allowed in (("alignment", 0.012), ("clustering", 0.004)):
+        off = np.abs(getattr(found, name) / getattr(exact, name) - 1).max()
+        checks.append(
+            at_most(f"{name}: largest relative error of the time, β = {betas[0]:g} … {betas[-1]:g}", allowed, off)
+        )
+    checks.append(at_most("pairing: largest error of log T", 1e-6, np.abs(found.pairing - exact.pairing).max()))
+    late = math.log(WIDE / NARROW) / (1 - SECOND)
+    checks.append(at_most("alignment: largest time, at most log(w_0/w_1)/rate", late, found.alignment.max()))
+    slope, half = interval(betas, found.clustering)
+    heat = (WIDE**2 - NARROW**2) / 2
+    what = f"clustering: time for each unit of β, (w_0² − w_1²)/2, with its 95 % interval ± {half:.1g}"
+    checks.append(close(what, heat, slope, atol=max(half, 0.005 * heat)))
+    slope, half = interval(betas, found.pairing + np.log(betas))
+    what = f"pairing: slope of log(β T) against β, 1 − ρ, with its 95 % interval ± {half:.1g}"
+    checks.append(close(what, 1 - math.cos(ANGLE), slope, atol=max(half, 1e-3)))
+    checks += one_direction(betas)
+    return Evidence(tuple(checks), draw(betas, found), CAPTION)
+
+
+def one_direction(betas: np.ndarray):
+    """On the circle with one leading direction: from alignment to collapse, in a time of order log beta."""
+    grid = np.linspace(-4.5, 4.5, 81)
+    weights = np.exp(-(grid**2) / 2) / np.exp(-(grid**2) / 2).sum()
+    start, narrow = tkf.Tokens(tkf.circle_tokens(WIDE * grid).x, weights), 1e-4
+    times, exact = [], []
+    for beta in betas:
+        exact.append(tkf.theory.collapse_time(WIDE, narrow, beta, c=SECOND))
+        model = tkf.Transformer(tkf.Softmax(A=beta * np.diag([1.0, SECOND])), norm=tkf.PostLN())
+        run = tkf.simulate(model, start, 1.1 * exact[-1], save_at=200, rtol=1e-8, atol=1e-12, progress=False)
+        x = run.dataset["x"].values
+        widths = np.sqrt(np.arctan2(x[..., 1], x[..., 0]) ** 2 @ weights)
+        times.append(float(np.interp(-math.log(narrow), -np.log(widths), run.times)))
+    off = np.abs(np.array(times) / exact - 1).max()
+    power = np.log1p((1 - SECOND) * betas * WIDE**2) / 2
+    slope, half = interval(power, np.array(times))
+    what = f"one leading direction: slope of the time in log(1 + (1−c)βw_0²)/2, c/(1−c), 95 % interval ± {half:.1g}"
+    return [
+        at_most("one leading direction: largest relative error of the time of collapse", 0.004, off),
+        close(what, SECOND / (1 - SECOND), slope, atol=max(half, 0.01)),
+    ]
+
+
+CAPTION = (
+    "Two bumps of tokens on the 2-sphere, A = β diag(1, 1, ½), V = I: the time in which a bump shrinks from w = 0.12 to 0.04 "
+    "across the equator (alignment; dotted: its limit for large β) and along it (clustering), and, right, the time until the two "
+    "clusters merge (pairing). Dots: runs; lines: theory."
+)
+
+
+def draw(betas, found: Times):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.8, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    line = np.linspace(betas[0] / 2, betas[-1], 100)
+    exact = Times(*np.array([predicted(beta) for beta in line]).T)
+    for ax, names in ((left, ("alignment", "clustering")), (right, ("pairing",))):
+        for name in names:
+            scale = math.log(10) if name == "pairing" else 1.0
+            ax.plot(line, getattr(exact, name) / scale, color=COLORS[name], lw=1)
+            ax.plot(betas, getattr(found, name) / scale, "o", ms=5, color=COLORS[name], label=name)
+        ax.set(xlabel="β", xlim=(0, None), ylim=(0, None))
+        ax.legend(frameon=False)
+    left.axhline(math.log(WIDE / NARROW) / (1 - SECOND), color=COLORS["alignment"], ls=":", lw=1)
+    left.set(ylabel="time")
+    right.set(ylabel="log₁₀ of time")
+    return figure
+
+
+CLAIM = Claim(
+    id="multiscale_phases",
+    section="Metastability",
+    title="Alignment, clustering and pairing: three phases on three time scales",
+    statement="If A = β on a leading plane and V = I, tokens go through three phases. They turn to the plane in a time that stays "
+    "bounded as β grows. There a bump of width w_0 shrinks to w_1 by the backward heat equation, in "
+    "β(w_0² − w_1²)/2 + log(w_0/w_1). Then clusters merge in pairs, in e^{β(1−ρ)}. With one leading direction, clustering is "
+    "replaced by a collapse in a time of order log β. If A = β everywhere, there is no alignment.",
+    source="Bruno, Pasqualotto, Agazzi 2025; Rigollet, The mean-field dynamics of Transformers, §5; times derived here",
+    measure=measure,
+)

@@ -1,0 +1,113 @@
+/** The elements of the page, its theme, its notices and its help. */
+
+import { check, make, slider } from "../dom.js";
+import { short } from "../numbers.js";
+import { savePicture } from "../picture.js";
+import { STORIES } from "../stories.js";
+import { THEMES } from "../views/palette.js";
+import { Scene } from "../views/scene.js";
+
+const TOOLS = [["turn", "Turn", "Drag to turn the sphere"], ["add", "Add", "Click to add a token"], ["move", "Move", "Drag a token"], ["paint", "Paint", "Drag to paint a cloud of tokens"], ["remove", "Remove", "Click a token to remove it"]];
+
+/** Methods of App: app.js adds them to the class. */
+export const layoutMethods = {
+  build() {
+    const parts = (this.parts = {});
+    const button = (text, label, onclick, more = {}) => make("button", { text, "aria-label": label, title: label, onclick, ...more });
+    parts.stories = make("select", { "aria-label": "Stories", onchange: () => parts.stories.value ? this.openStory(parts.stories.value) : this.leaveStory() },
+      make("option", { value: "", text: "Guided stories…" }), ...STORIES.map(({ name, title }, k) => make("option", { value: name, text: `${k + 1}. ${title}` })));
+    parts.films = ["WebM", "GIF"].map((format) => button(format, `Record a film (${format}); press again to stop`, () => this.film(format), { "data-format": format }));
+    const header = make("header", {},
+      make("h1", {}, make("span", { class: "mark", "aria-hidden": "true" }), make("span", { text: "tokenfield" })),
+      parts.stories,
+      make("div", { class: "group copies", role: "group", "aria-label": "Share" },
+        button("Link", "Copy link", () => this.copy("link"), { class: "link" }),
+        button("Python", "Copy as Python", () => this.copy("Python"), { class: "code" }),
+        button("TOML", "Copy as TOML", () => this.copy("TOML"), { class: "code" }),
+        button("PNG", "Save a picture (PNG)", () => savePicture(this)),
+        ...parts.films),
+      make("div", { class: "group" },
+        (parts.theme = button("◐", "Light or dark", () => this.nextTheme())),
+        button("?", "Help", () => this.help())));
+    parts.canvas = make("canvas", { class: "scene", tabindex: "0", role: "img", "aria-label": "Tokens" });
+    parts.clock = make("div", { class: "clock", "aria-live": "off" });
+    parts.tools = make("div", { class: "tools", role: "radiogroup", "aria-label": "Mouse tool" },
+      ...TOOLS.map(([name, text, title]) => make("button", { text, title, role: "radio", "data-tool": name, "aria-checked": "false", onclick: () => this.setTool(name) })));
+    parts.story = make("section", { class: "story", "aria-label": "Story", "aria-live": "polite", hidden: true });
+    parts.notices = make("div", { class: "notices", role: "status" });
+    parts.names = make("div", { class: "names", "aria-hidden": "true" });
+    const stage = make("section", { class: "stage", "aria-label": "Scene" }, parts.canvas, parts.clock, parts.tools, parts.names, parts.notices);
+    parts.play = button("Play", "Play (space)", () => (this.playing ? this.pause() : this.play()), { class: "primary play" });
+    parts.speed = slider("Speed", { min: -2, max: 2, step: 0.05, value: 0, shown: (v) => `${short(10 ** v)}${this.view.log ? " dec/s" : " /s"}`, title: "Units of time (or decades) a second", onchange: (v) => this.setPace({ speed: Number((10 ** v).toPrecision(3)) }) });
+    parts.log = check("log time", false, (on) => this.setPace({ log: on, speed: on ? 0.3 : 1 }), "Time on a logarithmic scale, for long waits");
+    const transport = make("div", { class: "transport", role: "group", "aria-label": "Time" },
+      button("Rewind", "Rewind to the start (R)", () => this.start(true)), parts.play, button("Step", "One step (.)", () => this.step()), parts.speed.element, parts.log.element);
+    parts.panels = make("section", { class: "panels", "aria-label": "Plots" });
+    parts.tip = make("div", { class: "tip", role: "tooltip", id: `tip-${Math.random().toString(36).slice(2, 8)}`, hidden: true });
+    this.root.replaceChildren(header, make("main", {}, this.buildControls(), make("div", { class: "middle" }, parts.story, stage, transport), parts.panels), parts.tip);
+    this.scene = new Scene(parts.canvas, this.camera, this.options.canvas2d === true);
+    this.root.dataset.renderer = this.scene.renderer.name;
+    if (this.scene.renderer.name !== "WebGL2") this.say("This browser has no WebGL2: the scene is drawn with Canvas2D, which is slower.");
+    this.panels = {};
+    this.arrangePanels();
+    this.listenToPointer(parts.canvas);
+    this.setTool("turn");
+    this.applyTheme();
+    globalThis.matchMedia?.("(prefers-color-scheme: dark)").addEventListener("change", () => this.applyTheme(), { signal: this.listeners.signal });
+    addEventListener("resize", () => (this.dirty = true), { signal: this.listeners.signal });
+    addEventListener("scroll", () => this.playing || this.later("plots", () => this.drawPlots(true)), { signal: this.listeners.signal, capture: true, passive: true });
+  },
+
+  showPlaying() {
+    const { play } = this.parts;
+    play.textContent = this.playing ? "Pause" : "Play";
+    play.setAttribute("aria-label", this.playing ? "Pause (space)" : "Play (space)");
+    this.root.dataset.playing = String(this.playing);
+  },
+
+  setTool(name) {
+    this.tool = name;
+    for (const each of this.parts.tools.children) each.setAttribute("aria-checked", String(each.dataset.tool === name));
+    this.parts.canvas.dataset.tool = name;
+  },
+
+  nextTheme() {
+    const dark = this.theme.dark;
+    this.themeChoice = this.themeChoice === "auto" ? (dark ? "light" : "dark") : this.themeChoice === "dark" ? "light" : "dark";
+    this.applyTheme();
+  },
+
+  applyTheme() {
+    const system = globalThis.matchMedia?.("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+    const name = this.themeChoice === "auto" ? system : this.themeChoice;
+    this.theme = THEMES[name];
+    this.root.dataset.theme = name;
+    document.documentElement.dataset.theme = name;
+    this.dirty = true;
+    this.plotted = 0;
+  },
+
+  help() {
+    const keys = [["space", "play or pause"], [".", "one step"], ["R", "rewind"], ["+ and −", "more or less β"], ["arrows", "turn the sphere (scene in focus)"], ["T, F", "trails, vector field"], ["N", "next step of a story"], ["Esc", "leave a story"]];
+    const dialog = make("dialog", {}, make("h2", { text: "Help" }),
+      make("p", { text: "Tokens move on a sphere under self-attention. Change the model on the left while they move. Dashed violet lines in the plots are predictions of theory, without a simulation; the labels under a plot show the formula." }),
+      make("p", { text: "Editing tokens starts a new run from what you see. The address of the page holds everything: copy it to show the same run to others." }),
+      make("dl", {}, ...keys.flatMap(([key, text]) => [make("dt", { text: key }), make("dd", { text })])),
+      make("p", { class: "fine", text: `Scene: ${this.scene.renderer.name}. Engine: ${this.mode === "live" ? "tokenfield on this machine" : this.mode === "replay" ? "a saved run" : "in this page, checked against tokenfield"}.` }),
+      make("form", { method: "dialog" }, make("button", { class: "primary", text: "Close" })));
+    this.root.append(dialog);
+    dialog.addEventListener("close", () => dialog.remove());
+    dialog.showModal();
+  },
+
+  /** Show a line to the reader, as text, with a button if there is one. */
+  say(text, bad = false, button = null) {
+    const { notices } = this.parts;
+    if ([...notices.children].some((each) => each.firstChild.textContent === text)) return;
+    const line = make("div", { class: bad ? "notice bad" : "notice" }, make("span", { text }), button, make("button", { class: "quiet", text: "×", "aria-label": "Dismiss", onclick: () => line.remove() }));
+    notices.append(line);
+    while (notices.children.length > 3) notices.firstChild.remove();
+    if (!bad) setTimeout(() => line.remove(), button ? 20000 : 9000);
+    return line;
+  },
+};

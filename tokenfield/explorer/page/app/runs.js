@@ -1,0 +1,167 @@
+/** Runs of the page: where they come from, how they start, change and are played. */
+
+import { make } from "../dom.js";
+import { readConfig } from "../engine/config.js";
+import { GAUSSIAN, isLater } from "../frames.js";
+import { History } from "../history.js";
+import { forServer, InPage, Live, Replay } from "../sources.js";
+
+/** Methods of App: app.js adds them to the class. */
+export const runsMethods = {
+  makeSource() {
+    if (this.mode === "live") {
+      const address = this.options.socket ?? `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws${location.search}`;
+      return new Live(address);
+    }
+    return new InPage(this.options.worker);
+  },
+
+  async beginReplay() {
+    try {
+      const data = this.options.replay ?? (await (await fetch(this.options.replayUrl)).json());
+      const source = new Replay(data);
+      const { config, exact } = source.readConfig();
+      this.config = config;
+      this.root.classList.toggle("inexact", !exact);
+      this.runs = [this.makeRun(0, source, this.config)];
+      Object.assign(this.view, source.usualPace());
+      this.root.classList.add("replay");
+      this.refresh();
+      source.start();
+      if (!this.still) this.play();
+    } catch (error) {
+      this.say(`The run cannot be replayed: ${error.message}`, true);
+    }
+  },
+
+  makeRun(index, source, config) {
+    const run = { index, source, config, frame: null, x: null, history: new History(), pending: false };
+    source.onframe = (frame, { ended }) => this.take(run, frame, ended);
+    source.onerror = (text) => this.say(text, true);
+    source.oninfo = (info) => {
+      if (info.ended) {
+        this.say(`The run has ended: ${info.reason}.`);
+        this.pause();
+      }
+    };
+    return run;
+  },
+
+  /** Start from the beginning with the current config, beside another norm if that is wanted. */
+  start(keepStory = false) {
+    if (this.mode === "replay") {
+      const [run] = this.runs;
+      run.history = new History();
+      this.scene.reset(0);
+      run.source.start();
+      return;
+    }
+    if (!keepStory) this.leaveStory();
+    const wasPlaying = this.playing || !this.runs.length ? !this.still : this.playing;
+    const configs = [this.config];
+    if (this.view.compare && this.view.compare !== this.config.norm.kind) configs.push(this.beside());
+    while (this.runs.length > configs.length) this.runs.pop().source.close();
+    configs.forEach((config, index) => {
+      this.runs[index] ??= this.makeRun(index, this.makeSource(), config);
+      const run = this.runs[index];
+      Object.assign(run, { config, history: new History(), fresh: true }); // the last frame stays until the first new one
+      run.source.start(this.foreign && !index ? this.foreign : config);
+    });
+    this.influence = null;
+    if (wasPlaying) this.play();
+    else this.pause();
+    this.refresh();
+    this.remember();
+  },
+
+  beside() {
+    const { config } = readConfig({ ...this.config, noise: null, norm: { kind: this.view.compare } });
+    return config;
+  },
+
+  take(run, frame, ended) {
+    const wasFresh = run.fresh;
+    run.fresh = false;
+    if (wasFresh) this.scene.reset(run.index);
+    if (!wasFresh && run.history.last && isLater(run.history.last, frame) && !ended) run.history = new History();
+    run.frame = frame;
+    this.root.classList.toggle("measure", frame.kind !== 0); // a density or a Gaussian has no tokens to edit
+    if (frame.kind === GAUSSIAN && this.parts.canvas.dataset.gaussian !== "") this.nameGaussian(frame.d);
+    this.scene.note(run.index, frame);
+    run.x = frame.kind === 0 ? this.scene.view(run.index).x : null;
+    run.groups = this.scene.view(run.index).groups?.count ?? NaN;
+    run.history.add(frame, run.x, run.groups, performance.now(), ended || !this.playing || this.mode === "replay");
+    if (this.turnToTokens && run.x && frame.d === 3) this.faceTokens(run);
+    run.pending = this.dirty = true;
+    if (frame.time > 0 && this.stats.firstMotion === null) this.stats.firstMotion = performance.now();
+    if (ended && this.playing && run.index === 0) this.pause();
+    if (this.sweep && run.index === 0) this.followSweep(frame);
+  },
+
+  /** Say what the two pictures of a Gaussian are. */
+  nameGaussian(d) {
+    this.parts.canvas.dataset.gaussian = "";
+    const which = d > 2 ? " of two coordinates" : "", names = [`mean, 1 and 2 standard deviations${which}`, `cone of covariances${which}`];
+    this.parts.names.replaceChildren(...names.map((text) => make("span", { text })));
+    this.root.classList.add("gaussian");
+  },
+
+  /** Turn the sphere so that the side to which tokens will gather is in view. */
+  faceTokens({ x }) {
+    const mean = [0, 0, 0];
+    const seen = this.config.attention.causal ? 3 : x.length; // causal tokens gather at the first one
+    for (let k = 0; k < seen; k++) mean[k % 3] += x[k];
+    this.turnToTokens = false;
+    this.camera.set(Math.atan2(mean[1], mean[0]) + 0.4, 0.7 * Math.asin(mean[2] / (Math.hypot(...mean) || 1)));
+  },
+
+  /** Change the model and go on from the current tokens. */
+  setModel(patch) {
+    const { config, problems } = readConfig({ ...this.config, ...patch });
+    problems.forEach((line) => this.say(line));
+    this.config = config;
+    const changed = Object.keys(patch); // what the page does not know of a run stays as it is
+    for (const name of this.foreign ? changed : []) this.foreign = { ...this.foreign, [name]: forServer(config)[name] ?? null };
+    this.runs.forEach((run, index) => {
+      run.config = index ? this.beside() : config;
+      run.history.changes.push(run.history.last?.t ?? 0);
+      run.source.set(run.config, changed);
+    });
+    this.dirty = true;
+    this.refresh();
+    this.remember();
+  },
+
+  setTokens(tokens) {
+    const { config, problems } = readConfig({ ...this.config, tokens });
+    problems.forEach((line) => this.say(line));
+    this.config = config;
+    this.foreign = null;
+    this.start();
+  },
+
+  play() {
+    this.playing = true;
+    this.runs.forEach((run) => run.source.play({ speed: this.view.speed, log: this.view.log }));
+    this.showPlaying();
+  },
+
+  pause() {
+    this.playing = false;
+    this.runs.forEach((run) => run.source.pause());
+    this.showPlaying();
+  },
+
+  step() {
+    this.playing = false;
+    this.runs.forEach((run) => run.source.step());
+    this.showPlaying();
+  },
+
+  setPace(patch) {
+    Object.assign(this.view, patch);
+    if (this.playing) this.play();
+    this.refresh();
+    this.remember();
+  },
+};
