@@ -193,6 +193,22 @@ def simulate(
         return _refined(model, Refining(plan, small.model), progress, path, checkpoint_every, config)
     outcome = integrate(plan, progress, path, checkpoint_every)
     status, time = how_ended(outcome, stepping)
+    finer = outcome.flow.finer(small.state) if random and status == UNRESOLVED else None
+    if finer is not None:  # the same path again, with more modes
+        own = None if path is None else path.with_name(f"{path.name}.{finer.modes}")
+        return simulate(
+            model,
+            finer,
+            t1,
+            save_at=times,
+            seed=seed,
+            method=method,
+            dt=dt,
+            progress=progress,
+            checkpoint=own,
+            checkpoint_every=checkpoint_every,
+            max_steps=max_steps,
+        )
     ended_early = status in (UNDERFLOW, VANISHED) and dt is None
     few = (save_at is None or np.ndim(save_at) == 0) and (times < time).sum() < len(times) / 2
     if ended_early and (few or rtol + atol > BLOW_UP_RTOL):

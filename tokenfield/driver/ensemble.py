@@ -264,7 +264,7 @@ def _simulate_noisy(
     kappa = float(models[0].noise.kappa)  # type: ignore[union-attr]
     config = {"t1": t1, "method": method, "dt": dt, "kappa": kappa, "max_steps": max_steps, "seeds": numbers}
     described = models if any(each is not models[0] for each in models) else models[0]
-    events: list[tuple[str | None, float]] = [(None, t1)] * len(states)
-    ends = ends_of(flows, rows, saved, status)
+    ends, kinds = ends_of(flows, rows, saved, status), event_kinds(None)
+    events = [(kinds.get(int(each)), float(t)) for each, t in zip(status, ends.t, strict=True)]
     dataset = _dataset(models, described, ends, times, reduced, events, t1, config, dt=dt, kappa=kappa)
     return Ensemble(dataset.assign_coords(seed=("member", numbers)))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._xla.arrays import compiled_once, from_numpy
-from ..flows import Segment
+from ..flows import AbstractNoisyFlow, Segment
 from ..flows.layers import AbstractLayerFlow
 from ..solver.base import FINISHED, AbstractMethod, Problem, Settings
 from ..solver.langevin import Langevin
@@ -158,7 +158,7 @@ def programs_of(
             continue
         programs.append(Program("model", right_hand_side, (flow, t, y0)))
         if isinstance(method, Langevin):
-            kick = lambda flow, *given: flow.kick(*given)  # noqa: E731
+            kick = lambda flow, key, t, y, h: flow.kick(key, t, flow.scattered(y), h)  # noqa: E731
             programs.append(Program("noise", kick, (flow, jax.random.key(0), t, y0, t)))
         if stop is not None:
             programs.append(Program("stop_when", OnFlow(stop), (t, y0, flow)))
@@ -168,7 +168,8 @@ def programs_of(
 def right_hand_side(flow: Any, t: Any, y: Any) -> Any:
     """Return everything that a method evaluates of a flow, for the fingerprint to trace."""
     size = flow.error_size(y, y, y, t, t)
-    return flow.velocity(t, y), flow.retract(y), size, flow.limits.longest_step(t, y), flow.unpack(y)
+    moved = flow.scattered(y) if isinstance(flow, AbstractNoisyFlow) else y
+    return flow.velocity(t, moved), flow.retract(y), size, flow.limits.longest_step(t, y), flow.unpack(y)
 
 
 @compiled_once

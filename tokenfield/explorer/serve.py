@@ -56,6 +56,7 @@ def settings(app: Any) -> Any:
         ws="websockets-sansio",
         ws_max_size=LARGEST,
         ws_max_queue=64,
+        ws_ping_timeout=120.0,  # a page on a busy machine may answer late
         lifespan="off",
         server_header=False,
         timeout_graceful_shutdown=1,

@@ -126,6 +126,22 @@ class AbstractNoisyFlow(AbstractFlow):
         """Return a random displacement: the effect of the noise alone in time h, to be added to y before the retraction."""
 
     @abc.abstractmethod
+    def scattered(self, y: Y) -> Any:
+        """Return what a step moves: the unknowns themselves, or points that carry the mass of a density."""
+
+    @abc.abstractmethod
+    def gathered(self, y: Any) -> Y:
+        """Return the unknowns after a step has moved what `scattered` returned."""
+
+    @abc.abstractmethod
+    def unresolved(self, y: Y) -> Bool[Array, ""]:
+        """Return True if the unknowns no longer resolve the state, so that more are needed."""
+
+    @abc.abstractmethod
+    def finer(self, state: Any) -> Any | None:
+        """Return the state with more unknowns, or None at the maximum number."""
+
+    @abc.abstractmethod
     def rate(self, state: Any) -> Any:
         """Return an estimate of the fastest rate of the drift and the noise. Steps should be a small fraction of its inverse.
 

@@ -1,21 +1,31 @@
 """The flow of densities on a sphere: the mean-field equation, with or without noise."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from .._shown import shown
-from ..noise import SphereNoise
+from ..noise import AnisotropicNoise, CommonNoise, MultiplicativeNoise, SphereNoise
 from ..normalization import PostLN
 from ..spectral import AbstractHarmonics
-from ..states import AbstractDensity, CircleDensity, SphereDensity, ZonalDensity
+from ..states import AbstractDensity, ZonalDensity
 from ..transformer import Transformer
-from .base import AbstractSpectralFlow, Limits, Reduction, Segment, obstacle, reduced, require_closed, segments
+from .base import (
+    AbstractSpectralFlow,
+    Limits,
+    Reduction,
+    Segment,
+    is_random,
+    obstacle,
+    reduced,
+    require_closed,
+    segments,
+)
+from .density_field import DensityField
 from .density_heads import AbstractDensityHead, density_heads, density_obstacle
-
-KINDS = (CircleDensity, SphereDensity, ZonalDensity)
-MOST_MODES = {CircleDensity: 2048, ZonalDensity: 1024, SphereDensity: 96}
-GROWTH = {CircleDensity: 4, ZonalDensity: 4, SphereDensity: 2}  # factor of modes; each resolution is compiled
+from .density_modes import KINDS, MOST_MODES, finer, resolution
+from .random_density import RandomDensityFlow
 
 
 class DensityFlow(AbstractSpectralFlow):
@@ -108,20 +118,6 @@ class DensityFlow(AbstractSpectralFlow):
         return finer(state)
 
 
-def resolution(modes: int) -> float:
-    """How large the last degrees may be, relative to all of them, before the resolution is increased (`unresolved`).
-
-    The Laplacian multiplies rounding errors by `modes^2`.
-    """
-    return max(1e-11, 1e-14 * modes**2)
-
-
-def finer(state: AbstractDensity) -> AbstractDensity | None:
-    """Return the state with more modes, or None at the maximum number."""
-    modes = min(GROWTH[type(state)] * state.modes, MOST_MODES[type(state)])
-    return state.replaced(state.harmonics.embed(state.coefficients, modes)) if modes > state.modes else None
-
-
 def _length(c: Float[Array, "*m"]) -> Float[Array, ""]:
     return jnp.sqrt((c * c).sum())
 
@@ -141,7 +137,28 @@ def density_flow(state: AbstractDensity, model: Transformer) -> DensityFlow:
 
 def _segments(state: AbstractDensity, model: Transformer) -> tuple[Segment, ...]:
     require_closed(state, model)
+    if _is_random(state, model):
+        assert model.noise is not None
+        model.noise.check(state.d)
+        field = _field(model.attention, state.harmonics)
+        flow = RandomDensityFlow(model, model.noise, state, field)
+        return (Segment(float("inf"), flow),)
     return (Segment(float("inf"), density_flow(state, model)),)
+
+
+_field = eqx.filter_jit(DensityField)
+
+
+def _is_random(state: AbstractDensity, model: Transformer) -> bool:
+    return isinstance(model.noise, CommonNoise)
+
+
+def _zonal_obstacle(model: Transformer) -> str | None:
+    if isinstance(model.noise, CommonNoise):
+        return "common noise pushes all tokens in one direction, which is not that of the axis"
+    if isinstance(model.noise, (AnisotropicNoise, MultiplicativeNoise)):
+        return f"{type(model.noise).__name__} has no axis of symmetry"
+    return _obstacle(model)
 
 
 def _obstacle(model: Transformer) -> str | None:
@@ -151,8 +168,8 @@ def _obstacle(model: Transformer) -> str | None:
         return f"it needs the unit sphere, norm=PostLN(), got {shown(model.norm)}"
     if model.mlp is not None:
         return "an MLP breaks the symmetry of the sphere"
-    if model.noise is not None and not isinstance(model.noise, SphereNoise):
-        return f"it needs SphereNoise or none, got {type(model.noise).__name__}"
+    if model.noise is not None and not isinstance(model.noise, (SphereNoise, CommonNoise)):
+        return f"it needs SphereNoise, CommonNoise or none, got {type(model.noise).__name__}"
     return density_obstacle(model.attention)
 
 
@@ -172,4 +189,5 @@ def _with_modes(state: AbstractDensity, model: Transformer, tolerance: float = 0
 for _kind in KINDS:
     reduced.register(_kind)(_with_modes)
     segments.register(_kind)(_segments)
-    obstacle(_kind)(_obstacle)
+    obstacle(_kind)(_zonal_obstacle if _kind is ZonalDensity else _obstacle)
+    is_random.register(_kind)(_is_random)

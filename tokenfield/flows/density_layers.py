@@ -6,8 +6,8 @@ import jax
 from ..normalization.base import unit
 from ..states import AbstractDensity, CircleDensity, SphereDensity, ZonalDensity
 from ..transformer import Transformer
-from .density import finer, resolution
 from .density_field import DensityField, directions, folds
+from .density_modes import finer, resolution
 from .layers import AbstractLayerFlow, check_layers, layer_flow
 
 

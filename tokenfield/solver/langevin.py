@@ -8,7 +8,19 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from ..flows import AbstractNoisyFlow
-from .base import FINISHED, RUNNING, UNDERFLOW, AbstractMethod, Carry, Settings, choose, finite, new_carry, next_target
+from .base import (
+    FINISHED,
+    RUNNING,
+    UNDERFLOW,
+    UNRESOLVED,
+    AbstractMethod,
+    Carry,
+    Settings,
+    choose,
+    finite,
+    new_carry,
+    next_target,
+)
 
 STEPS_PER_RATE = 20  # default steps in the time of the fastest rate
 FEWEST_STEPS = 100  # default steps of a run
@@ -54,12 +66,15 @@ class Langevin(AbstractMethod):
         t = grid.begin + grid.k * h
         scheme = SCHEMES[self.scheme]
         keys = jax.random.split(jax.random.fold_in(self.key, carry.steps), scheme.kicks)
-        y = scheme.step(flow, t, jnp.minimum(t + h, settings.t_last), h, carry.y, keys)
+        y = scheme.step(flow, t, jnp.minimum(t + h, settings.t_last), h, flow.scattered(carry.y), keys)
+        y = flow.gathered(y)
         ok, last = finite(y), grid.k + 1 >= grid.total
         t = jnp.where(last, grid.end, t + h)
         further = grid._replace(k=grid.k + 1)
         grid = choose(last, self._grid(settings, grid.end), further)
-        status = jnp.where(~ok, UNDERFLOW, jnp.where(t >= settings.t1, FINISHED, RUNNING)).astype(int)
+        status = jnp.where(t >= settings.t1, FINISHED, RUNNING)
+        status = jnp.where(flow.unresolved(jax.lax.stop_gradient(y)), UNRESOLVED, status)
+        status = jnp.where(ok, status, UNDERFLOW).astype(int)
         t, y = jnp.where(ok, t, carry.t), choose(ok, y, carry.y)
         return Carry(t, grid.end, y, grid, status, carry.steps + ok, carry.rejected), y
 

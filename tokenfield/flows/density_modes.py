@@ -1,0 +1,21 @@
+"""How many modes a density has, and when it needs more."""
+
+from ..states import AbstractDensity, CircleDensity, SphereDensity, ZonalDensity
+
+KINDS = (CircleDensity, SphereDensity, ZonalDensity)
+MOST_MODES = {CircleDensity: 2048, ZonalDensity: 1024, SphereDensity: 96}
+GROWTH = {CircleDensity: 4, ZonalDensity: 4, SphereDensity: 2}  # factor of modes; each resolution is compiled
+
+
+def resolution(modes: int) -> float:
+    """How large the last degrees may be, relative to all of them, before the resolution is increased (`unresolved`).
+
+    The Laplacian multiplies rounding errors by `modes^2`.
+    """
+    return max(1e-11, 1e-14 * modes**2)
+
+
+def finer(state: AbstractDensity) -> AbstractDensity | None:
+    """Return the state with more modes, or None at the maximum number."""
+    modes = min(GROWTH[type(state)] * state.modes, MOST_MODES[type(state)])
+    return state.replaced(state.harmonics.embed(state.coefficients, modes)) if modes > state.modes else None
