@@ -20,7 +20,7 @@ CONTRACTS = {
         for norm in RULES
     },
     "a run": "tests/flows/test_token_flows.py::test_usa_of_two_tokens_at_beta_zero_is_tanh",
-    "bits of a run in chunks": "tests/driver/test_runs.py::test_chunks_do_not_change_a_bit",
+    "bits of a run in chunks": "tests/driver/test_run_resume.py::test_chunks_do_not_change_a_bit",
     "gradients in both modes": "tests/gradients/test_densities.py::test_kuramoto_from_a_poisson_kernel",
 }
 
