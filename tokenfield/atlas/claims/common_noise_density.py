@@ -86,7 +86,7 @@ def draw(dense, sizes, gaps):
         x = np.asarray(run(tokens(2000), seed).final.x)
         angles = np.mod(np.arctan2(x[:, 1], x[:, 0]), 2 * np.pi)
         share = np.full(len(angles), 80 / len(angles))
-        left.hist(angles, 80, (0, 2 * np.pi), weights=share, color=color, alpha=0.3)
+        left.hist(angles, 80, range=(0, 2 * np.pi), weights=share, color=color, alpha=0.3)
         left.plot(
             a, dense[seed].final.density(np.stack([np.cos(a), np.sin(a)], axis=1)), color=color, label=f"path {seed}"
         )
