@@ -19,6 +19,8 @@ from .lyapunov import Exponents as Exponents
 from .lyapunov import lyapunov as lyapunov
 from .network import NetworkConstant as NetworkConstant
 from .network import network as network
+from .sequences import correlation_by_distance as correlation_by_distance
+from .sequences import sequence_model as sequence_model
 
 __all__ = [
     "Adversarial",
@@ -31,6 +33,7 @@ __all__ = [
     "PowerLaw",
     "adversarial",
     "bounds",
+    "correlation_by_distance",
     "data_bounds",
     "data_model",
     "fit_power_law",
@@ -40,4 +43,5 @@ __all__ = [
     "lyapunov",
     "network",
     "score_gap",
+    "sequence_model",
 ]

@@ -1,0 +1,145 @@
+"""Which statistics of real text make the Lipschitz constant of attention grow as it does."""
+
+import numpy as np
+
+import tokenfield as tkf
+from tokenfield.lipschitz import Growth, correlation_by_distance, data_model, growth, sequence_model
+
+from ..claim import OPEN, Check, Claim, Evidence, at_least, close
+from ..real_models import PASSAGES, loaded, with_models
+
+TEXT = {
+    "text": "text",
+    "shuffled": "tokens of text, shuffled",
+    "model": "Gaussian like text, correlated",
+    "independent": "Gaussian like text, independent",
+}
+DATA = {
+    "sphere": "uniform on the sphere",
+    "gaussian": "Gaussian",
+    "low_rank": "Gaussian of rank 2",
+    "clustered": "4 clusters",
+    "correlated": "correlated sequence",
+    "heavy_tailed": "heavy-tailed",
+}
+QUICK = ("text", "model", "independent", "gaussian")
+BLOCKS = {"block 0": 0, "block 3": 3}
+LETTERS = 1000  # of a passage
+
+
+def hidden_states() -> tuple[tkf.Transformer, list[np.ndarray]]:
+    """MiniLM, and all hidden states (layers, n, d) of a few passages of English."""
+    from ...probe.packages import english_text
+    from ...probe.pretrained import as_transformer
+
+    pre, text = as_transformer(loaded("minilm")), english_text()
+    starts = range(0, len(text), len(text) // PASSAGES)[:PASSAGES]
+    runs = [tkf.layers(pre.model, pre.tokens(text[at : at + LETTERS]), pre.depth, progress=False) for at in starts]
+    return pre.model, [run.dataset["x"].values for run in runs]
+
+
+def samplers(states: list[np.ndarray]) -> dict:
+    """Samplers `(n, seed) -> tokens` of text, of what is like it, and of the data models, all of the same mean square length."""
+    tokens = np.concatenate(states)
+    d = tokens.shape[1]
+    scale = float(np.sqrt(np.square(tokens).sum(1).mean() / d))
+
+    def text(n: int, seed: int) -> np.ndarray:
+        part = states[seed % len(states)]
+        begin = np.random.default_rng(seed).integers(len(part) - n + 1)
+        return part[begin : begin + n]
+
+    def shuffled(n: int, seed: int) -> np.ndarray:
+        return tokens[np.random.default_rng(seed).choice(len(tokens), n, replace=False)]
+
+    like = {"model": sequence_model(states), "independent": sequence_model(states, independent=True)}
+    return {"text": text, "shuffled": shuffled} | like | {kind: data_model(kind, d, scale=scale) for kind in DATA}
+
+
+def neighbours(label: str, states: list[np.ndarray]) -> Check:
+    """Neighbours in the model are as alike as neighbours in text."""
+    text, length = correlation_by_distance(states)[1], min(map(len, states))
+    draws = [sequence_model(states)(length, seed).x for seed in range(20)]
+    what = f"{label}: correlation of neighbors in text, and in the model of it"
+    return close(what, text, correlation_by_distance(draws)[1], atol=0.01)
+
+
+def powers(label: str, found: dict[str, Growth]) -> list[Check]:
+    """The fitted powers, and what makes them larger."""
+    checks = []
+    for name, each in found.items():
+        low, high = each.law.interval
+        interval = f"95 %: {low:.2f} … {high:.2f}".replace("-", "−")
+        what = f"{label}, {(TEXT | DATA)[name]}: fitted power of n"
+        checks.append(Check(what, OPEN, f"{each.law.power:.3f}", interval, each.converged))
+    law = {name: each.law for name, each in found.items()}
+    half = lambda name: (law[name].interval[1] - law[name].interval[0]) / 2  # noqa: E731
+    change = law["model"].power - law["independent"].power
+    allowed = float(np.hypot(half("model"), half("independent")))
+    gain = law["independent"].power - law["gaussian"].power
+    return [
+        *checks,
+        close(f"{label}: power with correlations, less that without", 0.0, change, atol=allowed),
+        at_least(f"{label}: power with the covariance of text, less that of isotropic tokens", 0.0, gain),
+    ]
+
+
+@with_models("minilm")
+def measure(quick: bool) -> Evidence:
+    model, states = hidden_states()
+    lengths, repeats = ((8, 48), 5) if quick else ((8, 16, 32, 64, 128), 12)
+    checks, found, decay = [], {}, {}
+    for label, layer in list(BLOCKS.items())[: 1 if quick else 2]:
+        here = [each[layer] for each in states]
+        drawn = {name: each for name, each in samplers(here).items() if not quick or name in QUICK}
+        attention = model.at_layer(layer).attention
+        found[label] = {
+            name: growth(attention, each, lengths, repeats, rtol=1e-3, progress=False) for name, each in drawn.items()
+        }
+        decay[label] = correlation_by_distance(here)
+        checks += [neighbours(label, here), *powers(label, found[label])]
+    return Evidence(tuple(checks), draw(found, decay), CAPTION)
+
+
+CAPTION = (
+    "Left: how alike tokens of text are that stand k apart, before two blocks of MiniLM. Right: powers of n fitted to the "
+    "local Lipschitz constant of these blocks, with 95 % intervals, for text, for what is like it, and for random tokens "
+    "of the same mean square length; dashed, 1/4 and 1/2."
+)
+COLOURS = {"block 0": "#0072B2", "block 3": "#D55E00"}
+
+
+def draw(found, decay):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(2, 3))
+    for shift, (label, growths) in enumerate(found.items()):
+        colour, places = COLOURS[label], np.arange(len(growths))[::-1] - 0.22 * shift
+        left.plot(np.arange(1, 64), decay[label][1:64], "o-", ms=2.5, lw=1, color=colour, label=label)
+        power = np.array([each.law.power for each in growths.values()])
+        low, high = np.array([each.law.interval for each in growths.values()]).T
+        right.errorbar(power, places, xerr=(power - low, high - power), fmt="o", ms=4, lw=1, color=colour, label=label)
+        right.set_yticks(np.arange(len(growths))[::-1], [(TEXT | DATA)[name] for name in growths])
+    left.axhline(0, color="black", lw=0.8)
+    left.set(xlabel="distance k in the text", ylabel="correlation")
+    for power in (0.25, 0.5):
+        right.axvline(power, color="black", lw=0.8, ls="--")
+    right.set(xlabel="power of n")
+    left.legend(frameon=False, fontsize=8)
+    return figure
+
+
+CLAIM = Claim(
+    id="text_statistics",
+    section="Real models",
+    title="What makes the Lipschitz constant grow on text: its covariance, not the order of its tokens",
+    statement="Which statistical model of data explains the growth like n^¼ on real text is an open question. In the first block "
+    "of MiniLM the power is about 1/4 on text, and as much on its tokens in random order. They forget each other at once: "
+    "neighbors have a correlation of 0.1. Gaussian sequences with the mean and the covariance of text have a power between "
+    "0.3 and 0.5, with the correlations of text or without. Isotropic tokens of the same length have about 0.1. So the order "
+    "of the tokens hardly matters, and the directions in which they vary do. Gaussian models with the covariance of text "
+    "overshoot: its law is not Gaussian in the directions that count.",
+    source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part IV (the question); measured here",
+    measure=measure,
+)
