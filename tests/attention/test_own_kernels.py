@@ -113,7 +113,7 @@ def test_a_normalized_kernel_under_rescaled_variables_is_not_held():
     for kernel, hidden in ((squared_relu, False), (tkf.Softmax, True)):
         model = tkf.Transformer(kernel(1.0, V=lambda t: jnp.asarray(V)), norm=tkf.Rescaled())
         flow = segments(tkf.Tokens(x0), model)[0].flow
-        assert bool(flow.hidden(flow.pack(tkf.Tokens(x0))._replace(c=jnp.array([40.0, 4.0])))) == hidden
+        assert bool(flow.limits.hidden(flow.pack(tkf.Tokens(x0))._replace(c=jnp.array([40.0, 4.0])))) == hidden
 
 
 def test_a_row_whose_sum_is_zero_attends_to_nothing():
