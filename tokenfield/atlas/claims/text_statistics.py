@@ -24,7 +24,7 @@ DATA = {
 }
 QUICK = ("text", "model", "independent", "gaussian")
 BLOCKS = {"block 0": 0, "block 3": 3}
-LETTERS = 1000  # of a passage
+LETTERS, TOKENS = 1200, 200  # of a passage
 
 
 def hidden_states() -> tuple[tkf.Transformer, list[np.ndarray]]:
@@ -34,7 +34,8 @@ def hidden_states() -> tuple[tkf.Transformer, list[np.ndarray]]:
 
     pre, text = as_transformer(loaded("minilm")), english_text()
     starts = range(0, len(text), len(text) // PASSAGES)[:PASSAGES]
-    runs = [tkf.layers(pre.model, pre.tokens(text[at : at + LETTERS]), pre.depth, progress=False) for at in starts]
+    begun = [tkf.Tokens(pre.tokens(text[at : at + LETTERS]).x[:TOKENS]) for at in starts]
+    runs = [tkf.layers(pre.model, each, pre.depth, progress=False) for each in begun]
     return pre.model, [run.dataset["x"].values for run in runs]
 
 
