@@ -15,31 +15,6 @@ import tokenfield as tkf
 SMALL = ["--n", "12", "--t1", "1", "--save-at", "5"]
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """One full run with a folder, shared by the tests that look at it."""
-    folder = tmp_path_factory.mktemp("cli") / "run"
-    flags = [
-        "--attention",
-        "softmax",
-        "--norm",
-        "post",
-        "--beta",
-        "9",
-        "--n",
-        "24",
-        "--d",
-        "3",
-        "--t1",
-        "4",
-        "--seed",
-        "0",
-        "--save-at",
-        "9",
-    ]
-    return folder, tokenfield("simulate", *flags, "--out", folder, "--json")
-
-
 def test_json_numbers_are_those_of_the_library(finished):
     _, result = finished
     assert result.returncode == 0, result.stderr

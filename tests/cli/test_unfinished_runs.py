@@ -10,34 +10,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from commands import assert_one_line_error, tokenfield, tokenfield_here
+from commands import assert_one_line_error, tokenfield_here
 
 import tokenfield as tkf
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """One full run with a folder, shared by the tests that look at it."""
-    folder = tmp_path_factory.mktemp("cli") / "run"
-    flags = [
-        "--attention",
-        "softmax",
-        "--norm",
-        "post",
-        "--beta",
-        "9",
-        "--n",
-        "24",
-        "--d",
-        "3",
-        "--t1",
-        "4",
-        "--seed",
-        "0",
-        "--save-at",
-        "9",
-    ]
-    return folder, tokenfield("simulate", *flags, "--out", folder, "--json")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows sends no signal to one process")

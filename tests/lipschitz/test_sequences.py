@@ -71,6 +71,8 @@ def test_samples_are_those_of_their_seed():
     ("sequences", "message"),
     [
         ([], "non-empty list"),
+        (None, "sequences must be a list"),
+        (np.eye(3), r"give \[x\] for one sequence x"),
         ([np.ones((1, 2))], "at least two"),
         ([np.eye(2), np.eye(3)], "in one R\\^d"),
         ([np.ones((4, 2))], "all of them are equal"),

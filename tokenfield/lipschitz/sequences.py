@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from .._check import count, generator
+from .._check import count, generator, items
 from ..states import Tokens
 from .data_models import Sampler
 from .local import tokens_of
@@ -15,8 +15,8 @@ from .local import tokens_of
 def correlation_by_distance(sequences: Sequence[Any]) -> np.ndarray:
     """`c_k = sum_i <x_i - m, x_{i+k} - m> / sum_i |x_i - m|^2`: how alike tokens are that stand k apart.
 
-    Sums are over all sequences, and m is the mean of all tokens. They have fewer terms for larger k: so c_k falls to 0 at
-    the end of the sequences, and is the correlation of a stationary sequence (its Toeplitz matrix has no negative eigenvalue).
+    Sums run over all sequences, and m is the mean of all tokens. The divisor is the same for all k, although fewer pairs stand
+    far apart. So a stationary sequence with these correlations exists: their Toeplitz matrix has no negative eigenvalue.
 
     Args:
         sequences: tokens in their order, (n, d) each, e.g. the hidden states of a few texts.
@@ -77,7 +77,11 @@ def sequence_model(sequences: Sequence[Any], *, independent: bool = False) -> Sa
 
 
 def _arrays(sequences: Sequence[Any]) -> list[np.ndarray]:
-    parts = [np.asarray(tokens_of(each).x) for each in sequences]
+    """Return the tokens of each sequence; raise ValueError unless all of them live in one R^d."""
+    given = items("sequences", sequences, "tokens, (n, d) each")
+    if any(np.ndim(each) == 1 for each in given):
+        raise ValueError("sequences must be a list of tokens, (n, d) each: give [x] for one sequence x")
+    parts = [np.asarray(tokens_of(each).x) for each in given]
     if not parts or min(map(len, parts)) < 2 or len({part.shape[1] for part in parts}) != 1:
         raise ValueError(
             "sequences must be a non-empty list of tokens in one R^d, at least two in each sequence, got shapes "

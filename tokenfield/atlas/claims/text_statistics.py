@@ -7,20 +7,13 @@ from tokenfield.lipschitz import Growth, correlation_by_distance, data_model, gr
 
 from ..claim import OPEN, Check, Claim, Evidence, at_least, close
 from ..real_models import PASSAGES, loaded, with_models
+from .lipschitz_growth import KINDS
 
 TEXT = {
     "text": "text",
     "shuffled": "tokens of text, shuffled",
     "model": "Gaussian like text, correlated",
     "independent": "Gaussian like text, independent",
-}
-DATA = {
-    "sphere": "uniform on the sphere",
-    "gaussian": "Gaussian",
-    "low_rank": "Gaussian of rank 2",
-    "clustered": "4 clusters",
-    "correlated": "correlated sequence",
-    "heavy_tailed": "heavy-tailed",
 }
 QUICK = ("text", "model", "independent", "gaussian")
 BLOCKS = {"block 0": 0, "block 3": 3}
@@ -54,11 +47,11 @@ def samplers(states: list[np.ndarray]) -> dict:
         return tokens[np.random.default_rng(seed).choice(len(tokens), n, replace=False)]
 
     like = {"model": sequence_model(states), "independent": sequence_model(states, independent=True)}
-    return {"text": text, "shuffled": shuffled} | like | {kind: data_model(kind, d, scale=scale) for kind in DATA}
+    return {"text": text, "shuffled": shuffled} | like | {kind: data_model(kind, d, scale=scale) for kind in KINDS}
 
 
-def neighbours(label: str, states: list[np.ndarray]) -> Check:
-    """Neighbours in the model are as alike as neighbours in text."""
+def neighbors(label: str, states: list[np.ndarray]) -> Check:
+    """Neighbors in the model are as alike as neighbors in text."""
     text, length = correlation_by_distance(states)[1], min(map(len, states))
     draws = [sequence_model(states)(length, seed).x for seed in range(20)]
     what = f"{label}: correlation of neighbors in text, and in the model of it"
@@ -71,7 +64,7 @@ def powers(label: str, found: dict[str, Growth]) -> list[Check]:
     for name, each in found.items():
         low, high = each.law.interval
         interval = f"95 %: {low:.2f} … {high:.2f}".replace("-", "−")
-        what = f"{label}, {(TEXT | DATA)[name]}: fitted power of n"
+        what = f"{label}, {(TEXT | KINDS)[name]}: fitted power of n"
         checks.append(Check(what, OPEN, f"{each.law.power:.3f}", interval, each.converged))
     law = {name: each.law for name, each in found.items()}
     half = lambda name: (law[name].interval[1] - law[name].interval[0]) / 2  # noqa: E731
@@ -98,7 +91,7 @@ def measure(quick: bool) -> Evidence:
             name: growth(attention, each, lengths, repeats, rtol=1e-3, progress=False) for name, each in drawn.items()
         }
         decay[label] = correlation_by_distance(here)
-        checks += [neighbours(label, here), *powers(label, found[label])]
+        checks += [neighbors(label, here), *powers(label, found[label])]
     return Evidence(tuple(checks), draw(found, decay), CAPTION)
 
 
@@ -107,7 +100,7 @@ CAPTION = (
     "local Lipschitz constant of these blocks, with 95 % intervals, for text, for what is like it, and for random tokens "
     "of the same mean square length; dashed, 1/4 and 1/2."
 )
-COLOURS = {"block 0": "#0072B2", "block 3": "#D55E00"}
+COLORS = {"block 0": "#0072B2", "block 3": "#D55E00"}
 
 
 def draw(found, decay):
@@ -116,12 +109,12 @@ def draw(found, decay):
     figure = Figure(figsize=(9, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(2, 3))
     for shift, (label, growths) in enumerate(found.items()):
-        colour, places = COLOURS[label], np.arange(len(growths))[::-1] - 0.22 * shift
-        left.plot(np.arange(1, 64), decay[label][1:64], "o-", ms=2.5, lw=1, color=colour, label=label)
+        color, places = COLORS[label], np.arange(len(growths))[::-1] - 0.22 * shift
+        left.plot(np.arange(1, 64), decay[label][1:64], "o-", ms=2.5, lw=1, color=color, label=label)
         power = np.array([each.law.power for each in growths.values()])
         low, high = np.array([each.law.interval for each in growths.values()]).T
-        right.errorbar(power, places, xerr=(power - low, high - power), fmt="o", ms=4, lw=1, color=colour, label=label)
-        right.set_yticks(np.arange(len(growths))[::-1], [(TEXT | DATA)[name] for name in growths])
+        right.errorbar(power, places, xerr=(power - low, high - power), fmt="o", ms=4, lw=1, color=color, label=label)
+        right.set_yticks(np.arange(len(growths))[::-1], [(TEXT | KINDS)[name] for name in growths])
     left.axhline(0, color="black", lw=0.8)
     left.set(xlabel="distance k in the text", ylabel="correlation")
     for power in (0.25, 0.5):
@@ -136,11 +129,10 @@ CLAIM = Claim(
     section="Real models",
     title="What makes the Lipschitz constant grow on text: its covariance, not the order of its tokens",
     statement="Which statistical model of data explains the growth like n^¼ on real text is an open question. In the first block "
-    "of MiniLM the power is about 1/4 on text, and as much on its tokens in random order. They forget each other at once: "
-    "neighbors have a correlation of 0.1. Gaussian sequences with the mean and the covariance of text have a power between "
-    "0.3 and 0.5, with the correlations of text or without. Isotropic tokens of the same length have about 0.1. So the order "
-    "of the tokens hardly matters, and the directions in which they vary do. Gaussian models with the covariance of text "
-    "overshoot: its law is not Gaussian in the directions that count.",
+    "of MiniLM the power is about 1/4 on text, and as much on its tokens in random order. The order hardly matters: neighbors in "
+    "text have a correlation of 0.1 only, and Gaussian sequences with the mean and the covariance of text have a power between "
+    "0.3 and 0.5, with its correlations or without. The covariance matters: isotropic tokens of the same length have a power of "
+    "about 0.1. So a model of text needs the directions in which its tokens vary; a Gaussian one overshoots.",
     source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part IV (the question); measured here",
     measure=measure,
 )
