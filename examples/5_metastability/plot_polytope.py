@@ -33,12 +33,12 @@ figure, ax = plt.subplots(figsize=(5.2, 4.6), layout="constrained")
 z = traj.dataset["x"].values
 ax.plot(z[..., 0], z[..., 1], color="0.8", lw=0.7, zorder=0)
 for k, index in enumerate((0, 10, 20, 40, 240)):
-    corners = z[index][ConvexHull(z[index]).vertices] if index < 240 else final.centres
+    corners = z[index][ConvexHull(z[index]).vertices] if index < 240 else final.centers
     hull = ConvexHull(corners)
     for side in hull.simplices:
         ax.plot(*corners[side].T, color=plt.cm.YlGnBu(0.3 + 0.17 * k), lw=1 + 0.25 * k)
 ax.plot(*z[0].T, "o", ms=3.5, color="C1", label="start")
-ax.scatter(*final.centres.T, s=12 * final.sizes, color="C0", zorder=3, label="end (area: number of tokens)")
+ax.scatter(*final.centers.T, s=12 * final.sizes, color="C0", zorder=3, label="end (area: number of tokens)")
 ax.set(xlabel="$z_1$", ylabel="$z_2$", aspect="equal")
 ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
 plt.show()

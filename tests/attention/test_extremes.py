@@ -13,14 +13,14 @@ BETAS = [0.0, 1e-8, 1.0, 50.0, 700.0, 1e4]
 ANGLES = [0.0, 0.01, 0.3, 2.0, 4.5]
 
 
-def exact_velocity(beta, normalised, log_unit):
+def exact_velocity(beta, normalized, log_unit):
     """SA or USA on the circle in 60 digits, divided by e^{log_unit}."""
     with mpmath.workdps(60):
         x = [(mpmath.cos(mpmath.mpf(a)), mpmath.sin(mpmath.mpf(a))) for a in ANGLES]
         out = []
         for xi in x:
             weights = [mpmath.exp(mpmath.mpf(beta) * (xi[0] * xj[0] + xi[1] * xj[1]) - log_unit) for xj in x]
-            total = sum(weights) if normalised else len(x)
+            total = sum(weights) if normalized else len(x)
             g = [sum(weight * xj[k] for weight, xj in zip(weights, x, strict=True)) / total for k in (0, 1)]
             inner = g[0] * xi[0] + g[1] * xi[1]
             out.append([float(g[k] - inner * xi[k]) for k in (0, 1)])
@@ -74,12 +74,12 @@ def test_energies_at_every_beta():
             ]
             mean = mpmath.fsum(mpmath.exp(beta * (c - 1)) for c in cosines) / 25
             plain = mpmath.fsum(mpmath.exp(beta * c) for c in cosines) / 50 / beta
-            centred = mpmath.fsum(mpmath.expm1(beta * c) for c in cosines) / 50 / beta
+            centerd = mpmath.fsum(mpmath.expm1(beta * c) for c in cosines) / 50 / beta
         rtol = 1e-14 + 1e-15 * beta
         np.testing.assert_allclose(tkf.normalized_energy(state, beta), float(mean), rtol=rtol)
         if beta < 700:
             np.testing.assert_allclose(tkf.energy(state, beta), float(plain), rtol=rtol)
-            np.testing.assert_allclose(tkf.energy(state, beta, centred=True), float(centred), rtol=rtol + 1e-13)
+            np.testing.assert_allclose(tkf.energy(state, beta, centerd=True), float(centerd), rtol=rtol + 1e-13)
     np.testing.assert_allclose(tkf.energy(state, 0.0), 0.5 * np.sum(x.mean(axis=0) ** 2), rtol=1e-14)
     with pytest.raises(ValueError, match="use normalized_energy"):
         tkf.energy(tkf.circle_tokens([0.0, 0.0]), 1e4)

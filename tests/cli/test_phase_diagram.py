@@ -105,7 +105,7 @@ def test_figure_names_its_regions_and_axes():
         assert region in words
     assert "beta" in figure.axes[0].get_xlabel()
     assert "kappa" in figure.axes[0].get_ylabel()
-    assert len(phase_diagram_figure(phase_diagram([1.0, 2.0], [1.0, 5.0], 2, "softmax")).axes) == 2  # and a colour bar
+    assert len(phase_diagram_figure(phase_diagram([1.0, 2.0], [1.0, 5.0], 2, "softmax")).axes) == 2  # and a color bar
 
 
 def test_json_numbers_are_those_of_the_library(finished):

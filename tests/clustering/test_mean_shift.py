@@ -84,7 +84,7 @@ def test_separated_blobs_are_found_on_the_sphere(blurring):
 
 
 @pytest.mark.parametrize("bandwidth", [0.4, 0.8, 1.5])
-def test_centres_are_zeros_of_the_gradient_of_the_density(bandwidth):
+def test_centers_are_zeros_of_the_gradient_of_the_density(bandwidth):
     X, _ = blobs(300, seed=3)
     model = MeanShift(bandwidth=bandwidth, tol=1e-9).fit(X)
     difference = X - model.cluster_centers_[:, None]

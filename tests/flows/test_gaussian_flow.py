@@ -84,7 +84,7 @@ def test_sinkhorn_map_against_brute_force_on_a_grid(d, order):
 
 
 def alternate(s, w):
-    """`k = e^{s_ij + f_i + g_j}` with rows and columns of mean 1 under w, normalised in turn."""
+    """`k = e^{s_ij + f_i + g_j}` with rows and columns of mean 1 under w, normalized in turn."""
     f, kernel = np.ones(len(w)), np.exp(s - s.max())
     for _ in range(10_000):
         g = 1 / (kernel.T @ (w * f))

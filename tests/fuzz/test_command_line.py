@@ -22,7 +22,7 @@ WORDS = [
     "post",
     "Softmax",
     "softmx",
-    "unnormalised",
+    "unnormalized",
     "hardmax",
     "sinkhorn",
     "gaussian",

@@ -30,17 +30,17 @@ def test_observables(seed):
     assert tkf.mean_cosine(state) == pytest.approx(observables.mean_cosine(x, w), rel=1e-11, abs=1e-13)
     pairs = observables.cosines(x)[np.triu_indices(len(x), 1)]
     np.testing.assert_allclose(tkf.pairwise_cosines(state), pairs, rtol=0, atol=1e-14)
-    for centred in (False, True):
-        if np.linalg.norm(x - w @ x) > 1e-5 or not centred:
-            rank = observables.effective_rank(x, w, centred)
-            assert tkf.effective_rank(state, centred=centred) == pytest.approx(rank, rel=1e-7), seed
+    for centerd in (False, True):
+        if np.linalg.norm(x - w @ x) > 1e-5 or not centerd:
+            rank = observables.effective_rank(x, w, centerd)
+            assert tkf.effective_rank(state, centerd=centerd) == pytest.approx(rank, rel=1e-7), seed
 
     beta = signed(rng, 1e-3, 30.0)
     expected = observables.energy(x, w, beta * np.eye(d), beta)
     assert tkf.energy(state, beta) == pytest.approx(float(expected), rel=1e-12)
     assert tkf.energy(state, tkf.Softmax(beta=beta)) == pytest.approx(float(expected), rel=1e-12)
     less = expected - np.longdouble(0.5) / beta
-    assert tkf.energy(state, beta, centred=True) == pytest.approx(float(less), rel=1e-12, abs=2e-15 / abs(beta))
+    assert tkf.energy(state, beta, centerd=True) == pytest.approx(float(less), rel=1e-12, abs=2e-15 / abs(beta))
     A = matrix(rng, d)
     A, c = A + A.T, float(rng.uniform(0.3, 2.0))
     if np.abs(A).max() > 0:
@@ -58,7 +58,7 @@ def test_observables(seed):
 
 @share(14)
 def test_groups_of_tokens(seed):
-    """Clusters, centres and leaders, with ties only where tokens coincide."""
+    """Clusters, centers and leaders, with ties only where tokens coincide."""
     rng = generator("groups", seed)
     n, d = int(rng.integers(2, 12)), int(rng.integers(2, 4))
     places = rng.normal(size=(int(rng.integers(1, n + 1)), d))
@@ -77,7 +77,7 @@ def test_groups_of_tokens(seed):
     delta = float(rng.uniform(0.05, 2.0))
     for strong in (False, True):
         np.testing.assert_array_equal(
-            tkf.renyi_centres(tkf.Tokens(x), delta, strong=strong), observables.centres(x, delta, strong)
+            tkf.renyi_centres(tkf.Tokens(x), delta, strong=strong), observables.centers(x, delta, strong)
         )
     A = matrix(rng, d)
     np.testing.assert_array_equal(tkf.leaders(tkf.Tokens(x), A), observables.leaders(x, A))

@@ -144,8 +144,8 @@ def test_score_gap_of_a_symmetric_matrix(eigenvalues, gap):
     assert score_gap(A)[0] == pytest.approx(gap, rel=1e-12)
 
 
-def test_a_maximiser_is_chosen_for_the_sake_of_V():
-    """A = -I: every unit u is a maximiser, so Au can be orthogonal to the direction that V stretches most."""
+def test_a_maximizer_is_chosen_for_the_sake_of_V():
+    """A = -I: every unit u is a maximizer, so Au can be orthogonal to the direction that V stretches most."""
     V = np.diag([1.0, 4.0, 2.0]) @ np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
     assert bounds(-2.0, V, 1.0, 6).lower == pytest.approx(4 * math.sqrt(5) / (1 + 5 * math.exp(-4)), rel=1e-12)
     assert bounds(8.0, V, 1.0, 6).lower == pytest.approx(4 * math.sqrt(5) / (1 + 5 * math.exp(-2)), rel=1e-12)

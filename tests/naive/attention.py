@@ -81,7 +81,7 @@ def normalized_rows(S, w, causal, s):
 
 
 def plain_rows(S, w, kernel, causal, s):
-    """P_ij = w_j kernel(S_ij) over what i sees; rows do not sum to 1, and nothing is renormalised."""
+    """P_ij = w_j kernel(S_ij) over what i sees; rows do not sum to 1, and nothing is renormalized."""
     n = len(S)
     P = np.zeros((n, n))
     for i in range(n):
@@ -182,7 +182,7 @@ def hardmax_matrix(x, w, A, causal=False, s=None, rule="self", tie=1e-9):
 def sinkhorn_matrix(x, w, A, tol=1e-15, patience=50, max_sweeps=200_000):
     """P_ij = w_j k_ij, k_ij = e^{<A x_i, x_j> + f_i + g_j}, with sum_j w_j k_ij = 1 = sum_i w_i k_ij.
 
-    Rows and columns are normalised in turn (in logarithms) until the marginal error is below `tol`,
+    Rows and columns are normalized in turn (in logarithms) until the marginal error is below `tol`,
     or has not fallen for `patience` sweeps: it is then at the level of rounding.
     """
     S = scores(x, A)
@@ -226,7 +226,7 @@ def l2(x, w, Q, K, V, causal=False, s=None):
 
 
 def sinkhorn(x, w, A, V):
-    """Gamma_i = sum_j w_j k_ij V x_j, k the doubly normalised e^{<A x_i, x_j>} (never causal)."""
+    """Gamma_i = sum_j w_j k_ij V x_j, k the doubly normalized e^{<A x_i, x_j>} (never causal)."""
     return attend(sinkhorn_matrix(x, w, A), x, V)
 
 

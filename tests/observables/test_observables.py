@@ -113,8 +113,8 @@ def test_models_without_an_energy_are_refused(attention):
 @pytest.mark.parametrize("unit", [True, False])
 def test_clusters_agree_with_naive_union_find(seed, unit):
     rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((4, 2)) if seed % 2 else np.array([[1.0, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]])
-    x = centres[rng.integers(0, 4, 40)] + rng.uniform(0, 0.05) * rng.standard_normal((40, 2))
+    centers = rng.standard_normal((4, 2)) if seed % 2 else np.array([[1.0, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]])
+    x = centers[rng.integers(0, 4, 40)] + rng.uniform(0, 0.05) * rng.standard_normal((40, 2))
     x = x / np.linalg.norm(x, axis=1, keepdims=True) if unit else x
     tol = 1e-3 if unit else 0.05
     found = tkf.clusters(tkf.Tokens(x), tol)
@@ -125,12 +125,12 @@ def test_clusters_agree_with_naive_union_find(seed, unit):
     np.testing.assert_array_equal(np.bincount(found.labels), found.sizes)
 
 
-def test_cluster_masses_and_centres():
+def test_cluster_masses_and_centers():
     state = tkf.Tokens([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], [0.2, 0.5, 0.3])
     found = tkf.clusters(state)
     np.testing.assert_array_equal(found.labels, [0, 1, 0])
     np.testing.assert_allclose(found.masses, [0.5, 0.5])
-    np.testing.assert_allclose(found.centres, [[1.0, 0.0], [0.0, 1.0]])
+    np.testing.assert_allclose(found.centers, [[1.0, 0.0], [0.0, 1.0]])
     assert tkf.clusters(tkf.Tokens([[1.0, 0.0], [2.0, 0.0]]), metric="cosine").count == 1
     assert tkf.clusters(tkf.Tokens([[1.0, 0.0], [2.0, 0.0]])).count == 2
 
@@ -155,7 +155,7 @@ def test_effective_rank_of_known_spectra():
     assert tkf.effective_rank(tkf.Tokens([[1.0, 2.0], [-2.0, -4.0]])) == pytest.approx(1)
     p = np.array([3.0, 1.0]) / 4
     assert tkf.effective_rank(tkf.Tokens([[3.0, 0.0], [0.0, 1.0]])) == pytest.approx(np.exp(-(p * np.log(p)).sum()))
-    assert tkf.effective_rank(tkf.Tokens([[1.0, 1.0], [1.0, 1.0]]), centred=True) == 0
+    assert tkf.effective_rank(tkf.Tokens([[1.0, 1.0], [1.0, 1.0]]), centerd=True) == 0
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -282,9 +282,9 @@ def test_components_by_cells_are_those_by_flooding(d, reach):
 
 
 def test_many_tokens_are_clustered_quickly():
-    centres = np.asarray(tkf.uniform_sphere(12, 3, seed=0).x)
+    centers = np.asarray(tkf.uniform_sphere(12, 3, seed=0).x)
     labels = np.random.default_rng(0).integers(12, size=100_000)
-    x = centres[labels] + 1e-6 * np.random.default_rng(1).standard_normal((100_000, 3))
+    x = centers[labels] + 1e-6 * np.random.default_rng(1).standard_normal((100_000, 3))
     begun = time.monotonic()
     found = tkf.clusters(tkf.Tokens(x / np.linalg.norm(x, axis=1, keepdims=True)))
     assert time.monotonic() - begun < 20

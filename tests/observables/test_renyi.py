@@ -1,4 +1,4 @@
-"""Rényi centres against their definition."""
+"""Rényi centers against their definition."""
 
 import numpy as np
 import pytest
@@ -12,14 +12,14 @@ def test_renyi_centres_are_what_their_definition_says(d):
     tokens = tkf.uniform_sphere(60, d, seed=d)
     angle = np.arccos(np.clip(np.asarray(tokens.x @ tokens.x.T), -1, 1))
     for delta in (0.1, 0.5, 1.2):
-        centres = []
+        centers = []
         for i in range(tokens.n):
-            if all(angle[i, j] > delta for j in centres):
-                centres.append(i)
+            if all(angle[i, j] > delta for j in centers):
+                centers.append(i)
         strong = [i for i in range(tokens.n) if all(angle[i, j] > delta for j in range(i))]
-        assert renyi_centres(tokens, delta).tolist() == centres
+        assert renyi_centres(tokens, delta).tolist() == centers
         assert renyi_centres(tokens, delta, strong=True).tolist() == strong
-        assert set(strong) <= set(centres)
+        assert set(strong) <= set(centers)
 
 
 @pytest.mark.parametrize("delta", [0.0, -1.0, np.pi, np.nan])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
-from tokenfield.plotting.cones import COLOURS, covariance_paths
+from tokenfield.plotting.cones import COLORS, covariance_paths
 from tokenfield.studies import gaussian_ranks as ranks
 from tokenfield.studies.gaussian_cones import CASES, KERNELS, cone_attention, cone_starts
 from tokenfield.theory.gaussian import gaussian_stationarity
@@ -67,10 +67,10 @@ def test_paths_end_where_the_run_ends(runs):
 
 
 def test_cone_plot_draws_the_paths_and_marks_a_blow_up(runs, tmp_path):
-    ax = tkf.plotting.cone_plot(runs, normalised=True)
-    colours = {line.get_color() for line in ax.lines}
-    assert {COLOURS["settles"], COLOURS["blows up"]} <= colours
-    path = next(line for line in ax.lines if line.get_color() == COLOURS["settles"])
+    ax = tkf.plotting.cone_plot(runs, normalized=True)
+    colors = {line.get_color() for line in ax.lines}
+    assert {COLORS["settles"], COLORS["blows up"]} <= colors
+    path = next(line for line in ax.lines if line.get_color() == COLORS["settles"])
     np.testing.assert_allclose(path.get_xydata(), np.tile([1.0, 0.0], (6, 1)), atol=1e-12)
     ax.figure.savefig(tmp_path / "disc.png", dpi=50)
     ax = tkf.plotting.cone_plot([covariance_paths(runs)[1]])

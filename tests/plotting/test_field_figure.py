@@ -1,4 +1,4 @@
-"""Pictures of the vector field: arrows and colours are read back and compared with closed forms."""
+"""Pictures of the vector field: arrows and colors are read back and compared with closed forms."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def arrows(sheet):
 
 
 def check(places, drawn, speeds, velocities, step):
-    """Colours are speeds; arrows point along the velocity, with one length but for slow ones."""
+    """Colors are speeds; arrows point along the velocity, with one length but for slow ones."""
     exact = np.linalg.norm(velocities, axis=1)
     np.testing.assert_allclose(speeds, exact, rtol=0, atol=1e-12 * exact.max())
     lengths = 0.85 * step * np.minimum(1, exact / (FULL * exact.max()))

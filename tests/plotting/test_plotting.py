@@ -69,11 +69,11 @@ def test_energy_curve_is_the_normalized_energy_of_the_states(runs, d):
     np.testing.assert_allclose(line(ax, "order parameter").get_ydata(), expected, rtol=1e-12)
 
 
-def test_energy_at_beta_zero_is_the_centred_one(runs):
+def test_energy_at_beta_zero_is_the_centerd_one(runs):
     x = runs[3].dataset["x"].values
     ax = panel(energy_panel, made(x, model=tkf.Transformer(tkf.Softmax(0.0), tkf.PostLN())))
     expected = [tkf.energy(state, 0.0) for state in runs[3].states]
-    np.testing.assert_allclose(line(ax, "centred energy").get_ydata(), expected, rtol=1e-12)
+    np.testing.assert_allclose(line(ax, "centerd energy").get_ydata(), expected, rtol=1e-12)
 
 
 def test_model_without_energy_has_order_and_rank(runs):
@@ -196,15 +196,15 @@ def test_large_runs_are_sampled_and_say_so():
     np.testing.assert_allclose(once.weights.sum(axis=1), 1)
 
 
-def test_colours_are_final_clusters():
+def test_colors_are_final_clusters():
     start = np.random.default_rng(0).standard_normal((7, 3))
     end = np.eye(3)[[0, 0, 0, 0, 1, 1, 2]]
     traj = made(np.stack([start / np.linalg.norm(start, axis=1, keepdims=True), end]))
     ax = panel(tokens_panel, traj)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["4", "2", "1 other"]
     marks = ax.collections[-1]  # one mark a cluster, its area growing with the mass
-    colours = [matplotlib.colors.to_hex(colour).upper() for colour in marks.get_facecolors()]
-    assert colours == [PALETTE[0], PALETTE[1]]
+    colors = [matplotlib.colors.to_hex(color).upper() for color in marks.get_facecolors()]
+    assert colors == [PALETTE[0], PALETTE[1]]
     assert marks.get_sizes()[0] > marks.get_sizes()[1]
     np.testing.assert_allclose(np.asarray(marks.get_offsets()), view_of(read_frames(traj)).points[-1, [0, 4]])
 
@@ -303,7 +303,7 @@ def test_paths_stay_on_the_sphere():
     assert np.linalg.norm(np.diff(path, axis=0), axis=1).max() < np.radians(12)
 
 
-def test_animation_has_all_frames_and_true_colours(tmp_path):
+def test_animation_has_all_frames_and_true_colors(tmp_path):
     rng = np.random.default_rng(0)
     start, end = rng.standard_normal((256, 3)), rng.standard_normal((256, 3)) * 0.02 + np.eye(3)[np.arange(256) % 3]
     part = np.linspace(0, 1, 30)[:, None, None]
@@ -317,9 +317,9 @@ def test_animation_has_all_frames_and_true_colours(tmp_path):
         image.seek(29)
         last = np.asarray(image.convert("RGB")).reshape(-1, 3)
     assert tuple(last[-1]) == (255, 255, 255)
-    shown = {tuple(colour) for colour in last}
-    for colour in PALETTE[:3]:
-        assert tuple(int(colour[k : k + 2], 16) for k in (1, 3, 5)) in shown
+    shown = {tuple(color) for color in last}
+    for color in PALETTE[:3]:
+        assert tuple(int(color[k : k + 2], 16) for k in (1, 3, 5)) in shown
     assert Image.open(animate(made(x), tmp_path / "few.gif", frames=4)).n_frames == 4
 
 

@@ -74,7 +74,7 @@ def test_cosine_figure_is_a_density_of_pairs(data):
     np.testing.assert_allclose(mean, exact, atol=0.01)  # bins are 0.05 wide
 
 
-def test_all_panels_of_cosines_share_the_scale_of_the_colour_bar(data):
+def test_all_panels_of_cosines_share_the_scale_of_the_color_bar(data):
     sharp = np.zeros_like(data["cosine_histogram"])
     sharp[..., 30] = 10
     axes = ("layer", "text", "bin")
@@ -184,5 +184,5 @@ def test_a_browser_shows_the_page_without_complaint(folder, tmp_path):
         timeout=120,
     )
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
-    colours = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).reshape(-1, 3)
-    assert len(np.unique(colours[::7], axis=0)) > 500  # pictures are there
+    colors = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).reshape(-1, 3)
+    assert len(np.unique(colors[::7], axis=0)) > 500  # pictures are there

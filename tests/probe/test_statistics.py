@@ -125,7 +125,7 @@ def cases():
     rng, axes = np.random.default_rng(0), np.eye(40)
     cone = about(np.eye(4)[0], 150, rng.uniform(0.953, 1, 150), rng)
     yield "cone", cone, (1, 150, 0)  # mean cosine 0.957, some pairs below 0.9
-    angles = np.linspace(0, np.pi, 12)  # neighbours at a cosine of 0.96, ends at -1
+    angles = np.linspace(0, np.pi, 12)  # neighbors at a cosine of 0.96, ends at -1
     yield "chain", np.cos(angles)[:, None] * axes[0] + np.sin(angles)[:, None] * axes[1], (1, 12, 0)
     two = [about(axes[0], 20, 0.99, rng), about(axes[1], 9, 0.99, rng), axes[2:7]]
     yield "two groups and single tokens", np.concatenate(two), (2, 20, 5)

@@ -28,7 +28,7 @@ def test_round_trip(traj, tmp_path):
     assert repr(loaded) == repr(traj)
 
 
-def test_dataset_is_labelled(traj):
+def test_dataset_is_labeled(traj):
     assert traj.dataset["x"].dims == ("time", "token", "coordinate")
     assert dict(traj.dataset.sizes) == {"time": len(traj.times), "token": 6, "coordinate": 3}
     np.testing.assert_array_equal(traj.states[-1].x, traj.final.x)

@@ -140,7 +140,7 @@ def test_a_blow_up_is_an_event_and_leaves_no_value_after_it():
             if events and events[0].time < time:
                 assert np.isnan(cell["length"][j])
             else:
-                # A neighbour that blows up does not change the steps of this run.
+                # A neighbor that blows up does not change the steps of this run.
                 length = np.linalg.norm(np.asarray(run.states[j].x), axis=1).mean()
                 assert float(cell["length"][j]) == pytest.approx(length, rel=CLOSE)
         assert np.isnan(cell["last"]) == bool(events)
@@ -155,7 +155,7 @@ def test_a_blow_up_is_an_event_and_leaves_no_value_after_it():
 
 
 @pytest.mark.parametrize("dt", [None, 0.02])
-def test_noisy_cells_are_single_runs_whatever_their_neighbours(dt):
+def test_noisy_cells_are_single_runs_whatever_their_neighbors(dt):
     """By default the step follows from beta and kappa: cells that differ in these do not run side by side."""
     kappas = [2.0, 200.0]
     plan = {

@@ -99,7 +99,7 @@ def test_a_quantity_that_cannot_be_measured(whole, monkeypatch):
 
 
 def test_a_run_that_the_solver_gives_up():
-    """One member of a batch leaves the range of double precision: its neighbours are not bothered."""
+    """One member of a batch leaves the range of double precision: its neighbors are not bothered."""
     base = {
         "run": {"t1": 1.0, "tokens": {"n": 6, "d": 3, "kind": "gaussian"}, "norm": {"kind": "none"}},
         "record": {"length": "mean_length"},

@@ -56,7 +56,7 @@ def test_the_dataset_has_named_axes_and_says_what_it_holds(whole):
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (40, 50, 60), (5, 10**6), (2, 3, 100_000, 2)])
-def test_files_are_small_and_hold_neighbours(shape):
+def test_files_are_small_and_hold_neighbors(shape):
     chunks = store.chunks(shape)
     assert 1 <= np.prod(chunks) <= max(store.CHUNK, 1)
     assert all(1 <= chunk <= size for chunk, size in zip(chunks, shape, strict=True))

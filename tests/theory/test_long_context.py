@@ -1,4 +1,4 @@
-"""Long context: every formula against high precision, tokens, or an independent optimisation."""
+"""Long context: every formula against high precision, tokens, or an independent optimization."""
 
 import mpmath
 import numpy as np
@@ -228,7 +228,7 @@ def test_nearly_equiangular_becomes_equiangular_in_high_dimension():
 
 
 @pytest.mark.parametrize("c", [0.3, 1.0, 3.0, 20.0])
-def test_threshold_by_direct_optimisation(c):
+def test_threshold_by_direct_optimization(c):
     """Below it the others outweigh a token, above it they do not, with tokens counted where they exist."""
     rho = 0.3
     edge = np.sqrt(-np.expm1(-2 / c))

@@ -13,7 +13,7 @@ from tokenfield.theory.noise import _landau, beta_star, critical_kappa, transiti
 
 
 class Zonal:
-    """Stationary measures symmetric about an axis, by the moments `m_k = ∫ P_k dmu` (normalised Gegenbauer P_k)."""
+    """Stationary measures symmetric about an axis, by the moments `m_k = ∫ P_k dmu` (normalized Gegenbauer P_k)."""
 
     def __init__(self, beta, d, modes=48, nodes=160):
         t, weights = roots_chebyt(nodes) if d == 2 else roots_gegenbauer(nodes, d / 2 - 1)

@@ -129,7 +129,7 @@ def test_recursion_by_hand(name, equiangular):
 
 
 @pytest.mark.parametrize(
-    ("rho", "own", "cross", "c", "normalised"),
+    ("rho", "own", "cross", "c", "normalized"),
     [
         (0.2, 0.3, 0.22, 1.0, False),
         (0.02, 0.1, 0.05, 1.0, False),
@@ -137,7 +137,7 @@ def test_recursion_by_hand(name, equiangular):
         (0.2, 0.3, 0.22, 0.8, True),
     ],
 )
-def test_noise_of_one_layer(rho, own, cross, c, normalised):
+def test_noise_of_one_layer(rho, own, cross, c, normalized):
     """Mean and covariance of the mean cosine and of r^2, against many V with given Gram matrices of x and y."""
     n, d, draws = 16, 64, 24_000
     rng = np.random.default_rng(1)
@@ -146,14 +146,14 @@ def test_noise_of_one_layer(rho, own, cross, c, normalised):
     samples = []
     for _ in range(draws // 1000):
         written = root(own, cross) @ rng.standard_normal((1000, n, d)) / np.sqrt(d)
-        y = x + c * (unit(written) if normalised else written)
+        y = x + c * (unit(written) if normalized else written)
         total = unit(y).sum(axis=1)
         samples.append([((total**2).sum(axis=-1) - n) / n / (n - 1), (y**2).sum(axis=-1).mean(axis=-1)])
     cosine, square = np.concatenate(samples, axis=1)
     ones = np.ones(27)
-    written = (ones, cross / own * ones) if normalised else (own * ones, cross * ones)
+    written = (ones, cross / own * ones) if normalized else (own * ones, cross * ones)
     start = Spread.start(rho, 1.0, n, d, noise=False)
-    noisy, plain = (start.after(c**2 * ones, *written, n, d, noise, normalised, True) for noise in (True, False))
+    noisy, plain = (start.after(c**2 * ones, *written, n, d, noise, normalized, True) for noise in (True, False))
     error = cosine.std() / np.sqrt(draws)
     assert abs(plain.mean[0] - cosine.mean()) > 6 * error
     assert abs(noisy.mean[0] - cosine.mean()) < 3 * error + 0.25 * abs(plain.mean[0] - cosine.mean())

@@ -83,7 +83,7 @@ def test_values_of_the_circle():
 
 
 def test_fold_is_the_least_kappa_of_the_curve_on_a_fourier_grid():
-    """d = 2, beta = 4: kappa as a function of m_1, from Fourier moments on a grid of angles, minimised."""
+    """d = 2, beta = 4: kappa as a function of m_1, from Fourier moments on a grid of angles, minimized."""
     beta, theta, k = 4.0, np.arange(256) * np.pi / 128, np.arange(1, 40)
     cosines, multipliers = np.cos(np.outer(k, theta)), iv(k, beta)
     guess = stationary_states(beta, 0.39, 2)[-1]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..probe.texts import Window
 
 TITLES = {"minilm": "MiniLM", "albert": "ALBERT", "rxnfp": "reaction BERT", "smollm2": "SmolLM2"}
-COLOURS = {"minilm": "#0072B2", "albert": "#D55E00", "rxnfp": "#009E73", "smollm2": "#CC79A7"}
+COLORS = {"minilm": "#0072B2", "albert": "#D55E00", "rxnfp": "#009E73", "smollm2": "#CC79A7"}
 CHEMICAL = ("albert", "rxnfp")
 TOKENS = 128  # of a text
 PASSAGES = 4  # of English

@@ -173,7 +173,7 @@ def _print(results: Sequence[Result]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    colours = {"holds": "green", "corrected": "yellow", "skipped": "dim", "fails": "red", "error": "red"}
+    colors = {"holds": "green", "corrected": "yellow", "skipped": "dim", "fails": "red", "error": "red"}
     table = Table("claim", "verdict", "checks", "seconds", title="atlas")
     for result in results:
         checks = result.evidence.checks if result.evidence else ()
@@ -182,7 +182,7 @@ def _print(results: Sequence[Result]) -> None:
         wrong = sum(check.printed and not check.holds for check in checks)
         counts = f"{hold} hold" + (f", {wrong} fail as printed" if wrong else "")
         counts += f", {reported} reported" if reported else ""
-        verdict = f"[{colours[result.verdict]}]{result.verdict}[/]"
+        verdict = f"[{colors[result.verdict]}]{result.verdict}[/]"
         table.add_row(result.claim.id, verdict, counts if checks else "none", f"{result.seconds:.1f}")
     console = Console()
     console.print(table)

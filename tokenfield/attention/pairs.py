@@ -60,7 +60,7 @@ def softmax_sums(
 
 
 def quotient(sums: Float[Array, "b p"], by_rows: Callable[[], Float[Array, "b m"]]) -> Float[Array, "b m"]:
-    """All columns of `sums` but the last, divided by the last: the normaliser. Where it underflows, the rows of `by_rows`.
+    """All columns of `sums` but the last, divided by the last: the normalizer. Where it underflows, the rows of `by_rows`.
 
     `exp2` is at least `tiny`, so rows that sum to `tiny/eps` are right to rounding, and its root leaves room for the square by
     which derivatives divide.
@@ -101,17 +101,17 @@ def _(primals, tangents):
 
 
 class Weighted(NamedTuple):
-    """Values times weights, with the weights themselves as a last column if the normaliser is wanted too."""
+    """Values times weights, with the weights themselves as a last column if the normalizer is wanted too."""
 
-    normaliser: bool
+    normalizer: bool
 
     def columns(self, values: Float[Array, "a m"], w: Float[Array, " a"]) -> Float[Array, "a p"]:
-        ones = [jnp.ones_like(values[:, :1])] if self.normaliser else []
+        ones = [jnp.ones_like(values[:, :1])] if self.normalizer else []
         return jnp.concatenate([values, *ones], axis=1) * w[:, None]
 
     def rows(self, values: Float[Array, "a m"], w: Float[Array, " a"]) -> Float[Array, "p a"]:
         """The transpose of `columns`, written so that it is laid out in memory: a plain `.T` would not be."""
-        ones = [jnp.ones_like(w)[None, :]] if self.normaliser else []
+        ones = [jnp.ones_like(w)[None, :]] if self.normalizer else []
         return jnp.concatenate([values.T, *ones]) * w
 
 
@@ -119,7 +119,7 @@ def _symmetric_product(kernel: Kernel, weighted: Weighted, x: Array, w: Array, v
     """`K weighted(values)` for the symmetric matrix `K_ij = kernel(x_i, x_j)`."""
     n, d = x.shape
     if n <= ONE_BLOCK:
-        if weighted.normaliser:
+        if weighted.normalizer:
             return kernel(x, x) @ weighted.columns(values, w)
         return (Weighted(True).rows(values, w) @ kernel(x, x))[:-1].T  # a row more, for its layout is quicker
     return (_by_blocks if d > WIDE else _by_strips)(kernel, weighted, x, w, values)
@@ -153,7 +153,7 @@ def _by_strips(kernel: Kernel, weighted: Weighted, x: Array, w: Array, values: A
     total, strip = blocks * block, blocks // 2 * block
     around = lambda a: jnp.concatenate([_pad(a, total), _pad(a, total)[:strip]])  # noqa: E731
     x, w, values = around(x), around(w), around(values)
-    width = values.shape[1] + weighted.normaliser
+    width = values.shape[1] + weighted.normalizer
 
     @jax.checkpoint
     def visit(k, sums):

@@ -135,7 +135,7 @@ def _print(numbers: dict[str, Any]) -> None:
     Console(markup=False).print(table)
     print(f"order sets in at kappa_c: {kind}")
     if numbers["cells_not_computed"]:
-        print(f"{numbers['cells_not_computed']} cells are too concentrated to be computed (grey)")
+        print(f"{numbers['cells_not_computed']} cells are too concentrated to be computed (gray)")
     if numbers.get("runs", {}).get("left_out"):
         beta = numbers["runs"]["left_out"][0]
         print(f"no runs from beta = {beta:g} on: their drift is too fast for so long a time")

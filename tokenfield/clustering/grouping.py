@@ -13,8 +13,8 @@ def group(points: np.ndarray, reach: float) -> np.ndarray:
     of its first point, then of the first of the rest, and so on.
     """
     cells, cell = np.unique(np.round(points / (reach / 8)), axis=0, return_inverse=True)  # most that have met share one
-    cell, centres = cell.reshape(-1), cells * (reach / 8)
-    near = cKDTree(centres).query_pairs(reach, output_type="ndarray")
+    cell, centers = cell.reshape(-1), cells * (reach / 8)
+    near = cKDTree(centers).query_pairs(reach, output_type="ndarray")
     links = coo_array((np.ones(len(near)), near.T.reshape(2, -1)), shape=(len(cells),) * 2)
     component = connected_components(links, directed=False)[1][cell]
     total = int(component.max()) + 1

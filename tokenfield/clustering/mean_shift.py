@@ -20,7 +20,7 @@ class MeanShift:
     A point moves to the mean of the data around it, `x <- sum_j w_j k(x,y_j) y_j / sum_j w_j k(x,y_j)`,
     `k = e^{-beta|x-y|^2/2}`: a step of length 1/beta of `x' = ∇ log(K * mu)(x)`. With mu the data at rest (classical)
     it climbs to a maximum of their kernel density. If the data move themselves (*blurring*), it is attention without
-    a residual: on the sphere, where the mean is normalised, beta times the SA flow.
+    a residual: on the sphere, where the mean is normalized, beta times the SA flow.
 
     Args:
         beta: precision of the kernel; on the sphere the kernel is `e^{beta<x,y>}`.
@@ -91,11 +91,11 @@ class MeanShift:
             ends, self.n_iter_, moving = climb(points, points, weights, kernel, tol, max_iter)
         _warn(moving, max_iter)
         groups = group(ends, merge * kernel.bandwidth)
-        centres, masses = means(ends, weights, groups)
-        places = np.round((centres + self._shift).T[::-1], 9)  # so that the order of the data does not matter
+        centers, masses = means(ends, weights, groups)
+        places = np.round((centers + self._shift).T[::-1], 9)  # so that the order of the data does not matter
         order = np.lexsort((*places, -np.round(masses, 12)))
-        self._centres = centres[order] / (np.linalg.norm(centres[order], axis=1, keepdims=True) if sphere else 1)
-        self.cluster_centers_, self.labels_ = self._centres + self._shift, np.argsort(order)[groups]
+        self._centers = centers[order] / (np.linalg.norm(centers[order], axis=1, keepdims=True) if sphere else 1)
+        self.cluster_centers_, self.labels_ = self._centers + self._shift, np.argsort(order)[groups]
         return self
 
     def fit_predict(self, X, y: None = None, sample_weight=None) -> np.ndarray:
@@ -118,7 +118,7 @@ class MeanShift:
         else:
             ends, _, moving = climb(points, *self._history[0], kernel, tol, max_iter)
             _warn(moving, max_iter)
-        return np.array([np.argmin(((self._centres - end) ** 2).sum(axis=1)) for end in ends], int)
+        return np.array([np.argmin(((self._centers - end) ** 2).sum(axis=1)) for end in ends], int)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of the constructor."""

@@ -40,7 +40,7 @@ def shift(
 ) -> Float[Array, "m d"]:
     """`x + step (m(x) - x)`, where `m(x) = sum_j w_j k(x,y_j) y_j / sum_j w_j k(x,y_j)` is attention to the keys y.
 
-    On the sphere the result is normalised, and a point whose mean is 0 stays.
+    On the sphere the result is normalized, and a point whose mean is 0 stays.
     """
     attention = Softmax(beta) if sphere else L2(beta / 2)
     moved = x + step * (attention(jnp.zeros(()), x, Measure(keys, w, jnp.zeros_like(w))) - x)

@@ -54,7 +54,7 @@ def simulate_waiting(
     """Run `simulate` with method "coarsen"; see there."""
     if not isinstance(state, Tokens):
         raise ValueError(f"method 'coarsen' moves Tokens, got {type(state).__name__}")
-    beta, log_scale, normalised = coarse_parameters(model)
+    beta, log_scale, normalized = coarse_parameters(model)
     check(state, model)
     admit(state, model)
     state = state.normalized()
@@ -72,7 +72,7 @@ def simulate_waiting(
     plain = 1e-2 * tolerance if state.n > FEW else 0.0
     small, small_model, names, lift = reduction(state, model, plain)
     targets = np.zeros(0) if save_at is None else save_at[save_at > 0]
-    clusters_of = Clusters(beta, log_scale, normalised, Coarsen(runge_kutta("dopri8")), tolerance, delta, 0)
+    clusters_of = Clusters(beta, log_scale, normalized, Coarsen(runge_kutta("dopri8")), tolerance, delta, 0)
     collapse = None
     if small.n > FEW:
         unit = math.exp(log_scale)

@@ -87,7 +87,7 @@ class Clusters(NamedTuple):
 
     beta: float
     log_scale: float
-    normalised: bool
+    normalized: bool
     method: AbstractMethod
     tolerance: float
     delta: float
@@ -104,9 +104,9 @@ class Clusters(NamedTuple):
         padded = jnp.asarray(np.concatenate([x, np.tile(np.eye(x.shape[1])[0], (pad, 1))]), float)
         zero, masses = jnp.zeros(()), jnp.asarray(np.concatenate([weights, np.zeros(pad)]), float)
         there = jnp.asarray(np.arange(len(x) + pad) < len(x))
-        passive = self.normalised and bool((weights == 0).any())
+        passive = self.normalized and bool((weights == 0).any())
         beta, log_scale = jnp.asarray(self.beta, float), jnp.asarray(self.log_scale, float)
-        flow = CoarseFlow(masses, there, beta, log_scale, zero, zero, self.normalised, passive)
+        flow = CoarseFlow(masses, there, beta, log_scale, zero, zero, self.normalized, passive)
         m = _m(flow, padded)
         elapsed = jnp.exp(jnp.minimum(log_t - m - self.log_scale, 600.0))
         return eqx.tree_at(lambda f: (f.ref, f.elapsed), flow, (m, elapsed)), padded

@@ -44,7 +44,7 @@ class CoarseFlow(AbstractFlow):
     ref: Float[Array, ""]
     elapsed: Float[Array, ""]
     """The time before this stretch, in the units of q."""
-    normalised: bool = eqx.field(static=True)
+    normalized: bool = eqx.field(static=True)
     passive: bool = eqx.field(static=True)
     """True if there are tokens of weight 0 under SA; then m = 0."""
 
@@ -69,7 +69,7 @@ class CoarseFlow(AbstractFlow):
             m = -jax.scipy.special.logsumexp(jnp.maximum(scores, scores.T)) + jnp.log(2.0)
         pull = self.weights * jnp.exp(scores + m)
         tangent = pull @ x - (pull.sum(1) - 0.5 * (pull * distances).sum(1))[:, None] * x
-        if self.normalised:
+        if self.normalized:
             Z = self.weights + (self.weights * jnp.exp(scores)).sum(1)
             tangent = tangent / jnp.where(Z > 0, Z, 1)[:, None]
         return m, tangent
@@ -130,8 +130,8 @@ def coarse_parameters(model: Transformer) -> tuple[float, float, bool]:
         raise NoClosedEquation(f"method 'coarsen' cannot follow this model: {reason}")
     head = model.attention.heads[0]
     beta, V = coarse_numbers(head)
-    normalised = isinstance(head, Softmax)
-    return beta, -math.log(V) - (0.0 if normalised else beta - float(head.log_unit)), normalised
+    normalized = isinstance(head, Softmax)
+    return beta, -math.log(V) - (0.0 if normalized else beta - float(head.log_unit)), normalized
 
 
 def coarse_numbers(head: AbstractHead) -> tuple[float, float]:

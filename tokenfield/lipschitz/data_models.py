@@ -27,7 +27,7 @@ def data_model(
     - "sphere": uniform on the sphere of radius `scale sqrt(d)`;
     - "gaussian": independent standard normal;
     - "low_rank": Gaussian in a random subspace of dimension `rank`;
-    - "clustered": Gaussian centres, `clusters` of them, and about each tokens with `spread` of the standard deviation;
+    - "clustered": Gaussian centers, `clusters` of them, and about each tokens with `spread` of the standard deviation;
     - "correlated": a stationary sequence `x_{i+1} = c x_i + sqrt(1-c^2) g_i`, c the `correlation`;
     - "heavy_tailed": Gaussian vectors divided by chi, Student's t with `freedom` > 2 degrees of freedom.
 
@@ -58,8 +58,8 @@ def data_model(
         return np.sqrt(d / rank) * rng.standard_normal((n, rank)) @ basis.T
 
     def clustered(n: int, rng: np.random.Generator) -> np.ndarray:
-        centres = rng.standard_normal((clusters, d))[rng.integers(clusters, size=n)]
-        return np.sqrt(1 - spread**2) * centres + spread * rng.standard_normal((n, d))
+        centers = rng.standard_normal((clusters, d))[rng.integers(clusters, size=n)]
+        return np.sqrt(1 - spread**2) * centers + spread * rng.standard_normal((n, d))
 
     def correlated(n: int, rng: np.random.Generator) -> np.ndarray:
         x = rng.standard_normal((n, d))

@@ -125,19 +125,19 @@ class PairwiseDerivative(AbstractDerivative):
         """Queries, positions and numbers of rows, in blocks."""
         return strip.rows(f.q), strip.rows(self.positions), strip.rows(jnp.arange(len(self.x)))
 
-    def centred(self, f: Features) -> Features:
+    def centerd(self, f: Features) -> Features:
         """Keys and values about their mean, which changes nothing where rows sum to 1, and cancels less."""
         if self.log_z is None:
             return f
-        return f._replace(k=f.k - self.w @ f.k, v=self.centred_values(f))
+        return f._replace(k=f.k - self.w @ f.k, v=self.centerd_values(f))
 
-    def centred_values(self, f: Features) -> Float[Array, "n m"]:
+    def centerd_values(self, f: Features) -> Float[Array, "n m"]:
         return f.v - self.w @ f.v
 
     def apply(self, e):
         e = e if self.order is None else e[self.order]
         f, df = jax.jvp(self.features, (self.x,), (e,))
-        c = self.centred(f)
+        c = self.centerd(f)
         left, right = jnp.concatenate([df.q, f.q], 1), jnp.concatenate([c.k, df.k], 1)
         done = []
         for index, strip in enumerate(self.strips):
@@ -163,7 +163,7 @@ class PairwiseDerivative(AbstractDerivative):
         u = jax.linear_transpose(self.out, m_shape)(u)[0]
         u = u if self.order is None else u[self.order]
         f, pullback = jax.vjp(self.features, self.x)
-        c = self.centred(f)
+        c = self.centerd(f)
         n = len(self.x)
         dq, dk, dv = [], jnp.zeros_like(f.k.T), jnp.zeros_like(f.v.T)
         db = None if f.b is None else jnp.zeros(n)
@@ -220,7 +220,7 @@ def pairwise_derivative(
     positions: Float[Array, " n"],
     entries: int | None = None,
 ) -> PairwiseDerivative:
-    """Prepare the derivative: one pass over all pairs for the normalisers `log Z_i` and the means.
+    """Prepare the derivative: one pass over all pairs for the normalizers `log Z_i` and the means.
 
     Args:
         entries: how many entries of the matrix of coefficients may be kept; `KEPT_ENTRIES` by default.
@@ -260,7 +260,7 @@ def _prepared(bare: PairwiseDerivative, keep: bool) -> PairwiseDerivative:
         made = [bare.blocks(f, strip, index) for index, strip in enumerate(bare.strips)]
         both = tuple(_each(coefficients, data) for data, coefficients in made)
         return eqx.tree_at(lambda d: d.kept, bare, both, is_leaf=lambda a: a is None)
-    v = bare.centred_values(f)
+    v = bare.centerd_values(f)
     log_z, mean, kept = [], [], []
     for strip in bare.strips:
         values = v[: strip.width]

@@ -8,7 +8,7 @@ SWEEPS = 30
 def log_singular_values(factors: list[np.ndarray]) -> np.ndarray:
     """`log sigma_i` of `R_m … R_1` for square factors, decreasing; -inf where the product is singular.
 
-    The product itself would lose what is `1e-16` below its largest entries. Sweeps of QR factorisations, to and fro, make
+    The product itself would lose what is `1e-16` below its largest entries. Sweeps of QR factorizations, to and fro, make
     every factor triangular with diagonals sorted by size (the QR algorithm for `P^T P`). Then `P = T S`, S the diagonal
     of the product and T within a few orders of the identity, has its singular values to full *relative* accuracy by
     one-sided Jacobi rotations.

@@ -38,9 +38,9 @@ class Singular(NamedTuple):
 def largest_singular(
     apply: Product, transpose: Product, size: int, k: int, rtol: float, max_products: int, seed: int = SEED
 ) -> Singular:
-    """Block Lanczos for `D^T D` with full reorthogonalisation and thick restarts.
+    """Block Lanczos for `D^T D` with full reorthogonalization and thick restarts.
 
-    This is Golub–Kahan bidiagonalisation seen from the right vectors. Blocks of k vectors find a value repeated k
+    This is Golub–Kahan bidiagonalization seen from the right vectors. Blocks of k vectors find a value repeated k
     times; the start is random with a fixed seed. Every Ritz value is at most the singular value of its rank. At the end
     the vectors are multiplied once more: with `r = D^T u - sigma v`, `D v = sigma u`, the symmetric matrix
     `[[0, D], [D^T, 0]]` has an eigenvalue within `|r|/sqrt(2)` of sigma, whatever happened before.

@@ -1,4 +1,4 @@
-"""Post-LN: normalise after adding."""
+"""Post-LN: normalize after adding."""
 
 import math
 from typing import ClassVar

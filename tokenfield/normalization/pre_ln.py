@@ -1,4 +1,4 @@
-"""Pre-LN: normalise what the sublayer reads."""
+"""Pre-LN: normalize what the sublayer reads."""
 
 from typing import ClassVar
 

@@ -22,14 +22,14 @@ class Clusters:
         labels: (n,) the cluster of each token, 0 the largest.
         sizes: (k,) number of tokens in each cluster, largest first.
         masses: (k,) total weight of each cluster.
-        centres: (k, d) weighted mean of each cluster (of length 1 under the cosine metric).
+        centers: (k, d) weighted mean of each cluster (of length 1 under the cosine metric).
         loose: number of tokens in connected components wider than the tolerance; each of them counts as its own cluster.
     """
 
     labels: np.ndarray
     sizes: np.ndarray
     masses: np.ndarray
-    centres: np.ndarray
+    centers: np.ndarray
     loose: int
 
     @property
@@ -76,11 +76,11 @@ def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters
         labels[members] = k
     weights = np.asarray(state.weights)
     masses = np.array([weights[m].sum() for m in groups])
-    centres = np.array([_centre(points[m], weights[m]) for m in groups])
+    centers = np.array([_center(points[m], weights[m]) for m in groups])
     if metric == "cosine":
-        centres /= np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), np.finfo(float).tiny)
+        centers /= np.maximum(np.linalg.norm(centers, axis=1, keepdims=True), np.finfo(float).tiny)
     loose = sum(len(c) for c, is_wide in zip(components, wide, strict=True) if is_wide)
-    return Clusters(labels, np.array([len(m) for m in groups]), masses, centres, loose)
+    return Clusters(labels, np.array([len(m) for m in groups]), masses, centers, loose)
 
 
 @observable("clusters", name="clusters", range=(1.0, math.inf), rotation_invariant=True, in_loop=False)
@@ -193,5 +193,5 @@ def _distances(points: np.ndarray, point: np.ndarray, signs: np.ndarray | None) 
     return np.sqrt(np.maximum(np.einsum("ij,ij->i", lowered, difference), 0))
 
 
-def _centre(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _center(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.average(points, axis=0, weights=weights if weights.sum() > 0 else None)

@@ -32,11 +32,11 @@ def renyi_centres(tokens: Tokens, delta: float, strong: bool = False) -> np.ndar
         raise ValueError(f"delta must be below pi, the largest distance on the sphere, got {shown(delta)}")
     x = np.asarray(only_tokens("renyi_centres", tokens).x) / np.linalg.norm(tokens.x, axis=1, keepdims=True)
     reach = 2 * np.sin(delta / 2)  # as a chord, which is accurate for small delta
-    free, centres = np.ones(len(x), bool), []
+    free, centers = np.ones(len(x), bool), []
     while free.any():
-        centre = int(np.argmax(free))  # the first token out of reach of all centers so far
-        near = np.linalg.norm(x - x[centre], axis=1) <= reach
-        if not (strong and near[:centre].any()):
-            centres.append(centre)
+        center = int(np.argmax(free))  # the first token out of reach of all centers so far
+        near = np.linalg.norm(x - x[center], axis=1) <= reach
+        if not (strong and near[:center].any()):
+            centers.append(center)
         free &= ~near
-    return np.array(centres, int)
+    return np.array(centers, int)

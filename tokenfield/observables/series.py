@@ -130,7 +130,7 @@ def _measure(state: Any, of_state: Callable, args: tuple, options: Mapping[str, 
 
 @_measure.register(Trajectory)
 def _(run: Trajectory, of_state: Callable, args: tuple, options: Mapping[str, Any], labels: Labels) -> Any:
-    return _labelled(
+    return _labeled(
         run,
         ("time",),
         [plain(of_state(state, *args, **options)) for state in run.states],
@@ -149,7 +149,7 @@ def _(runs: Ensemble, of_state: Callable, args: tuple, options: Mapping[str, Any
         row = np.full((len(runs.times), *found.shape[1:]), np.nan)
         row[np.searchsorted(runs.times, run.times[shared])] = found
         rows.append(row)
-    return _labelled(runs, ("member", "time"), rows, _told(labels, of_state, args, options))
+    return _labeled(runs, ("member", "time"), rows, _told(labels, of_state, args, options))
 
 
 def _told(labels: Labels, of_state: Callable, args: tuple, options: Mapping[str, Any]) -> Labels:
@@ -165,7 +165,7 @@ def _own(value: Any, k: int, members: int) -> Any:
     return value[k]
 
 
-def _labelled(run: Trajectory | Ensemble, over: tuple[str, ...], values: list, labels: Labels) -> "xarray.DataArray":
+def _labeled(run: Trajectory | Ensemble, over: tuple[str, ...], values: list, labels: Labels) -> "xarray.DataArray":
     import xarray
 
     coords = {name: coord for name, coord in run.dataset.coords.items() if set(coord.dims) <= set(over)}

@@ -19,7 +19,7 @@ from .movie import ffmpeg, write_movie
 from .pacing import pace
 from .projection import View, view_of
 from .scenery import draw_scenery
-from .style import Sheet, styled, token_colours
+from .style import Sheet, styled, token_colors
 from .time_axis import time_text
 
 MOST_MOVING = 1000
@@ -32,7 +32,7 @@ class Scene(NamedTuple):
     """What moves: the view, colors (n, 4), areas of marks (f, n), the title, and the time of each frame in words."""
 
     view: View
-    colours: np.ndarray
+    colors: np.ndarray
     sizes: np.ndarray
     title: str
     times: list[str]
@@ -101,7 +101,7 @@ def _scene(traj: Trajectory, most: int, tol: float, time: str | None) -> Scene:
     sizes = size * np.array([areas(each) for each in shown.weights])
     title = view.title + (f" ({shown.share})" if shown.share else "")
     times = [time_text(traj, *each) for each in zip(shown.times, log_times, strict=True)]
-    return Scene(view, token_colours(groups), sizes, title, times)
+    return Scene(view, token_colors(groups), sizes, title, times)
 
 
 def _stage(scene: Scene) -> tuple[Sheet, Axes]:
@@ -147,7 +147,7 @@ def _move(scene: Scene, k: int, tails: LineCollection, dots) -> None:
     view = scene.view
     behind = (view.depth[k] < 0) & (view.kind == "sphere")
     order = np.argsort(view.depth[k], kind="stable")
-    shades = np.concatenate([scene.colours[:, :3], np.where(behind, 0.3, 1.0)[:, None]], 1)
+    shades = np.concatenate([scene.colors[:, :3], np.where(behind, 0.3, 1.0)[:, None]], 1)
     dots.set(offsets=view.points[k, order], facecolors=shades[order], sizes=scene.sizes[k, order])
     pale = shades * (1, 1, 1, 0.35)
     tails.set(segments=list(view.points[max(0, k - TAIL) : k + 1].swapaxes(0, 1)), colors=pale)

@@ -6,7 +6,7 @@ from matplotlib.collections import LineCollection
 
 from ..results import Trajectory
 from .frames import final_clusters, read_frames
-from .style import Sheet, cluster_heading, cluster_marks, styled, token_colours
+from .style import Sheet, cluster_heading, cluster_marks, styled, token_colors
 from .time_axis import draw_events, draw_time_axis
 
 MOST_LINES = 512
@@ -21,7 +21,7 @@ def space_time(traj: Trajectory, tol: float = 1e-3, width: float = 5.0, height: 
 
     Args:
         traj: a run of tokens with d = 2.
-        tol: tolerance of the final clusters, which give the colours.
+        tol: tolerance of the final clusters, which give the colors.
         width, height: in inches.
 
     Example:
@@ -39,9 +39,9 @@ def space_time(traj: Trajectory, tol: float = 1e-3, width: float = 5.0, height: 
     angles = np.arctan2(shown.x[..., 1], shown.x[..., 0])
     cut = widest_gap(angles[-1])
     pieces = [unbroken(shown.times, token) for token in (cut + np.mod(angles - cut, 2 * np.pi)).T]
-    colours = np.repeat(token_colours(groups), [len(lines) for lines in pieces], axis=0)
-    colours[:, 3] = np.clip(6 / np.sqrt(shown.n), 0.35, 0.9)
-    ax.add_collection(LineCollection([line for lines in pieces for line in lines], colors=colours, lw=0.9))
+    colors = np.repeat(token_colors(groups), [len(lines) for lines in pieces], axis=0)
+    colors[:, 3] = np.clip(6 / np.sqrt(shown.n), 0.35, 0.9)
+    ax.add_collection(LineCollection([line for lines in pieces for line in lines], colors=colors, lw=0.9))
     _angle_axis(ax, cut)
     draw_time_axis(traj, ax, shown.times)
     draw_events(traj, ax)

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from ..results import Ensemble, Trajectory
 from ..studies.gaussian_cones import CASES, KERNELS, TARGETS, outcomes
-from .style import GREY, INK, PALETTE, WIDTH, Sheet, styled
+from .style import GRAY, INK, PALETTE, WIDTH, Sheet, styled
 
 Runs = Ensemble | Iterable[Trajectory] | Iterable[np.ndarray]
-COLOURS = {"settles": PALETTE[0], "blows up": PALETTE[1], "grows": PALETTE[2]}
+COLORS = {"settles": PALETTE[0], "blows up": PALETTE[1], "grows": PALETTE[2]}
 VIEW = 14, -62  # degrees: elevation, azimuth
 
 
@@ -58,8 +58,8 @@ def cone_plot(
     runs: Runs,
     ax: Axes | None = None,
     *,
-    normalised: bool = False,
-    colours: Sequence[Any] | None = None,
+    normalized: bool = False,
+    colors: Sequence[Any] | None = None,
     view: tuple[float, float] = VIEW,
     labels: bool = True,
 ) -> Axes:
@@ -69,10 +69,10 @@ def cone_plot(
 
     Args:
         runs: runs of `Gaussian(mean, cov)` in the plane: an `Ensemble`, trajectories, or arrays (times, 2, 2).
-        ax: axes to draw into (3-d; plain ones if normalised); a new figure by default.
-        normalised: draw `Sigma/tr Sigma`, which stays in the slice of trace 1: a disc, whose rim has rank one. For
+        ax: axes to draw into (3-d; plain ones if normalized); a new figure by default.
+        normalized: draw `Sigma/tr Sigma`, which stays in the slice of trace 1: a disc, whose rim has rank one. For
             runs that blow up.
-        colours: one for each run; by default runs that blow up differ from the others.
+        colors: one for each run; by default runs that blow up differ from the others.
         view: elevation and azimuth of the camera, in degrees.
         labels: name the axes.
 
@@ -84,24 +84,24 @@ def cone_plot(
     """
     runs = runs if isinstance(runs, Ensemble) else list(runs)
     paths = covariance_paths(runs)
-    if colours is None:
-        colours = [PALETTE[int(blown)] for blown in _blown_up(runs)]
+    if colors is None:
+        colors = [PALETTE[int(blown)] for blown in _blown_up(runs)]
     zoom = 1.4  # fills the axes; alone on a sheet the labels need room
     if ax is None:
         zoom = 1.1
-        ax = Sheet(3.4, 3.2).add_subplot(projection=None if normalised else "3d")
+        ax = Sheet(3.4, 3.2).add_subplot(projection=None if normalized else "3d")
     points = [cone_coordinates(path) for path in paths]
-    if normalised:
+    if normalized:
         points = [point[:, :2] / point[:, 2:] for point in points]
         _draw_disc(ax, labels)
     else:
         _draw_cone(ax, max(1.0, max(point[:, 2].max() for point in points)), view, labels, zoom)
-    for point, colour in zip(points, colours, strict=True):
-        ax.plot(*point.T, color=colour, lw=0.6, alpha=0.5, zorder=2)
+    for point, color in zip(points, colors, strict=True):
+        ax.plot(*point.T, color=color, lw=0.6, alpha=0.5, zorder=2)
     for index, style in ((0, {"mfc": "white", "mew": 0.6, "ms": 2.0}), (-1, {"mew": 0, "ms": 3.0})):
-        for colour in dict.fromkeys(colours):  # one call a colour: 3-d axes are slow
-            chosen = np.array([point[index] for point, own in zip(points, colours, strict=True) if own == colour])
-            ax.plot(*chosen.T, "o", color=colour, **style, zorder=3)
+        for color in dict.fromkeys(colors):  # one call a color: 3-d axes are slow
+            chosen = np.array([point[index] for point, own in zip(points, colors, strict=True) if own == color])
+            ax.plot(*chosen.T, "o", color=color, **style, zorder=3)
     return ax
 
 
@@ -118,11 +118,11 @@ def _draw_cone(ax: Axes, top: float, view: tuple[float, float], labels: bool, zo
     angle = np.linspace(0, 2 * np.pi, 61)
     height = np.array([[0.0], [top]])
     ax.plot_surface(
-        height * np.cos(angle), height * np.sin(angle), height + 0 * angle, color=GREY, alpha=0.13, lw=0, shade=False
+        height * np.cos(angle), height * np.sin(angle), height + 0 * angle, color=GRAY, alpha=0.13, lw=0, shade=False
     )
-    ax.plot(top * np.cos(angle), top * np.sin(angle), top, color=GREY, lw=0.6)
+    ax.plot(top * np.cos(angle), top * np.sin(angle), top, color=GRAY, lw=0.6)
     if top > 1:
-        ax.plot(np.cos(angle), np.sin(angle), 1, color=GREY, lw=0.6, ls="--")
+        ax.plot(np.cos(angle), np.sin(angle), 1, color=GRAY, lw=0.6, ls="--")
     ax.computed_zorder = False
     ax.set_axis_off()
     ax.set(xlim=(-top, top), ylim=(-top, top), zlim=(0, top))
@@ -137,8 +137,8 @@ def _draw_cone(ax: Axes, top: float, view: tuple[float, float], labels: bool, zo
 
 def _draw_disc(ax: Axes, labels: bool) -> None:
     angle = np.linspace(0, 2 * np.pi, 181)
-    ax.fill(np.cos(angle), np.sin(angle), color=GREY, alpha=0.13, lw=0)
-    ax.plot(np.cos(angle), np.sin(angle), color=GREY, lw=0.6)
+    ax.fill(np.cos(angle), np.sin(angle), color=GRAY, alpha=0.13, lw=0)
+    ax.plot(np.cos(angle), np.sin(angle), color=GRAY, lw=0.6)
     ax.set(aspect="equal", xlim=(-1.1, 1.1), ylim=(-1.1, 1.1))
     ax.set_axis_off()
     if labels:
@@ -148,7 +148,7 @@ def _draw_disc(ax: Axes, labels: bool) -> None:
 
 @styled
 def cone_figure(runs: Sequence[Ensemble]) -> Sheet:
-    """Six behaviours of Gaussian data in the plane under four kernels, in the cone of covariances (FORMULAS §5).
+    """Six behaviors of Gaussian data in the plane under four kernels, in the cone of covariances (FORMULAS §5).
 
     A row has one choice of Q, K, V: softmax and L2 attention take `K^T Q/sqrt(2)`, Sinkhorn `K^T Q`, multi-head two
     softmax heads made of the first and second rows of Q, K, V. Below each picture is what the kernel really does.
@@ -167,29 +167,29 @@ def cone_figure(runs: Sequence[Ensemble]) -> Sheet:
     for row, (case, run) in enumerate(zip(CASES, runs, strict=True)):
         y = top - row * height
         sheet.text(0.01, y - 0.26 * height, rf"$\mathbf{{{'abcdef'[row]}}}$  {case.name}", fontsize=10, va="bottom")
-        what = r"$\Sigma / \mathrm{tr}\,\Sigma$" if case.normalised else r"$\Sigma$"
+        what = r"$\Sigma / \mathrm{tr}\,\Sigma$" if case.normalized else r"$\Sigma$"
         sheet.text(0.035, y - 0.32 * height, f"{case.formula}\ndrawn: {what}", fontsize=8, va="top", linespacing=1.5)
         paths = covariance_paths(run)
-        colours = [COLOURS[word] for word in outcomes(run)]
+        colors = [COLORS[word] for word in outcomes(run)]
         each = len(paths) // len(KERNELS)
         for column, (kernel, words) in enumerate(zip(KERNELS, case.words, strict=True)):
             middle, own = left + (column + 0.5) * width, slice(column * each, (column + 1) * each)
             box = middle - 0.5 * width, y - 0.88 * height, width, 0.88 * height
-            ax = sheet.add_axes(box, projection=None if case.normalised else "3d")
+            ax = sheet.add_axes(box, projection=None if case.normalized else "3d")
             _draw_target(ax, TARGETS.get(words, ()), plane="plane" in words)
             cone_plot(
                 paths[own],
                 ax,
-                normalised=case.normalised,
-                colours=colours[own],
+                normalized=case.normalized,
+                colors=colors[own],
                 view=case.view,
                 labels=row + column == 0,
             )
             sheet.text(middle, y - 0.94 * height, words, ha="center", fontsize=8)
             if row == 0:
                 sheet.text(middle, 0.985, kernel, ha="center", va="center", fontsize=10)
-    marks = [Line2D([], [], color=colour, marker="o", ms=4, label=word) for word, colour in COLOURS.items()]
-    start = Line2D([], [], color=GREY, marker="o", ls="", ms=4, mfc="white", label="start, of trace 1")
+    marks = [Line2D([], [], color=color, marker="o", ms=4, label=word) for word, color in COLORS.items()]
+    start = Line2D([], [], color=GRAY, marker="o", ls="", ms=4, mfc="white", label="start, of trace 1")
     sheet.legend(handles=[start, *marks], loc="lower right", ncols=4, bbox_to_anchor=(0.99, 0.0))
     return sheet
 

@@ -15,7 +15,7 @@ from .style import DENSITY, INK, write_title
 from .time_axis import draw_events, draw_time_axis, is_logarithmic
 
 BINS = 64
-FAINTEST = 1e-4  # smaller shares of the pairs have the same, palest colour
+FAINTEST = 1e-4  # smaller shares of the pairs have the same, palest color
 
 
 class PairHistogram(NamedTuple):
@@ -83,7 +83,7 @@ def _distances(x: np.ndarray) -> np.ndarray:
 def cosine_panel(
     traj: Trajectory, ax: Axes, frames: int = MOST_FRAMES, colorbar_axes: Axes | None = None, letter: str = ""
 ) -> Axes:
-    """How the cosines between tokens are spread, over time: a heat map with a logarithmic colour scale.
+    """How the cosines between tokens are spread, over time: a heat map with a logarithmic color scale.
 
     White is exactly no pair; the line is the mean. In R^d, distances take the place of cosines unless the
     tokens grow without bound. Of more than 1024 tokens a random sample (always the same one) is taken.
@@ -92,7 +92,7 @@ def cosine_panel(
         traj: a run of tokens.
         ax: plain matplotlib axes.
         frames: at most so many of the saved states.
-        colorbar_axes: where the colour bar goes; beside the panel by default.
+        colorbar_axes: where the color bar goes; beside the panel by default.
         letter: a bold letter before the title.
 
     Example:
@@ -111,11 +111,11 @@ def cosine_panel(
     histogram = pair_histogram(shown)
     shares = np.ma.masked_equal(histogram.shares, 0)
     norm = LogNorm(FAINTEST, 1)
-    colours = colormaps[DENSITY].with_extremes(under=colormaps[DENSITY](0.0), bad="white")
+    colors = colormaps[DENSITY].with_extremes(under=colormaps[DENSITY](0.0), bad="white")
     times = time_edges(shown.times)
     if is_logarithmic(traj.times) and shown.times[0] == 0:  # the first cell begins where the axis does
         times[0] = min(times[0], traj.times[traj.times > 0][0])
-    mesh = ax.pcolormesh(times, histogram.edges, shares.T, norm=norm, cmap=colours, rasterized=True, zorder=0)
+    mesh = ax.pcolormesh(times, histogram.edges, shares.T, norm=norm, cmap=colors, rasterized=True, zorder=0)
     ax.plot(shown.times, histogram.mean, color=INK, lw=1.0, zorder=3)
     ax.set(ylabel=histogram.label, ylim=(histogram.edges[0], histogram.edges[-1]))
     draw_time_axis(traj, ax, shown.times if len(shown.times) > 1 else times)

@@ -52,11 +52,11 @@ def _line(kind: str, d: int) -> tuple[np.ndarray, np.ndarray, str]:
 
 def _spectra(traj: Trajectory, ax) -> None:
     """Root sum of squares over each degree, at five times."""
-    for k, colour in zip(np.linspace(0, len(traj.times) - 1, 5).round().astype(int), PALETTE, strict=False):
+    for k, color in zip(np.linspace(0, len(traj.times) - 1, 5).round().astype(int), PALETTE, strict=False):
         state = traj.state(int(k))
         degree = np.asarray(state.harmonics.degree).astype(int)
         size = np.sqrt(np.bincount(degree[degree >= 0], np.asarray(state.coefficients)[degree >= 0] ** 2))
-        ax.semilogy(np.arange(len(size)), np.maximum(size, 1e-17), color=colour, lw=1.2, label=f"{traj.times[k]:.3g}")
+        ax.semilogy(np.arange(len(size)), np.maximum(size, 1e-17), color=color, lw=1.2, label=f"{traj.times[k]:.3g}")
     ax.set(xlabel="degree", ylabel="size", ylim=(1e-16, None))
     ax.legend(title="t", frameon=False, fontsize=7)
     write_title(ax, "Spectrum", "b")

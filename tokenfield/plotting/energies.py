@@ -26,7 +26,7 @@ class Curve(NamedTuple):
 
     label: str
     values: np.ndarray
-    colour: str
+    color: str
 
 
 class Curves(NamedTuple):
@@ -40,7 +40,7 @@ class Curves(NamedTuple):
 def energy_panel(traj: Trajectory, ax: Axes, frames: int = MOST_POINTS, letter: str = "") -> Axes:
     """Normalized energy `∬ e^{beta(<x,y>-1)} dmu dmu` and order parameter `|∫ x dmu|` over time, events dashed.
 
-    The energy of directions is shown under norms with a radius, the centred energy `½|∫ x dmu|^2` at beta = 0. A
+    The energy of directions is shown under norms with a radius, the centerd energy `½|∫ x dmu|^2` at beta = 0. A
     model without an energy has its order parameter and the effective rank, as a share of the largest possible
     one, instead; tokens on the line have their standard deviation.
 
@@ -60,7 +60,7 @@ def energy_panel(traj: Trajectory, ax: Axes, frames: int = MOST_POINTS, letter: 
     curves = curves_of(shown, traj.energy_beta)
     marker = "o" if len(shown.times) < 3 else None
     for curve in curves.lines:
-        ax.plot(shown.times, curve.values, color=curve.colour, label=curve.label, marker=marker, ms=4)
+        ax.plot(shown.times, curve.values, color=curve.color, label=curve.label, marker=marker, ms=4)
     _value_axis(ax, curves, shown)
     draw_time_axis(traj, ax, shown.times)
     draw_events(traj, ax)
@@ -94,7 +94,7 @@ def curves_of(shown: Frames, beta: float | None) -> Curves:
         )
         return Curves(title, "energy, order", (Curve("normalized energy", values, PALETTE[0]), order))
     values = np.array([energy(shown.state(k), 0.0) for k in every])
-    return Curves(title, "energy, order", (Curve("centred energy", values, PALETTE[0]), order))
+    return Curves(title, "energy, order", (Curve("centerd energy", values, PALETTE[0]), order))
 
 
 def _deviation(x: np.ndarray, weights: np.ndarray) -> float:

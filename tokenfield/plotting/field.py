@@ -27,7 +27,7 @@ MARGIN = 0.2  # of the plane around the tokens
 OUTSIDE = 1.13  # radius at which arrows of the circle are drawn, so that they do not hide the tokens
 LIMB = 0.15  # arrows of the sphere nearer to the edge of its picture would cover each other
 FULL = 0.2  # arrows of at least this part of the largest speed have their full length
-COLOURS = ListedColormap(matplotlib.colormaps[DENSITY](np.linspace(0.3, 1.0, 256)))
+COLORS = ListedColormap(matplotlib.colormaps[DENSITY](np.linspace(0.3, 1.0, 256)))
 
 
 class Field(NamedTuple):
@@ -37,7 +37,7 @@ class Field(NamedTuple):
         points: (m, d) points of the unit sphere if the norm moves directions, otherwise of the plane.
         velocities: (m, d) their velocities: tangents of the unit sphere, or dx/dt.
         length: the length of the tokens whose directions these are; None in the plane.
-        step: distance between neighbouring points.
+        step: distance between neighboring points.
     """
 
     points: np.ndarray
@@ -56,7 +56,7 @@ def field_figure(
 ) -> Sheet:
     """The velocity that a token would have at each point, as arrows, and the tokens as dots, at one time of a run.
 
-    It is drawn on the circle (next to it, so that the tokens can be seen), on the front of the sphere, and in the plane. Colours
+    It is drawn on the circle (next to it, so that the tokens can be seen), on the front of the sphere, and in the plane. Colors
     are speeds. All arrows have one length, but for those slower than a fifth of the largest speed, which are shorter in
     proportion. Where the norm lets lengths evolve, it is the velocity of the direction of a token of mean length.
 
@@ -138,13 +138,13 @@ def plane_grid(x: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def circle_grid() -> tuple[np.ndarray, float]:
-    """Equal angles on the unit circle, and the distance between neighbours."""
+    """Equal angles on the unit circle, and the distance between neighbors."""
     angles = 2 * np.pi * np.arange(ANGLES) / ANGLES
     return np.stack([np.cos(angles), np.sin(angles)], 1), 2 * np.pi / ANGLES
 
 
 def sphere_grid() -> tuple[np.ndarray, float]:
-    """Points of the unit sphere on Fibonacci's spiral, and the distance between neighbours."""
+    """Points of the unit sphere on Fibonacci's spiral, and the distance between neighbors."""
     k = np.arange(ON_SPHERE) + 0.5
     height, angle = 1 - 2 * k / ON_SPHERE, np.pi * (1 + 5**0.5) * k
     around = np.sqrt(1 - height**2)
@@ -176,7 +176,7 @@ def _draw_arrows(ax: Axes, view: View, field: Field) -> Quiver:
     style = {"angles": "xy", "scale_units": "xy", "scale": 1, "pivot": "middle", "units": "xy"}
     width = (0.13 if view.kind == "circle" else 0.1) * field.step
     shape = {"width": width, "headwidth": 3.6, "headlength": 4, "headaxislength": 3.6, "minlength": 0.3}
-    order = {"cmap": COLOURS, "norm": Normalize(0, top), "zorder": 1.8}
+    order = {"cmap": COLORS, "norm": Normalize(0, top), "zorder": 1.8}
     return ax.quiver(*places.T, *arrows.T, speeds, **style, **shape, **order)
 
 

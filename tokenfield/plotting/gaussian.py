@@ -31,10 +31,10 @@ def gaussian_sheet(traj: Trajectory, title: str | None = None, width: float = WI
         write_title(left, "Mean" + (f" (first {MOST_LINES} coordinates)" if mean.shape[1] > MOST_LINES else ""), "a")
     eigenvalues = np.linalg.eigvalsh(cov)[:, ::-1]
     floor = FLOOR * eigenvalues.max()
-    colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, eigenvalues.shape[1]))
-    for k, colour in enumerate(colours):
+    colors = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, eigenvalues.shape[1]))
+    for k, color in enumerate(colors):
         shown = eigenvalues[:, k] > floor
-        right.semilogy(times[shown], eigenvalues[shown, k], color=colour if len(colours) > 7 else PALETTE[k])
+        right.semilogy(times[shown], eigenvalues[shown, k], color=color if len(colors) > 7 else PALETTE[k])
     right.set_ylabel(r"eigenvalues of $\Sigma$")
     draw_time_axis(traj, right, times)
     draw_events(traj, right)
@@ -49,21 +49,21 @@ def gaussian_sheet(traj: Trajectory, title: str | None = None, width: float = WI
 def _ellipses(ax: Axes, times: np.ndarray, mean: np.ndarray, cov: np.ndarray, sheet: Sheet) -> None:
     chosen = np.unique(np.linspace(0, len(times) - 1, ELLIPSES).round().astype(int))
     last = max(times[-1], np.finfo(float).tiny)
-    colours = matplotlib.colormaps["viridis"]
+    colors = matplotlib.colormaps["viridis"]
     low, high = np.full(2, np.inf), np.full(2, -np.inf)
     for k in chosen:
         values, vectors = np.linalg.eigh(cov[k])
         sizes = 2 * np.sqrt(np.maximum(values, 0))
         angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
         patch = Ellipse(tuple(mean[k]), sizes[1], sizes[0], angle=angle, fill=False, lw=1.2)
-        patch.set_edgecolor(colours(0.9 * times[k] / last))
+        patch.set_edgecolor(colors(0.9 * times[k] / last))
         ax.add_patch(patch)
         deviation = np.sqrt(np.maximum(np.diag(cov[k]), 0))
         low, high = np.minimum(low, mean[k] - deviation), np.maximum(high, mean[k] + deviation)
     ax.plot(mean[:, 0], mean[:, 1], color="#707070", lw=0.8)
-    centre, half = (low + high) / 2, 0.54 * max((high - low).max(), np.finfo(float).tiny)
-    ax.set_xlim(centre[0] - half, centre[0] + half)
-    ax.set_ylim(centre[1] - half, centre[1] + half)
+    center, half = (low + high) / 2, 0.54 * max((high - low).max(), np.finfo(float).tiny)
+    ax.set_xlim(center[0] - half, center[0] + half)
+    ax.set_ylim(center[1] - half, center[1] + half)
     ax.set_aspect("equal", adjustable="box")
     ax.set_xlabel("$x_1$")
     ax.set_ylabel("$x_2$")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .style import GREY, PALETTE, Sheet, styled
+from .style import GRAY, PALETTE, Sheet, styled
 from .ticks import plain_log_ticks
 
 if TYPE_CHECKING:
@@ -35,23 +35,23 @@ def growth_figure(
     sheet = Sheet(width, height)
     ax = sheet.add_subplot()
     for index, (label, found) in enumerate(growths.items()):
-        colour = PALETTE[index % len(PALETTE)]
+        color = PALETTE[index % len(PALETTE)]
         n = np.repeat(found.lengths, found.constants.shape[1])
-        ax.plot(n, found.constants.ravel(), ".", color=colour, alpha=0.25, ms=4, mew=0)
-        ax.plot(found.lengths, np.exp(np.log(found.constants).mean(1)), "o", color=colour, ms=4)
+        ax.plot(n, found.constants.ravel(), ".", color=color, alpha=0.25, ms=4, mew=0)
+        ax.plot(found.lengths, np.exp(np.log(found.constants).mean(1)), "o", color=color, ms=4)
         span = np.array([found.lengths.min(), found.lengths.max()], float)
         low, high = found.law.interval
         power = rf"$n^{{{found.law.power:.2f}}}$ [{low:.2f}, {high:.2f}]"
-        ax.plot(span, found.law(span), color=colour, label=f"{label}: {power}")
+        ax.plot(span, found.law(span), color=color, label=f"{label}: {power}")
     if upper is not None:
         ends = np.array(
             [min(g.lengths.min() for g in growths.values()), max(g.lengths.max() for g in growths.values())]
         )
-        ax.plot(ends, upper * np.sqrt(ends), color=GREY, ls=(0, (4, 2)), lw=1, label=rf"${upper:.3g}\,\sqrt{{n}}$")
+        ax.plot(ends, upper * np.sqrt(ends), color=GRAY, ls=(0, (4, 2)), lw=1, label=rf"${upper:.3g}\,\sqrt{{n}}$")
     if len(growths) == 1 and (limits := next(iter(growths.values())).bounds):
         lengths = next(iter(growths.values())).lengths
-        ax.plot(lengths, [limit.sharp_upper for limit in limits], color=GREY, label="upper bound")
-        ax.plot(lengths, [limit.lower for limit in limits], color=GREY, ls=":", label="lower bound of the worst tokens")
+        ax.plot(lengths, [limit.sharp_upper for limit in limits], color=GRAY, label="upper bound")
+        ax.plot(lengths, [limit.lower for limit in limits], color=GRAY, ls=":", label="lower bound of the worst tokens")
     ax.set(xscale="log", yscale="log", xlabel="number of tokens n", ylabel="local Lipschitz constant")
     for axis in (ax.xaxis, ax.yaxis):
         plain_log_ticks(axis)

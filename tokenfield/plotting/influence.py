@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..theory.response_fit import fit_influence
-from .style import GREY, INK, PALETTE, WIDTH, Sheet, styled, write_title
+from .style import GRAY, INK, PALETTE, WIDTH, Sheet, styled, write_title
 
 
 @styled
@@ -38,7 +38,7 @@ def influence_figure(
     axes = np.atleast_1d(sheet.subplots(1, len(rows), sharey=True))
     for index, (ax, row, depth) in enumerate(zip(axes, rows, depths, strict=True)):
         relative = n * row / row.sum()
-        ax.axhline(1, color=GREY, lw=0.6)
+        ax.axhline(1, color=GRAY, lw=0.6)
         ax.plot(at[:-1], relative[:-1], ".", color=PALETTE[0], ms=4, mew=0, alpha=0.7, label="measured")
         ax.plot(at[-1:], relative[-1:], "o", color=PALETTE[0], ms=5, mfc="none", label="the last token itself")
         title = "1 layer" if depth == 1 else f"{depth} layers"

@@ -9,7 +9,7 @@ from .._shown import shown
 from ..theory.long_context import critical_gamma, layer_contraction, residual_layer_contraction
 from .style import WIDTH, Sheet, styled, write_title
 
-COLOURS = "cividis"
+COLORS = "cividis"
 
 
 @styled
@@ -51,7 +51,7 @@ def phase_picture(
             else residual_layer_contraction(rho[:, None], count, beta, residual)
         )
         share = (after - rho[:, None]) / (1 - rho[:, None])
-        mesh = ax.pcolormesh(gamma, rho, share, cmap=COLOURS, vmin=0, vmax=1, shading="gouraud", rasterized=True)
+        mesh = ax.pcolormesh(gamma, rho, share, cmap=COLORS, vmin=0, vmax=1, shading="gouraud", rasterized=True)
         (line,) = ax.plot(critical_gamma(curve), curve, color="white", lw=1.6)
         line.set_path_effects([patheffects.Stroke(linewidth=3.2, foreground="black"), patheffects.Normal()])
         ax.set(xlabel=r"$\gamma = \beta / \log n$", xlim=(0, gamma_max), ylim=(0, rho[-1]))

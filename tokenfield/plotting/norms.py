@@ -36,10 +36,10 @@ def norms_figure(study: "xarray.Dataset", width: float = WIDTH, height: float | 
     axes = np.atleast_1d(sheet.subplots(rows, columns, sharex=True, sharey=True)).ravel()
     layer = study["layer"].values
     for index, (ax, rule) in enumerate(zip(axes, rules, strict=False)):
-        colour, one = PALETTE[index % len(PALETTE)], study.sel(rule=rule)
+        color, one = PALETTE[index % len(PALETTE)], study.sel(rule=rule)
         low, high = np.quantile(one["cosine"], [0.05, 0.95], axis=0)
-        ax.fill_between(layer, low, high, color=colour, alpha=0.3, lw=0)
-        ax.plot(layer, one["cosine"].mean("seed"), color=colour, lw=1.3)
+        ax.fill_between(layer, low, high, color=color, alpha=0.3, lw=0)
+        ax.plot(layer, one["cosine"].mean("seed"), color=color, lw=1.3)
         ax.plot(layer, one["recursion"], color=INK, lw=0.9, ls=(0, (4, 2)))
         ax.plot(layer, one["identity"], color=INK, lw=1.1, ls=(0, (1, 1.5)))
         ax.set(xlim=(layer[0], layer[-1]), ylim=(-0.03, 1.03))

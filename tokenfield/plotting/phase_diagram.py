@@ -7,11 +7,11 @@ from matplotlib import colormaps, patheffects
 
 from .._kinds import find
 from ..attention import AbstractAttention
-from .style import GREY, INK, PALETTE, WIDTH, Sheet, fitting_legend, styled, write_title
+from .style import GRAY, INK, PALETTE, WIDTH, Sheet, fitting_legend, styled, write_title
 from .ticks import plain_log_ticks
 
-COLOURS = "Blues"
-HIGHEST = 1.25  # of the colours: full order is not so dark that lines are lost on it
+COLORS = "Blues"
+HIGHEST = 1.25  # of the colors: full order is not so dark that lines are lost on it
 STRONG, JUMP, TURN = INK, PALETTE[1], PALETTE[2]
 
 
@@ -20,11 +20,11 @@ def phase_diagram_figure(diagram, runs=None, width: float = WIDTH, height: float
     """The order parameter of the ordered law over beta and kappa, with the lines of the transition (FORMULAS §10).
 
     A second panel shows the same lines divided by kappa_c, in which the range where both laws are stable opens up
-    (unnormalized attention above beta_star only). Grey cells were too concentrated to be computed.
+    (unnormalized attention above beta_star only). Gray cells were too concentrated to be computed.
 
     Args:
         diagram: the dataset of `theory.phase_diagram`.
-        runs: the dataset of `studies.noisy_order_study`, drawn over it as discs: the left half has the colour of the order
+        runs: the dataset of `studies.noisy_order_study`, drawn over it as discs: the left half has the color of the order
             found from a uniform start, the right half that kept from an ordered one.
         width, height: in inches.
 
@@ -49,9 +49,9 @@ def phase_diagram_figure(diagram, runs=None, width: float = WIDTH, height: float
 
 def _plane(sheet, ax, diagram, runs, both) -> None:
     beta, kappa = diagram["beta"].values, diagram["kappa"].values
-    ax.set_facecolor(GREY)
+    ax.set_facecolor(GRAY)
     mesh = ax.pcolormesh(
-        beta, kappa, diagram["m_1"].values.T, cmap=COLOURS, vmin=0, vmax=HIGHEST, shading="nearest", rasterized=True
+        beta, kappa, diagram["m_1"].values.T, cmap=COLORS, vmin=0, vmax=HIGHEST, shading="nearest", rasterized=True
     )
     ax.plot(beta, diagram["critical_kappa"], color=STRONG, label=r"$\kappa_c$: uniform law unstable above")
     if both:
@@ -84,8 +84,8 @@ def _plane(sheet, ax, diagram, runs, both) -> None:
 
 
 def _discs(ax, runs) -> None:
-    """Runs as discs in two halves, in the colours of the plane."""
-    shade = lambda m: colormaps[COLOURS](m / HIGHEST)  # noqa: E731
+    """Runs as discs in two halves, in the colors of the plane."""
+    shade = lambda m: colormaps[COLORS](m / HIGHEST)  # noqa: E731
     style = {"marker": "o", "ms": 8, "mec": INK, "mew": 0.7, "ls": "", "zorder": 6, "clip_on": True}
     for k, beta in enumerate(runs["beta"].values):
         for kappa, (left, right) in zip(runs["kappa"].values[k], runs["m_1"].values[k], strict=True):
@@ -112,14 +112,14 @@ def _range(ax, beta, turn, jump, star) -> None:
     write_title(ax, "both laws stable, in units of $\\kappa_c$", "b")
     at = lambda share: left + share * (beta[-1] - left)  # noqa: E731
     line = lambda x, values: float(np.interp(x, beta, values))  # noqa: E731
-    centred = {"ha": "center", "va": "center"}
-    ax.text(at(0.5), (1 + top) / 2, "order only", **centred)
-    ax.text(at(0.3), bottom + 0.15 * (1 - least), "uniform only", **centred)
-    ax.text(at(0.78), (1 + line(at(0.78), jump)) / 2 + 0.03 * (1 - least), "both, order\nfavored", **centred)
+    centerd = {"ha": "center", "va": "center"}
+    ax.text(at(0.5), (1 + top) / 2, "order only", **centerd)
+    ax.text(at(0.3), bottom + 0.15 * (1 - least), "uniform only", **centerd)
+    ax.text(at(0.78), (1 + line(at(0.78), jump)) / 2 + 0.03 * (1 - least), "both, order\nfavored", **centerd)
     ax.annotate(
         "both, uniform\nfavored",
         (at(0.78), (line(at(0.78), turn) + line(at(0.78), jump)) / 2),
         (at(0.28), 1 - 0.6 * (1 - least)),
         arrowprops={"arrowstyle": "-", "color": INK, "lw": 0.7},
-        **centred,
+        **centerd,
     )

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.ticker import MaxNLocator
 
-from .style import DENSITY, GREY, INK, PALETTE, Sheet, styled, write_title
+from .style import DENSITY, GRAY, INK, PALETTE, Sheet, styled, write_title
 
 if TYPE_CHECKING:
     import xarray
@@ -91,7 +91,7 @@ def probe_theory(dataset: "xarray.Dataset", width: float = 5.4, height: float = 
     ax = sheet.add_subplot(xlabel="layer (0: embeddings)", ylabel="mean cosine of two tokens")
     layer = dataset["layer"].values
     if "null_mean_cosine" in dataset:
-        _band(ax, layer, dataset["null_mean_cosine"], GREY, "random weights", marker="s")
+        _band(ax, layer, dataset["null_mean_cosine"], GRAY, "random weights", marker="s")
     _band(ax, layer, dataset["mean_cosine"], PALETTE[0], "measured, all tokens", marker="o")
     plain = dataset["mean_cosine_no_special"]
     if float(np.nanmax(np.abs(plain - dataset["mean_cosine"]), initial=0)) > 0.01:
@@ -102,9 +102,9 @@ def probe_theory(dataset: "xarray.Dataset", width: float = 5.4, height: float = 
         "predicted_cosine_flow": ("theory, flow", PALETTE[1], (0, (4, 2))),
         "predicted_cosine_turned": ("theory, V turned at random", PALETTE[3], (0, (1, 1.2))),
     }
-    for name, (label, colour, style) in curves.items():
+    for name, (label, color, style) in curves.items():
         if name in dataset:
-            ax.plot(layer, dataset[name], color=colour, ls=style, lw=1.4, label=label)
+            ax.plot(layer, dataset[name], color=color, ls=style, lw=1.4, label=label)
     low = min(0.0, *(float(line.get_ydata().min()) for line in ax.lines))
     ax.set(xlim=(layer[0], layer[-1]), ylim=(low - 0.02, 1.03))
     ax.axhline(0, color=INK, lw=0.5, zorder=0)
@@ -113,8 +113,8 @@ def probe_theory(dataset: "xarray.Dataset", width: float = 5.4, height: float = 
     return sheet
 
 
-def _band(ax: Axes, x: np.ndarray, values: Any, colour: str, label: str, marker: str = "") -> None:
+def _band(ax: Axes, x: np.ndarray, values: Any, color: str, label: str, marker: str = "") -> None:
     """The mean over texts, and where 90 % of them are."""
     low, high = np.nanquantile(values.transpose("text", ...).values, SHOWN, axis=0)
-    ax.fill_between(x, low, high, color=colour, alpha=0.2, lw=0)
-    ax.plot(x, values.mean("text"), color=colour, marker=marker, ms=3, label=label)
+    ax.fill_between(x, low, high, color=color, alpha=0.2, lw=0)
+    ax.plot(x, values.mean("text"), color=color, marker=marker, ms=3, label=label)

@@ -60,6 +60,6 @@ def _median(dataset: "xarray.Dataset", name: str) -> np.ndarray:
     return dataset[name].median("text").transpose("block", "head").values
 
 
-def _dots(ax: Axes, x: np.ndarray, values: np.ndarray, colour: str, label: str) -> None:
-    ax.plot(np.repeat(x, values.shape[1]), values.ravel(), ".", color=colour, alpha=0.45, ms=5, mew=0, label=label)
-    ax.plot(x, np.nanmedian(values, axis=1), color=colour, lw=1.1)
+def _dots(ax: Axes, x: np.ndarray, values: np.ndarray, color: str, label: str) -> None:
+    ax.plot(np.repeat(x, values.shape[1]), values.ravel(), ".", color=color, alpha=0.45, ms=5, mew=0, label=label)
+    ax.plot(x, np.nanmedian(values, axis=1), color=color, lw=1.1)

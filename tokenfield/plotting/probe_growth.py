@@ -6,7 +6,7 @@ import matplotlib
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from .style import GREY, INK, PALETTE, WIDTH, Sheet, styled, write_title
+from .style import GRAY, INK, PALETTE, WIDTH, Sheet, styled, write_title
 from .ticks import plain_log_ticks
 
 if TYPE_CHECKING:
@@ -34,16 +34,16 @@ def probe_smoothness(dataset: "xarray.Dataset", width: float = WIDTH, height: fl
     blocks, n = dataset["block"].values, dataset["length"].values
     measured = np.flatnonzero(np.isfinite(dataset["lipschitz"]).any(("length", "sample")).values)
     shown = measured[np.unique(np.linspace(0, len(measured) - 1, MOST_LINES).round().astype(int))]
-    colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(shown)))
-    for colour, block in zip(colours, shown, strict=True):
+    colors = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(shown)))
+    for color, block in zip(colors, shown, strict=True):
         values = dataset["lipschitz"].isel(block=block).transpose("length", "sample").values
-        left.plot(np.repeat(n, values.shape[1]), values.ravel(), ".", color=colour, alpha=0.3, ms=4, mew=0)
+        left.plot(np.repeat(n, values.shape[1]), values.ravel(), ".", color=color, alpha=0.3, ms=4, mew=0)
         left.plot(
-            n, np.exp(np.nanmean(np.log(values), 1)), "o-", color=colour, ms=3.5, lw=1.1, label=f"block {blocks[block]}"
+            n, np.exp(np.nanmean(np.log(values), 1)), "o-", color=color, ms=3.5, lw=1.1, label=f"block {blocks[block]}"
         )
     if "lipschitz_upper" in dataset:
         left.plot(
-            n, dataset["lipschitz_upper"].isel(block=shown).max("block"), color=GREY, ls=(0, (4, 2)), label="bound"
+            n, dataset["lipschitz_upper"].isel(block=shown).max("block"), color=GRAY, ls=(0, (4, 2)), label="bound"
         )
     if "lipschitz_worst" in dataset:
         worst = np.exp(np.log(dataset["lipschitz_worst"].isel(block=shown)).mean("block"))

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from .probe import _band
-from .style import GREY, PALETTE, WIDTH, Sheet, styled, write_title
+from .style import GRAY, PALETTE, WIDTH, Sheet, styled, write_title
 from .ticks import plain_log_ticks
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ PANELS = {
 def probe_layers(dataset: "xarray.Dataset", width: float = WIDTH, height: float = 4.8) -> Sheet:
     """Energy, effective rank, largest cluster and length of tokens over layers, with a band over texts.
 
-    In grey, the same architecture with random weights. The energy of a layer is at that layer's own beta.
+    In gray, the same architecture with random weights. The energy of a layer is at that layer's own beta.
 
     Args:
         dataset: of a probe.
@@ -42,7 +42,7 @@ def probe_layers(dataset: "xarray.Dataset", width: float = WIDTH, height: float 
     for index, (ax, name) in enumerate(zip(axes, names, strict=False)):
         share = 1 / dataset["tokens"] if name == "largest_cluster" else 1.0
         if f"null_{name}" in dataset:
-            _band(ax, layer, dataset[f"null_{name}"] * share, GREY, "random weights", "s")
+            _band(ax, layer, dataset[f"null_{name}"] * share, GRAY, "random weights", "s")
         _band(ax, layer, dataset[name] * share, PALETTE[index], "measured", "o")
         write_title(ax, PANELS[name], "abcd"[index])
         ax.set(xlim=(layer[0], layer[-1]))

@@ -6,11 +6,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ..studies.gaussian_ranks import VALUES, LimitRanks
-from .style import GREY, INK, PALETTE, WIDTH, Sheet, styled, write_title
+from .style import GRAY, INK, PALETTE, WIDTH, Sheet, styled, write_title
 
 KINDS = (
     ("settled", PALETTE[0], r"limit $\Sigma^*$"),
-    ("unsettled", GREY, r"$\Sigma$ still moving"),
+    ("unsettled", GRAY, r"$\Sigma$ still moving"),
     ("diverged", PALETTE[1], r"diverged: $\Sigma / \mathrm{tr}\,\Sigma$"),
 )
 
@@ -48,8 +48,8 @@ def rank_histogram(found: Sequence[Sequence[LimitRanks]], values: Sequence[str] 
 
 def _draw_counts(ax: Axes, one: LimitRanks) -> None:
     rank = np.arange(one.d + 1)
-    for index, (kind, colour, label) in enumerate(KINDS):
-        ax.bar(rank + 0.28 * (index - 1), one.counts(kind), 0.26, color=colour, label=label)
+    for index, (kind, color, label) in enumerate(KINDS):
+        ax.bar(rank + 0.28 * (index - 1), one.counts(kind), 0.26, color=color, label=label)
     ax.axvline(one.d // 2 + 0.5, color=INK, lw=0.9, ls="--", label=r"$\lfloor d/2 \rfloor$")
     ax.set_xticks(rank)
     ax.set_xlim(-0.6, one.d + 0.6)

@@ -8,7 +8,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import Circle
 
 from .projection import View, graticule
-from .style import GREY, INK, PALE
+from .style import GRAY, INK, PALE
 
 
 def draw_scenery(ax: Axes, view: View) -> None:
@@ -34,7 +34,7 @@ def _plane(ax: Axes, view: View) -> None:
     if not unit:
         return
     style = "-" if view.kind in ("circle", "disc") else (0, (1, 2))
-    ax.add_patch(Circle((0, 0), 1, fill=False, lw=0.8, ls=style, color=GREY, zorder=0))
+    ax.add_patch(Circle((0, 0), 1, fill=False, lw=0.8, ls=style, color=GRAY, zorder=0))
     ax.set(xlim=(-1.12, 1.12), ylim=(-1.12, 1.12), xticks=(-1, 0, 1), yticks=(-1, 0, 1))
 
 
@@ -52,7 +52,7 @@ def _sphere(ax: Axes, view: View) -> None:
     height = 1 - shade[None] ** 2 - shade[:, None] ** 2
     light = np.sqrt(np.maximum(height, 0)) * 0.62 - 0.3 * shade[None] + 0.38 * shade[:, None]
     image = ax.imshow(light, cmap="Greys_r", vmin=-4.2, vmax=0.85, extent=(-1, 1, -1, 1), origin="lower", zorder=0)
-    disc = Circle((0, 0), 1, transform=ax.transData, fill=False, lw=0.8, color=GREY, zorder=1)
+    disc = Circle((0, 0), 1, transform=ax.transData, fill=False, lw=0.8, color=GRAY, zorder=1)
     ax.add_patch(disc)
     image.set_clip_path(disc)
     for line in graticule():
@@ -77,14 +77,14 @@ def _box(ax: Axes, view: View) -> None:
     front = [pair for pair in pairs if hidden not in pair]
     for edges, style in ((behind, (0, (2, 2))), (front, "-")):
         ax.add_collection(LineCollection([page[list(e), :2] for e in edges], colors=PALE, lw=0.8, ls=style, zorder=0))
-    centre = page[:, :2].mean(0)
+    center = page[:, :2].mean(0)
     for axis, name in enumerate(view.axes):
         edge = max(
             (e for e in front if corners[e[0]][axis] != corners[e[1]][axis]), key=lambda e: _outside(page, e, axis)
         )
-        _label_edge(ax, page[list(edge), :2], corners[list(edge), axis], name, centre)
+        _label_edge(ax, page[list(edge), :2], corners[list(edge), axis], name, center)
     span = np.ptp(page[:, :2], axis=0).max()
-    ax.set(xlim=centre[0] + 0.62 * span * np.array([-1, 1]), ylim=centre[1] + 0.62 * span * np.array([-1, 1]))
+    ax.set(xlim=center[0] + 0.62 * span * np.array([-1, 1]), ylim=center[1] + 0.62 * span * np.array([-1, 1]))
     ax.set_aspect("equal")
     ax.axis("off")
 
@@ -95,12 +95,12 @@ def _outside(page: np.ndarray, edge: tuple[int, int], axis: int) -> float:
     return float(-middle[0] if axis == 2 else -middle[1])
 
 
-def _label_edge(ax: Axes, ends: np.ndarray, values: np.ndarray, name: str, centre: np.ndarray) -> None:
+def _label_edge(ax: Axes, ends: np.ndarray, values: np.ndarray, name: str, center: np.ndarray) -> None:
     """The coordinate and its range, along the edge and outside the box."""
     first, last = ends[np.argsort(ends[:, 0], kind="stable")]
     slope = np.degrees(np.arctan2(*(last - first)[::-1]))
     slope = 90.0 if abs(slope) > 89 else float(slope)
-    away = ends.mean(0) - centre
+    away = ends.mean(0) - center
     offset = tuple(10 * away / max(float(np.linalg.norm(away)), 1e-300))
     words = f"{values.min():.2g} ≤ {name} ≤ {values.max():.2g}".replace("-", "−")
     options = {"ha": "center", "va": "center", "fontsize": 8, "color": INK, "rotation": slope}

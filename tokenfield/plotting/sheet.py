@@ -71,7 +71,7 @@ def overview(
     Args:
         traj: a run.
         frames: draw at most so many of the saved states.
-        tol: tolerance of the final clusters, which give the colours; see `tokenfield.clusters`.
+        tol: tolerance of the final clusters, which give the colors; see `tokenfield.clusters`.
         title: a heading, none by default.
         width, height: in inches; the default fits two columns of a journal.
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from ..observables import metastable_states
 from ..observables.interaction import normalized_energy_of
 from ..results import Trajectory
-from .style import GREY, INK, PALETTE, Sheet, styled, write_title
+from .style import GRAY, INK, PALETTE, Sheet, styled, write_title
 
 TEN = math.log(10)
 
@@ -34,7 +34,7 @@ def staircase(traj: Trajectory, width: float = 5.0, height: float = 3.0) -> Shee
     left, right = _limits(traj)
     for state in metastable_states(traj):
         ax.hlines(
-            state.energy, max(state.log_start / TEN, left), min(state.log_end / TEN, right), color=GREY, lw=3, alpha=0.5
+            state.energy, max(state.log_start / TEN, left), min(state.log_end / TEN, right), color=GRAY, lw=3, alpha=0.5
         )
     ax.plot(traj.log_times[shown] / TEN, energy[shown], color=PALETTE[0], lw=1.4)
     for event in traj.events:

@@ -1,4 +1,4 @@
-"""One look for all figures: sizes, fonts, colours that the colour-blind can tell apart."""
+"""One look for all figures: sizes, fonts, colors that the color-blind can tell apart."""
 
 import io
 from collections.abc import Callable
@@ -18,9 +18,9 @@ from ..observables.cluster_text import cluster_text
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Okabe and Ito's palette, in an order that keeps neighbours apart; yellow is left out, as it fades on white.
+# Okabe and Ito's palette, in an order that keeps neighbors apart; yellow is left out, as it fades on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195")
-GREY = "#9a9a9a"
+GRAY = "#9a9a9a"
 LOOSE = "#707070"
 INK = "#222222"
 PALE = "#d9d9d9"
@@ -120,21 +120,21 @@ def write_title(ax: Axes, title: str, letter: str = "") -> None:
     ax.set_title(text, loc="left")
 
 
-def coloured(groups: Clusters) -> int:
-    """How many clusters have a colour of their own: the largest ones, of two tokens and 4 % of all at least."""
+def colored(groups: Clusters) -> int:
+    """How many clusters have a color of their own: the largest ones, of two tokens and 4 % of all at least."""
     worth = np.maximum(2, 0.04 * groups.sizes.sum())
     return int((groups.sizes[: len(PALETTE)] >= worth).sum())
 
 
-def token_colours(groups: Clusters) -> np.ndarray:
-    """(n, 4) colours of tokens by their cluster; grey for those in none of the coloured ones."""
-    count = coloured(groups)
+def token_colors(groups: Clusters) -> np.ndarray:
+    """(n, 4) colors of tokens by their cluster; gray for those in none of the colored ones."""
+    count = colored(groups)
     return to_rgba_array([*PALETTE[:count], *[LOOSE] * (groups.count - count)])[groups.labels]
 
 
 def cluster_names(groups: Clusters, weights: np.ndarray) -> list[tuple[str, str]]:
-    """`(colour, words)` for a legend: the size of each coloured cluster (its mass too, if weights differ), the rest."""
-    count = coloured(groups)
+    """`(color, words)` for a legend: the size of each colored cluster (its mass too, if weights differ), the rest."""
+    count = colored(groups)
     equal = np.ptp(weights) <= 1e-12
     mass = lambda k: "" if equal else f" (mass {groups.masses[k]:.2g})"  # noqa: E731
     names = [(PALETTE[k], f"{groups.sizes[k]}{mass(k)}") for k in range(count)]
@@ -146,7 +146,7 @@ def cluster_names(groups: Clusters, weights: np.ndarray) -> list[tuple[str, str]
 def cluster_marks(groups: Clusters, weights: np.ndarray) -> list[Line2D]:
     """The entries of a legend of clusters."""
     style = {"marker": "o", "ls": "", "ms": 5, "mew": 0}
-    return [Line2D([], [], color=colour, label=words, **style) for colour, words in cluster_names(groups, weights)]
+    return [Line2D([], [], color=color, label=words, **style) for color, words in cluster_names(groups, weights)]
 
 
 def cluster_heading(groups: Clusters) -> str:

@@ -10,7 +10,7 @@ from ..results import Trajectory
 from .frames import MOST_FRAMES, MOST_SHOWN, Frames, areas, final_clusters, read_frames
 from .projection import View, symbol, view_of
 from .scenery import draw_scenery
-from .style import INK, cluster_heading, cluster_marks, coloured, token_colours, write_title
+from .style import INK, cluster_heading, cluster_marks, colored, token_colors, write_title
 from .time_axis import draw_time_axis
 
 MOST_PATHS = 256
@@ -28,7 +28,7 @@ def tokens_panel(
 ) -> Axes:
     """Tokens in their space: faint circles where they start, paths, strong marks where they end.
 
-    Colours are final clusters; a cluster's mark has an area that grows with its mass, a token's one that is in proportion
+    Colors are final clusters; a cluster's mark has an area that grows with its mass, a token's one that is in proportion
     to its weight. On the circle, in the plane
     and on the sphere (seen from the side of the final mean; tokens behind are paler) this is the space itself; in
     more dimensions it is the plane of the two principal axes of the tokens pooled over time, and the title says
@@ -51,14 +51,14 @@ def tokens_panel(
     """
     shown = read_frames(traj, frames).sample(MOST_SHOWN)
     groups, _ = final_clusters(shown, tol)
-    colours, view = token_colours(groups), view_of(shown)
+    colors, view = token_colors(groups), view_of(shown)
     if shown.d == 1:
-        _against_time(traj, ax, shown, view, colours)
+        _against_time(traj, ax, shown, view, colors)
     else:
         draw_scenery(ax, view)
-        _paths(ax, view_of(arcs(shown)), colours)
-        _starts(ax, view, colours)
-        _ends(ax, view, groups, colours, areas(shown.weights[-1]))
+        _paths(ax, view_of(arcs(shown)), colors)
+        _starts(ax, view, colors)
+        _ends(ax, view, groups, colors, areas(shown.weights[-1]))
     write_title(ax, view.title + (f"\n({shown.share})" if shown.share else ""), letter)
     if legend:
         _legend(ax, groups, shown.weights[-1], outside=legend == "figure")
@@ -79,12 +79,12 @@ def arcs(frames: Frames) -> Frames:
     return frames._replace(x=x / np.where(lengths > 0, lengths, 1))
 
 
-def _against_time(traj: Trajectory, ax: Axes, shown: Frames, view: View, colours: np.ndarray) -> None:
+def _against_time(traj: Trajectory, ax: Axes, shown: Frames, view: View, colors: np.ndarray) -> None:
     chosen = _some(shown.n)
     lines = np.stack(np.broadcast_arrays(shown.times[:, None], view.x[..., 0]), -1)[:, chosen].swapaxes(0, 1)
     alpha = _path_alpha(len(chosen))
-    ax.add_collection(LineCollection(list(lines), colors=colours[chosen], alpha=alpha, lw=0.9, rasterized=True))
-    ax.scatter(np.full(shown.n, shown.times[-1]), view.x[-1, :, 0], s=14, c=colours, zorder=3, clip_on=False, lw=0)
+    ax.add_collection(LineCollection(list(lines), colors=colors[chosen], alpha=alpha, lw=0.9, rasterized=True))
+    ax.scatter(np.full(shown.n, shown.times[-1]), view.x[-1, :, 0], s=14, c=colors, zorder=3, clip_on=False, lw=0)
     ax.set(ylabel=f"${symbol(shown)}$")
     ax.autoscale_view()
     draw_time_axis(traj, ax, shown.times)
@@ -98,7 +98,7 @@ def _path_alpha(count: int) -> float:
     return float(np.clip(8 / np.sqrt(count + 1), 0.3, 0.75))
 
 
-def _paths(ax: Axes, view: View, colours: np.ndarray) -> None:
+def _paths(ax: Axes, view: View, colors: np.ndarray) -> None:
     """Paths in pieces, those behind the sphere paler."""
     chosen = _some(view.points.shape[1])
     points, depth = view.points[:, chosen], view.depth[:, chosen]
@@ -109,30 +109,30 @@ def _paths(ax: Axes, view: View, colours: np.ndarray) -> None:
         moving &= np.abs(np.diff(pieces, axis=2)).max(axis=(2, 3)) < view.period / 2
     for hidden, strength, order in ((True, 0.3, 1.5), (False, 1.0, 2)):
         keep = moving & (behind == hidden)
-        shades = np.repeat(colours[chosen], keep.sum(1), axis=0)
+        shades = np.repeat(colors[chosen], keep.sum(1), axis=0)
         shades[:, 3] = strength * _path_alpha(len(chosen))
         lines = LineCollection(list(pieces[keep]), colors=shades, lw=0.8, rasterized=True, zorder=order)
         ax.add_collection(lines)
     ax.autoscale_view()
 
 
-def _starts(ax: Axes, view: View, colours: np.ndarray) -> None:
+def _starts(ax: Axes, view: View, colors: np.ndarray) -> None:
     if view.points.shape[1] > MOST_STARTS:
         return
     alpha = np.where(_hidden(view, 0), 0.15, 0.45)
-    edges = np.concatenate([colours[:, :3], alpha[:, None]], 1)
+    edges = np.concatenate([colors[:, :3], alpha[:, None]], 1)
     ax.scatter(*view.points[0].T, s=12, facecolors="none", edgecolors=edges, lw=0.7, zorder=2)
 
 
-def _ends(ax: Axes, view: View, groups: Clusters, colours: np.ndarray, relative: np.ndarray) -> None:
-    """Every token as a dot, of an area in proportion to its weight; every cluster worth a colour as a disc that grows
+def _ends(ax: Axes, view: View, groups: Clusters, colors: np.ndarray, relative: np.ndarray) -> None:
+    """Every token as a dot, of an area in proportion to its weight; every cluster worth a color as a disc that grows
     with its mass."""
     hidden = _hidden(view, -1)
-    fill = np.concatenate([colours[:, :3], np.where(hidden, 0.35, 1.0)[:, None]], 1)
+    fill = np.concatenate([colors[:, :3], np.where(hidden, 0.35, 1.0)[:, None]], 1)
     order = np.argsort(view.depth[-1], kind="stable")
     size = 14 if len(order) <= 500 else 6
     ax.scatter(*view.points[-1, order].T, s=size * relative[order], c=fill[order], lw=0, zorder=3)
-    marks = np.array([int(np.argmax(groups.labels == k)) for k in range(coloured(groups))], int)
+    marks = np.array([int(np.argmax(groups.labels == k)) for k in range(colored(groups))], int)
     area = 18 + 160 * groups.masses[groups.labels[marks]]
     edges = np.where(hidden[marks, None], to_rgba(INK, 0.3), to_rgba(INK))
     ax.scatter(*view.points[-1, marks].T, s=area, c=fill[marks], edgecolors=edges, lw=0.7, zorder=4)

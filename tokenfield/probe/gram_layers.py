@@ -20,8 +20,8 @@ def gram_layers(
     """The mean cosine before and after each layer, of n tokens that start at equal angles (FORMULAS §7).
 
     A layer takes directions theta to `N(theta + c P theta)`, P the softmax of `beta G`, `G = theta theta^T`. All it needs
-    is G: `(I + cP) G (I + cP)^T`, normalised. With values that a random orthogonal matrix has turned, what is added is
-    orthogonal to every token in high dimension, and G becomes `G + c P G P^T c`, normalised: the recursion for random
+    is G: `(I + cP) G (I + cP)^T`, normalized. With values that a random orthogonal matrix has turned, what is added is
+    orthogonal to every token in high dimension, and G becomes `G + c P G P^T c`, normalized: the recursion for random
     weights (FORMULAS §7) at a given score.
 
     Args:

@@ -20,7 +20,7 @@ class Pairs(NamedTuple):
 
     Attributes:
         histogram: (bins,) counts of all pairs; special: of those with a special token.
-        squares: sum of `(cosine - centre)^2`.
+        squares: sum of `(cosine - center)^2`.
         energies: `∬ e^{beta(<u,v>-1)} dmu dmu` for each beta, the n pairs i = j included.
         clusters: how many of at least two tokens; largest: tokens in the largest (1 if there is none); single: tokens in none.
         least_cosine: the smallest cosine between two tokens of the largest cluster, which says how wide it is; NaN without one.
@@ -41,7 +41,7 @@ class Pairs(NamedTuple):
 def pairs(
     u: np.ndarray,
     special: np.ndarray,
-    centre: float,
+    center: float,
     betas: Sequence[float] = (),
     tolerance: float = CLUSTER_TOLERANCE,
 ) -> Pairs:
@@ -56,7 +56,7 @@ def pairs(
 
     Example:
         >>> import numpy as np
-        >>> found = pairs(np.array([[1.0, 0.0], [0.96, 0.28], [0.0, 1.0]]), np.zeros(3, bool), centre=0.0)
+        >>> found = pairs(np.array([[1.0, 0.0], [0.96, 0.28], [0.0, 1.0]]), np.zeros(3, bool), center=0.0)
         >>> found.clusters, found.largest, found.single, round(found.least_cosine, 2)
         (1, 2, 1, 0.96)
     """
@@ -73,7 +73,7 @@ def pairs(
         place = np.minimum(((values + 1) * (BINS / 2)).astype(int), BINS - 1)
         histogram += np.bincount(place, minlength=BINS)
         of_special += np.bincount(place[with_special], minlength=BINS)
-        squares += float(((values - centre) ** 2).sum())
+        squares += float(((values - center) ** 2).sum())
         sums += [float(np.exp(beta * (values - 1)).sum()) for beta in betas]
         i, j = np.nonzero((c >= 1 - tolerance) & later)
         label = _joined(label, i + start, j + start)

@@ -1,4 +1,4 @@
-"""Texts to batches of token numbers: read, tokenised, cut to windows, padded."""
+"""Texts to batches of token numbers: read, tokenized, cut to windows, padded."""
 
 from collections.abc import Sequence
 from pathlib import Path

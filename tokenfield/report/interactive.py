@@ -7,7 +7,7 @@ from matplotlib.colors import to_hex
 
 from ..plotting.frames import Frames, areas, final_clusters, read_frames
 from ..plotting.projection import graticule, oblique_basis, principal_axes, view_of, viewing_basis
-from ..plotting.style import GREY, token_colours
+from ..plotting.style import GRAY, token_colors
 from ..results import Trajectory
 from .controls import layout_of
 
@@ -25,14 +25,14 @@ def interactive(traj: Trajectory, tol: float = 1e-3) -> tuple[str, str]:
     from plotly.graph_objects import Figure, Frame
 
     shown = read_frames(traj, MOST_FRAMES).sample(MOST_TOKENS)
-    colours = [to_hex(rgba) for rgba in token_colours(final_clusters(shown, tol)[0])]
+    colors = [to_hex(rgba) for rgba in token_colors(final_clusters(shown, tol)[0])]
     points, axes, caption = positions(shown)
     on_sphere = shown.spherical and shown.d == 3
     towards = viewing_basis(shown.x, shown.weights[-1])[2] if on_sphere else oblique_basis(-60, 22)[2]
     sizes = np.sqrt([areas(w) for w in shown.weights]).astype(np.float32)
     moving = bool((sizes != sizes[:1]).any())
     figure = Figure(
-        data=[_scatter(points[0], sizes[0], colours), *_scenery(shown)],
+        data=[_scatter(points[0], sizes[0], colors), *_scenery(shown)],
         frames=[
             Frame(data=[_scatter(each, size if moving else None)], traces=[0], name=str(k))
             for k, (each, size) in enumerate(zip(points, sizes, strict=True))
@@ -62,7 +62,7 @@ def positions(shown: Frames) -> tuple[np.ndarray, tuple[str, ...], str]:
     return view.x.astype(np.float32), names, f"{what}{relative}. Move the slider, or press play.{turn}"
 
 
-def _scatter(points: np.ndarray, sizes: np.ndarray | None, colours: list[str] | None = None) -> Any:
+def _scatter(points: np.ndarray, sizes: np.ndarray | None, colors: list[str] | None = None) -> Any:
     """Tokens at one time; a frame gives positions, and sizes relative to a plain mark where they change."""
     from plotly.graph_objects import Scatter, Scatter3d
 
@@ -71,8 +71,8 @@ def _scatter(points: np.ndarray, sizes: np.ndarray | None, colours: list[str] | 
     marker: dict[str, Any] = {} if sizes is None else {"size": (4 if space else 8) * sizes}
     if marker:
         options["marker"] = marker
-    if colours is not None:
-        marker |= {"color": colours, "opacity": 1.0, "line": {"width": 0}}
+    if colors is not None:
+        marker |= {"color": colors, "opacity": 1.0, "line": {"width": 0}}
         names = [f"token {k}" for k in range(len(points))]
         options |= {"mode": "markers", "marker": marker, "text": names, "hoverinfo": "text"}
     return (Scatter3d if space else Scatter)(**options)
@@ -84,7 +84,7 @@ def _scenery(shown: Frames) -> list[Any]:
 
     if not shown.spherical or shown.d > 3:
         return []
-    looks = {"mode": "lines", "line": {"color": GREY, "width": 1}, "hoverinfo": "skip"}
+    looks = {"mode": "lines", "line": {"color": GRAY, "width": 1}, "hoverinfo": "skip"}
     turn = np.linspace(0, 2 * np.pi, 121, dtype=np.float32)
     if shown.d == 2:
         return [Scatter(x=np.cos(turn), y=np.sin(turn), **looks)]

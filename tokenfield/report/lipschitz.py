@@ -19,7 +19,7 @@ ABOUT = (
 )
 NO_BOUND = "Bounds are known for one head of softmax attention only, so there is no prediction for this kernel."
 CAPTION = (
-    "Dots: samples of tokens; circles: their geometric mean; line: the fitted power of n. Grey, where it is known: the upper "
+    "Dots: samples of tokens; circles: their geometric mean; line: the fitted power of n. Gray, where it is known: the upper "
     "bound for all tokens of this length, and the value that the worst tokens attain."
 )
 SNIPPET = """import xarray

@@ -1,4 +1,4 @@
-"""Results of runs, labelled and with their provenance."""
+"""Results of runs, labeled and with their provenance."""
 
 from .describe import describe as describe
 from .ensemble import Ensemble as Ensemble

@@ -13,7 +13,7 @@ class Hyperbolic(AbstractBrownianSpace):
     """Hyperbolic space of dimension m = d - 1: `<x, x> = -1`, `x_0 > 0`, with `<x, y> = -x_0 y_0 + x_1 y_1 + … + x_m y_m`.
 
     `<x, y> = -cosh(distance)`, so that scores `beta <x, y>` are largest for tokens close together, as on the sphere. The
-    mean of points, projected to the tangent space at x, points from x to their Lorentzian centre.
+    mean of points, projected to the tangent space at x, points from x to their Lorentzian center.
 
     Points are sampled as `exp_o(ξ)` with ξ standard normal, about the origin o = (1, 0, …, 0).
 

@@ -160,7 +160,7 @@ def checked(name: str, basis: AbstractHarmonics, c: Array) -> Array:
 
 
 def projected(name: str, basis: AbstractHarmonics, function: Callable) -> Array:
-    """Coefficients of a function of points, normalised to mass 1."""
+    """Coefficients of a function of points, normalized to mass 1."""
     nodes = np.asarray(basis.nodes)
     values = np.asarray(function(nodes), float)
     if values.shape != (len(nodes),) or not np.isfinite(values).all():

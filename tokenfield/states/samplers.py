@@ -169,10 +169,10 @@ def gram_root(rho: float, n: int) -> np.ndarray:
 
 @named("start", "clusters")
 def separated_clusters(n: int, d: int, k: int, spread: float = 0.1, seed: int = 0) -> Tokens:
-    """n tokens on the unit sphere in k tight groups of equal size (to within one) around spread-out centres.
+    """n tokens on the unit sphere in k tight groups of equal size (to within one) around spread-out centers.
 
-    The centres are the best separated of 200 random k-tuples; a token is a centre plus a Gaussian of standard
-    deviation `spread` in each coordinate, normalised.
+    The centers are the best separated of 200 random k-tuples; a token is a center plus a Gaussian of standard
+    deviation `spread` in each coordinate, normalized.
 
     Args:
         n: number of tokens.
@@ -193,10 +193,10 @@ def separated_clusters(n: int, d: int, k: int, spread: float = 0.1, seed: int = 
     rng = generator(seed)
     tries = _unit(rng.standard_normal((200, k, d)))
     cosines = np.einsum("aid,ajd->aij", tries, tries) - 3 * np.eye(k)
-    centres = tries[np.argmin(cosines.max(axis=(1, 2)))]
+    centers = tries[np.argmin(cosines.max(axis=(1, 2)))]
     labels = np.arange(n) * k // n
     noise = positive("spread", spread, or_zero=True) * rng.standard_normal((n, d))
-    return Tokens(_unit(centres[labels] + noise))
+    return Tokens(_unit(centers[labels] + noise))
 
 
 @named("start", "circle")

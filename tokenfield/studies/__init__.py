@@ -1,4 +1,4 @@
-"""Experiments over many seeds, each one function that returns labelled results."""
+"""Experiments over many seeds, each one function that returns labeled results."""
 
 from typing import TYPE_CHECKING
 

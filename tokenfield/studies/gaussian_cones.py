@@ -19,7 +19,7 @@ TIMES = 240
 
 
 class Case(NamedTuple):
-    """A behaviour, matrices that show it, and what each of `KERNELS` does with them."""
+    """A behavior, matrices that show it, and what each of `KERNELS` does with them."""
 
     name: str
     Q: np.ndarray
@@ -28,7 +28,7 @@ class Case(NamedTuple):
     t1: float
     words: tuple[str, str, str, str]
     formula: str
-    normalised: bool = False
+    normalized: bool = False
     view: tuple[float, float] = (14, -62)
     hurry: float = 1.0  # V is multiplied by this for starts with c < 0, which changes nothing but their clock
 
@@ -89,7 +89,7 @@ CASES = (
         9.0,
         ("blows up", r"grows like $e^{3t}$", r"grows like $e^{2t}$", "blows up"),
         "$Q=\\left(^{1}_{.5}\\ ^{.5}_{1}\\right),$\n$K=I,$\n$V=I$",
-        normalised=True,
+        normalized=True,
     ),
     Case(
         "mixed",
@@ -99,7 +99,7 @@ CASES = (
         24.0,
         (*("to a line, or blows up",) * 2, "to a line, or grows", "to a line, or blows up"),
         f"$Q=e_1^{{\\top}},$\n$K=e_2^{{\\top}},$\n$V={DIAGONAL}(1,0)$",
-        normalised=True,
+        normalized=True,
         hurry=30.0,
     ),
 )

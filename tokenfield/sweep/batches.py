@@ -60,7 +60,7 @@ def _kind(config: RunConfig) -> str:
 
 def _free(config: RunConfig) -> dict[str, set[str]]:
     """The numbers that may differ, but for those that a batch shares: the step of a run with noise follows from the model
-    unless it is given, and the rule energy-settled takes beta from it. No run may depend on its neighbours in the grid."""
+    unless it is given, and the rule energy-settled takes beta from it. No run may depend on its neighbors in the grid."""
     if config.noise is not None and config.dt is None:
         return {"noise": {"seed"}, "tokens": FREE["tokens"]}
     if config.stop_when is not None and "energy" in config.stop_when:

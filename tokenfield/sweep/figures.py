@@ -12,12 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from .._shown import shown
-from ..plotting.style import GREY, INK, PALETTE, WIDTH, Sheet, styled, write_title
+from ..plotting.style import GRAY, INK, PALETTE, WIDTH, Sheet, styled, write_title
 from . import predicted
 from .result import SweepResult
 
 MANY = 8  # values from which on an axis is drawn as a side of a heat map
-COLOURS = "viridis"
+COLORS = "viridis"
 OVER = [patheffects.withStroke(linewidth=3, foreground="white")]
 NAMES = {
     "beta": r"$\beta$",
@@ -47,7 +47,7 @@ def plot_sweep(found: SweepResult, name: str) -> Sheet:
         >>> plot_sweep(found, "r").savefig("order.png")
     """
     plan = found.plan
-    across, up, colour, panels = _roles(found, name)
+    across, up, color, panels = _roles(found, name)
     every = list(itertools.product(*(plan.axes[axis].expanded() for axis in panels)))
     points = [dict(zip(panels, point, strict=True)) for point in every[:MOST_PANELS]]
     columns = min(3, len(points)) if up else min(2, len(points))
@@ -60,7 +60,7 @@ def plot_sweep(found: SweepResult, name: str) -> Sheet:
         if up:
             mesh = _heat_map(ax, found, name, here, across, up, limits)
         else:
-            _curves(ax, found, name, here, across, colour)
+            _curves(ax, found, name, here, across, color)
         write_title(
             ax,
             _lines([_text(axis, value) for axis, value in here.items()], 84 // columns),
@@ -79,8 +79,8 @@ def plot_sweep(found: SweepResult, name: str) -> Sheet:
         )
     entries = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     notes = _notes(found, name, points, len(every), across, up)
-    if colour and (
-        without := [text for kind in plan.axes[colour].expanded() if (text := _text(colour, kind)) not in entries]
+    if color and (
+        without := [text for kind in plan.axes[color].expanded() if (text := _text(color, kind)) not in entries]
     ):
         notes.append(f"No value: {', '.join(without)}.")
     if entries or notes:
@@ -100,7 +100,7 @@ def draw_sweep(found: SweepResult, name: str, ax: Axes) -> Axes:
     """One quantity of a sweep in axes of the user, as `plot_sweep` draws it; raise ValueError if it has several panels."""
     if not isinstance(ax, Axes):
         raise ValueError(f"ax must be matplotlib axes, got {shown(ax)}")
-    across, up, colour, panels = _roles(found, name)
+    across, up, color, panels = _roles(found, name)
     several = [axis for axis in panels if len(found.plan.axes[axis].expanded()) > 1]
     if several:
         raise ValueError(f"ax: this sweep has a panel for each value of {', '.join(several)}: use plot() without ax")
@@ -109,7 +109,7 @@ def draw_sweep(found: SweepResult, name: str, ax: Axes) -> Axes:
         mesh = _heat_map(ax, found, name, here, across, up, _limits(found, name, [here]))
         ax.figure.colorbar(mesh, ax=ax, label=fill(label, 28))
     else:
-        _curves(ax, found, name, here, across, colour)
+        _curves(ax, found, name, here, across, color)
     ax.set(xlabel=_label(across), ylabel=_label(up) if up else fill(label, 32))
     if ax.get_legend_handles_labels()[0]:
         ax.legend(loc="best")
@@ -117,7 +117,7 @@ def draw_sweep(found: SweepResult, name: str, ax: Axes) -> Axes:
 
 
 def _roles(found: SweepResult, name: str) -> tuple[str, str | None, str | None, list[str]]:
-    """Which axis goes across, which up (for a heat map), which is told by colour, and which make panels."""
+    """Which axis goes across, which up (for a heat map), which is told by color, and which make panels."""
     plan = found.plan
     if name not in plan.record:
         raise ValueError(f"name must be one of {', '.join(plan.record)}, got {shown(name)}")
@@ -125,15 +125,15 @@ def _roles(found: SweepResult, name: str) -> tuple[str, str | None, str | None, 
     long = sorted((a for a in numeric if found.dataset.sizes[a] >= MANY), key=lambda a: -found.dataset.sizes[a])
     time = f"time_{name}" if plan.record[name].times is not None else None
     if time and long:
-        across, up, colour = time, long[0], None
+        across, up, color = time, long[0], None
     elif len(long) >= 2:
-        across, up, colour = long[0], long[1], None
+        across, up, color = long[0], long[1], None
     else:
         most = max(plan.axes, key=lambda a: (a in numeric, found.dataset.sizes[a]))
         across, up = time or most, None
         others = [a for a in plan.axes if a != across]
-        colour = next((a for a in reversed(others) if 1 < found.dataset.sizes[a] <= len(PALETTE)), None)
-    return across, up, colour, [a for a in plan.axes if a not in (across, up, colour)]
+        color = next((a for a in reversed(others) if 1 < found.dataset.sizes[a] <= len(PALETTE)), None)
+    return across, up, color, [a for a in plan.axes if a not in (across, up, color)]
 
 
 def _label(axis: str) -> str:
@@ -189,14 +189,14 @@ def _notes(
         notes.append(f"{where} {lacking} some repeats{',' if up else ';'} the mean is over the others.")
     if (there == 0).any():
         of = "any repeat" if plan.repeats > 1 else "the run"
-        notes.append(f"{'Grey' if up else 'No mark'}: {lacking} {of}.")
+        notes.append(f"{'Gray' if up else 'No mark'}: {lacking} {of}.")
     if panels > len(points):
         notes.append(f"The first {len(points)} of {panels} panels are drawn.")
     return notes
 
 
 def _limits(found: SweepResult, name: str, points: list[dict[str, Any]]) -> tuple[float, float]:
-    """The ends of the colour scale that all panels share."""
+    """The ends of the color scale that all panels share."""
     if _range(found, name) == (0.0, 1.0):
         return 0.0, 1.0
     mean = found.mean(name)
@@ -248,9 +248,9 @@ def _heat_map(
 ) -> Any:
     mean = found.mean(name).sel(here).transpose(up, across).sortby([up, across])
     x, y = mean[across].values.astype(float), mean[up].values.astype(float)
-    ax.set_facecolor(GREY)
+    ax.set_facecolor(GRAY)
     mesh = ax.pcolormesh(
-        _edges(x), _edges(y), mean.values, cmap=COLOURS, vmin=limits[0], vmax=limits[1], rasterized=True
+        _edges(x), _edges(y), mean.values, cmap=COLORS, vmin=limits[0], vmax=limits[1], rasterized=True
     )
     for along, values in (("x", x), ("y", y)):
         if _logarithmic(values):
@@ -291,28 +291,28 @@ def _sorted(plan: Any, axis: str, numbers: np.ndarray) -> tuple[np.ndarray, np.n
     return values[order], numbers[order]
 
 
-def _curves(ax: Axes, found: SweepResult, name: str, here: dict[str, Any], across: str, colour: str | None) -> None:
+def _curves(ax: Axes, found: SweepResult, name: str, here: dict[str, Any], across: str, color: str | None) -> None:
     plan, values = found.plan, found.dataset[name].sel(here)
     x, timed, kinds = values[across].values, across.startswith("time_"), _kinds(found, across)
-    shades = plan.axes[colour].expanded() if colour else [None]
+    shades = plan.axes[color].expanded() if color else [None]
     order = np.arange(len(x)) if kinds else np.argsort(x)
     x = order.astype(float) if kinds else x[order]
     least, most = _range(found, name)
     places: dict[float, Line2D] = {}
     for k, level in enumerate(shades):
-        point = {**here, colour: level} if colour else here
-        part = (values.sel({colour: level}) if colour else values).transpose("repeat", across).values[:, order]
+        point = {**here, color: level} if color else here
+        part = (values.sel({color: level}) if color else values).transpose("repeat", across).values[:, order]
         there = (~np.isnan(part)).sum(0)
         if not there.any():
             continue
         mean, spread = np.full((2, len(x)), np.nan)
         mean[there > 0], spread[there > 0] = (of(part[:, there > 0], axis=0) for of in (np.nanmean, np.nanstd))
         shade = PALETTE[k % len(PALETTE)]
-        text = _text(colour, level) if colour else "mean" if plan.repeats > 1 else "one run"
+        text = _text(color, level) if color else "mean" if plan.repeats > 1 else "one run"
         at = x + (k - (len(shades) - 1) / 2) * 0.5 / len(shades) if kinds else x
         theory = _theory(plan, point, name, across, x)
         if theory is not None:
-            neutral = shade if colour else INK
+            neutral = shade if color else INK
             look: dict[str, Any] = {"ls": "", "marker": "_", "ms": 12, "mew": 1.2} if kinds else {"ls": "-", "lw": 1.2}
             ax.plot(at, theory if timed else theory[order], color=neutral, **look)
             ax.plot([], [], color=INK, label="theory (dashes)" if kinds else "theory (lines)", **look)
@@ -331,7 +331,7 @@ def _curves(ax: Axes, found: SweepResult, name: str, here: dict[str, Any], acros
             places[place] = ax.axvline(place, color=shade, ls="--", lw=1.2, zorder=0)
     if places:
         ax.plot([], [], color=INK, ls="--", lw=1.2, label="theory: threshold")
-    if len(places) == 1:  # the same for all colours
+    if len(places) == 1:  # the same for all colors
         next(iter(places.values())).set_color(INK)
     if kinds:
         ax.set_xticks(x, [_kind(value) for value in values[across].values])

@@ -11,7 +11,7 @@ import numpy as np
 from .._check import count, positive
 from .._shown import shown
 from .continuation import Path, between, trace
-from .linearised import growth
+from .linearized import growth
 from .names import MOST_DIMENSION, kernel_name
 from .noise import critical_kappa, transition
 from .self_consistency import SelfConsistency

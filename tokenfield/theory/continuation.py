@@ -83,7 +83,7 @@ def _scale(x: np.ndarray) -> float:
 
 
 def _tangent(problem: SelfConsistency, x: np.ndarray, sigma: float, row: np.ndarray) -> tuple[np.ndarray, float]:
-    _, jacobian, slope = problem.linearise(x, sigma)
+    _, jacobian, slope = problem.linearize(x, sigma)
     matrix = np.block([[jacobian, slope[:, None]], [row[None, :]]])
     t = np.linalg.solve(matrix, np.r_[np.zeros(len(x)), 1.0])
     t /= math.hypot(float(np.linalg.norm(t[:-1])) / _scale(x), float(t[-1]))
@@ -96,7 +96,7 @@ def _correct(
     """Newton for the stationary equation together with `row · (x, sigma) = level`."""
     y, last = np.r_[x, sigma], math.inf
     for _ in range(12):
-        residual, jacobian, slope = problem.linearise(y[:-1], float(y[-1]))
+        residual, jacobian, slope = problem.linearize(y[:-1], float(y[-1]))
         matrix = np.block([[jacobian, slope[:, None]], [row[None, :]]])
         step = np.linalg.solve(matrix, -np.r_[residual, row @ y - level])
         size = float(np.linalg.norm(step))
@@ -159,7 +159,7 @@ def _advance(problem: SelfConsistency, point: Point, length: float) -> Point | N
 
 
 def between(problem: SelfConsistency, one: Point, two: Point, zero: Callable[[Point], float]) -> Point:
-    """The point of the branch between two neighbours at which `zero`, of opposite signs at the two, vanishes."""
+    """The point of the branch between two neighbors at which `zero`, of opposite signs at the two, vanishes."""
     length = float(_row(one) @ np.r_[two.x - one.x, two.sigma - one.sigma])
 
     def ahead(h: float) -> Point:

@@ -140,10 +140,10 @@ def _exp(x: float) -> float:
 
 def _rates(n: int, beta: float, rule: AbstractSphereNorm, attention: str):
     """`(t, u, r) -> (rate, growth)` with `u' = -rate u`, `u = 1 - rho`, `r' = growth`."""
-    normalised = kernel_name(attention) == "softmax"
+    normalized = kernel_name(attention) == "softmax"
 
     def rates(t: float, u: float, r: float) -> tuple[float, float]:
-        if normalised:
+        if normalized:
             a, c = 1 / (1 + (n - 1) * _exp(-beta * u)), 1 / (_exp(beta * u) + n - 1)
         else:
             a, c = _exp(beta) / n, _exp(beta * (1 - u)) / n

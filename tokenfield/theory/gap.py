@@ -7,19 +7,19 @@ from .._check import as_float
 
 
 def score_gap(A: np.ndarray, across: np.ndarray | None = None) -> tuple[float, np.ndarray]:
-    """`g = max_{|u|<=1} (|Au| - <u,Au>)` and a maximiser u, for any real (d, d) matrix A (FORMULAS §6).
+    """`g = max_{|u|<=1} (|Au| - <u,Au>)` and a maximizer u, for any real (d, d) matrix A (FORMULAS §6).
 
     `|Au| = min_{t>0} (t|Au|^2 + 1/t)/2` turns it into a problem that is concave in `uu^T` and convex in t, so
 
     `g = min_{t>0} { 1/(2t) + lambda_max^+( (t A^T A - A - A^T)/2 ) }`,
 
-    a convex function of one number. There is no relaxation gap: at the best t the maximiser lies in the leading
+    a convex function of one number. There is no relaxation gap: at the best t the maximizer lies in the leading
     eigenspace and has `|Au| = 1/t`, one equation that a connected sphere of eigenvectors can meet. For A symmetric
     with extreme eigenvalues `-a <= 0 <= b` (put 0 in where a sign is missing), `g = 2a` if `b <= 3a`, and
     `(b-a)/4 + ab/(b-a)` if not: at least the eigenvector cases `2a` and `b/4`.
 
     Args:
-        across: a vector v. Among several maximisers one with `<Au, v> = 0` is taken if there is one.
+        across: a vector v. Among several maximizers one with `<Au, v> = 0` is taken if there is one.
 
     Example:
         >>> from tokenfield.lipschitz import score_gap

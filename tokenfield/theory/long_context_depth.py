@@ -20,7 +20,7 @@ from .long_context import (
 def iterated_contraction(
     rho: float, n: float, beta: ArrayLike, depth: int, residual: float | None = None
 ) -> np.ndarray:
-    """The cosines after 0, 1, …, depth layers, each output normalised to length 1 (FORMULAS §7).
+    """The cosines after 0, 1, …, depth layers, each output normalized to length 1 (FORMULAS §7).
 
     `rho_{l+1} = layer_contraction(rho_l, n, beta_l)`, or `residual_layer_contraction` with that step.
 

@@ -39,7 +39,7 @@ def phase_diagram(
     """Where noisy tokens are disordered, ordered, or may be either, in the plane of beta and kappa (FORMULAS §10).
 
     One branch of one-peak laws is followed for each beta, from `critical_kappa`; the cells are refined from it by Newton.
-    "Favoured" means the lower free energy `(1/kappa) ∫ p log p - ½ ∬ W`. Softmax has no region of two stable laws.
+    "Favored" means the lower free energy `(1/kappa) ∫ p log p - ½ ∬ W`. Softmax has no region of two stable laws.
 
     Args:
         betas: inverse temperatures, >= 0.

@@ -9,7 +9,7 @@ What each token has for itself only shifts the mean of a ratio, by the second or
 
 `drift = -(2 c^2 (C + R B - 2 R C) + 2 c^4 C (B - C))/(d D^2) + (3/4) N (4 c^2 (B - R C) + 2 c^4 (B^2 - C^2))/(d D^3)`,
 
-`N = D - e`. Where outputs are normalised (B = 1) the terms in c^4 are absent, as `|V y_i|` does not matter; instead the
+`N = D - e`. Where outputs are normalized (B = 1) the terms in c^4 are absent, as `|V y_i|` does not matter; instead the
 cosine C of outputs has mean `C - C (1-C^2)/(2d)` and, common to all pairs, variance `2 C^2 (1-C)^2/d`. R, L and W are
 taken as Gaussian, and the layer is averaged over three points of each.
 """
@@ -49,10 +49,10 @@ class Spread(NamedTuple):
 
         Args:
             c2: c^2 at the points.
-            own, cross: B and C at the points (1 and the cosine of outputs if these are normalised).
+            own, cross: B and C at the points (1 and the cosine of outputs if these are normalized).
             n, d: tokens and dimension.
             noise: False for d -> infinity.
-            unit: outputs are normalised.
+            unit: outputs are normalized.
             radial: lengths grow.
         """
         R, L = self.points()

@@ -129,7 +129,7 @@ def random_weight_layers(
     | nGPT | h alpha/sqrt(B) |
     | sqrt-scaling | h/sqrt(t+1) |
 
-    Where outputs are normalised, `C/B` is the mean cosine of outputs, `RandomAttention.cosine`. With `noise`, means over
+    Where outputs are normalized, `C/B` is the mean cosine of outputs, `RandomAttention.cosine`. With `noise`, means over
     seeds are right to order 1/d, which is worth 2 % after ten layers of Post-LN at d = 256, and have a deviation.
 
     Args:

@@ -46,7 +46,7 @@ def saddle_to_saddle(tokens: Tokens, attention: str = "softmax") -> list[SaddleM
     only_tokens("saddle_to_saddle", tokens)
     x, mass, first = np.array(tokens.x), np.array(tokens.weights), np.arange(tokens.n)
     if not isinstance(tokens.space, Sphere):
-        raise ValueError("tokens must have length 1: normalise them first, e.g. with tokens.normalized()")
+        raise ValueError("tokens must have length 1: normalize them first, e.g. with tokens.normalized()")
     steps = []
     while len(x) > 1:
         cosines = 1 - 0.5 * ((x[:, None] - x[None]) ** 2).sum(-1)

@@ -78,14 +78,14 @@ class SelfConsistency:
         mass = self.weights * np.exp(V - V.max())
         return mass / mass.sum()
 
-    def linearise(self, x: np.ndarray, sigma: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def linearize(self, x: np.ndarray, sigma: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The residual `x - E[features]`, its derivative in x and its derivative in sigma."""
         V, eta = self.potential(x, sigma)
         mass = self.masses(V)
         mean = self.features.T @ mass
-        centred = (self.features - mean) * mass[:, None]
-        jacobian = np.eye(len(x)) - math.exp(sigma) * (centred.T @ (eta[:, None] * self.features))
-        return x - mean, jacobian, -(centred.T @ V)
+        centerd = (self.features - mean) * mass[:, None]
+        jacobian = np.eye(len(x)) - math.exp(sigma) * (centerd.T @ (eta[:, None] * self.features))
+        return x - mean, jacobian, -(centerd.T @ V)
 
     def resolve(self, x: np.ndarray, sigma: float) -> bool:
         """Double the nodes if the moments `c_l` of the highest degrees are not below `TAIL`; True if it had to."""
@@ -102,7 +102,7 @@ class SelfConsistency:
     def newton(self, x: np.ndarray, sigma: float) -> np.ndarray | None:
         """The solution near x at fixed sigma, or None."""
         for _ in range(40):
-            residual, jacobian, _ = self.linearise(x, sigma)
+            residual, jacobian, _ = self.linearize(x, sigma)
             try:
                 step = np.linalg.solve(jacobian, -residual)
             except np.linalg.LinAlgError:
@@ -113,7 +113,7 @@ class SelfConsistency:
             if np.linalg.norm(step) < 1e-11 * (1 + np.linalg.norm(x)):
                 if self.resolve(x, sigma):
                     continue
-                return x - np.linalg.solve(jacobian, self.linearise(x, sigma)[0])
+                return x - np.linalg.solve(jacobian, self.linearize(x, sigma)[0])
         return None
 
     def moments(self, x: np.ndarray, sigma: float) -> np.ndarray:

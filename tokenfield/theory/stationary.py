@@ -9,7 +9,7 @@ import numpy as np
 from .._check import count, positive
 from ..spectral.gegenbauer import polynomials
 from .continuation import LONGEST, Path, between, near_onset, trace
-from .linearised import growth, uniform_growth
+from .linearized import growth, uniform_growth
 from .names import MOST_DIMENSION, kernel_name
 from .noise import critical_kappa
 from .self_consistency import SelfConsistency
@@ -45,7 +45,7 @@ class StationaryState(NamedTuple):
     def density(self, t: np.ndarray | float) -> np.ndarray:
         """The density at `<x, e> = t`, with respect to the uniform probability: `exp(kappa W*mu)` or `Z^{kappa/beta}`.
 
-        Normalised; W*mu and Z/w_0 - 1 are `series` in the orthonormal polynomials.
+        Normalized; W*mu and Z/w_0 - 1 are `series` in the orthonormal polynomials.
         """
         t = np.asarray(t, float)
         V = polynomials(t.ravel(), len(self.series), self.d)[0] @ self.series
@@ -76,7 +76,7 @@ def stationary_states(
     (a Rényi entropy): stationary laws are its critical points, and it tends to the other as beta → 0. Whether it
     decreases along the softmax flow is not known.
 
-    Stability: the spectrum of the linearised Fokker–Planck equation for perturbations `F(t) Y(omega)`, Y a harmonic of
+    Stability: the spectrum of the linearized Fokker–Planck equation for perturbations `F(t) Y(omega)`, Y a harmonic of
     degree 0, 1 or 2 on the sphere around the axis (on the circle these are all), without the rotation of the law.
 
     Args:

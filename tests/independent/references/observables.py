@@ -22,9 +22,9 @@ def mean_cosine(x, w):
     return (pairs * cosines(x)).sum() / pairs.sum()
 
 
-def effective_rank(x, w, centred):
+def effective_rank(x, w, centerd):
     """Exponential of the entropy of the normalized singular values."""
-    y = (x - w @ x if centred else x) * np.sqrt(w)[:, None]
+    y = (x - w @ x if centerd else x) * np.sqrt(w)[:, None]
     s = np.linalg.svd(y, compute_uv=False)
     p = s / s.sum()
     p = p[p > 0]
@@ -97,8 +97,8 @@ def circle_wasserstein(quantile1, quantile2, p, knots=4000):
     return found.fun ** (1 / p)
 
 
-def centres(x, delta, strong):
-    """Rényi centres, one by one."""
+def centers(x, delta, strong):
+    """Rényi centers, one by one."""
     u = x / np.linalg.norm(x, axis=1, keepdims=True)
     found = []
     for i in range(len(x)):

@@ -130,8 +130,8 @@ def draw(errors, runs):
     values = lambda c: tkf.CircleDensity(c).density(np.stack([np.cos(a), np.sin(a)], axis=1))  # noqa: E731
     right.plot(a, values(runs[50.0][0]), color="0.6", lw=1, label="t = 0")
     right.plot(a, values(runs[50.0][1]), color="black", lw=2, label="backward heat")
-    for (beta, (_, _, last)), line, colour in zip(runs.items(), ("--", "-."), (ORANGE, BLUE), strict=True):
-        right.plot(a, values(last), line, color=colour, lw=1.2, label=f"SA, β = {beta:g}")
+    for (beta, (_, _, last)), line, color in zip(runs.items(), ("--", "-."), (ORANGE, BLUE), strict=True):
+        right.plot(a, values(last), line, color=color, lw=1.2, label=f"SA, β = {beta:g}")
     right.set(xlabel="angle", ylabel="density (uniform: 1)", ylim=(0, None))
     right.set_xticks([-np.pi, 0, np.pi], ["-π", "0", "π"])
     right.legend(frameon=False)

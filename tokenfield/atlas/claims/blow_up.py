@@ -71,10 +71,10 @@ def draw(shown, times):
 
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axes = figure.add_subplot(xlabel="time $t$", ylabel="$|x(t)|$", yscale="log", xlim=(0, 0.4), ylim=(0.9, 100))
-    colours = ("#D55E00", "#E69F00", "black", "#0072B2", "#56B4E9", "#CC79A7")
-    for (name, done), colour, dash in zip(shown.items(), colours, ("-", "-", ":", "-", "--", "-"), strict=True):
+    colors = ("#D55E00", "#E69F00", "black", "#0072B2", "#56B4E9", "#CC79A7")
+    for (name, done), color, dash in zip(shown.items(), colors, ("-", "-", ":", "-", "--", "-"), strict=True):
         length = np.linalg.norm(done.dataset["x"].values[:, 0], axis=-1)
-        axes.plot(done.times, length, dash, color=colour, lw=2, label=name)
+        axes.plot(done.times, length, dash, color=color, lw=2, label=name)
     axes.vlines(times, 0.9, 100, color="black", ls=":", lw=1)
     axes.legend(frameon=False, loc="upper right", fontsize=9)
     return figure

@@ -7,7 +7,7 @@ import tokenfield as tkf
 from ..claim import Claim, Evidence, at_most, close
 
 N, D, T1 = 8, 3, 160.0
-COLOURS = {1: "#0072B2", 3: "#009E73", 7: "#D55E00"}
+COLORS = {1: "#0072B2", 3: "#009E73", 7: "#D55E00"}
 
 
 def run(beta: float, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -44,7 +44,7 @@ def measure(quick: bool) -> Evidence:
 
 CAPTION = (
     "Distances of three of 8 tokens from the first, causal SA on the 2-sphere, β = 1, one random start (dots). Line: the "
-    "decay e^{-t/2} of the linearised flow, through the second token's distance at t = 20."
+    "decay e^{-t/2} of the linearized flow, through the second token's distance at t = 20."
 )
 
 
@@ -55,8 +55,8 @@ def draw(times, distance):
     ax = figure.subplots()
     anchor = int(np.argmin(np.abs(times - 20)))
     ax.semilogy(times, distance[anchor, 1] * np.exp((times[anchor] - times) / 2), color="0.3", lw=1, label="$e^{-t/2}$")
-    for token, colour in COLOURS.items():
-        ax.semilogy(times, distance[:, token], "o", ms=3.5, color=colour, label=f"token {token + 1}")
+    for token, color in COLORS.items():
+        ax.semilogy(times, distance[:, token], "o", ms=3.5, color=color, label=f"token {token + 1}")
     ax.set(xlabel="time t", ylabel="distance from the first token", xlim=(0, 35), ylim=(1e-7, 4))
     ax.legend(frameon=False)
     return figure

@@ -10,7 +10,7 @@ from ..linearized import richardson
 
 ALPHA, DEPTHS, SLOPE = 0.3, (3, 12, 24), 2.0
 TAU = np.array([0.125, 0.25, 0.5, 0.75, 0.875])
-COLOURS = ("black", "#0072B2", "#D55E00")
+COLORS = ("black", "#0072B2", "#D55E00")
 
 
 def by_layers(n: int, depth: int, slope: float) -> np.ndarray:
@@ -63,10 +63,10 @@ def draw(rows, n):
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     ax = figure.subplots()
     tau, at = np.geomspace(0.3 / n, 0.999, 400), np.arange(1, n) / n
-    for (L, row), colour in zip(rows.items(), COLOURS, strict=True):
-        ax.loglog(tau, theory.layer_influence(tau, L, ALPHA), color=colour, lw=1, ls="--")
-        ax.loglog(at, n * theory.token_influence(n, L, ALPHA)[:-1], color=colour, lw=1, label=f"L = {L}")
-        ax.loglog(at, n * row[:-1], "o", ms=3, color=colour)
+    for (L, row), color in zip(rows.items(), COLORS, strict=True):
+        ax.loglog(tau, theory.layer_influence(tau, L, ALPHA), color=color, lw=1, ls="--")
+        ax.loglog(at, n * theory.token_influence(n, L, ALPHA)[:-1], color=color, lw=1, label=f"L = {L}")
+        ax.loglog(at, n * row[:-1], "o", ms=3, color=color)
     ax.set(xlabel="position τ", ylabel="influence · n", xlim=(0.6 / n, 1.1), ylim=(1e-3, 100))
     ax.legend(frameon=False)
     return figure

@@ -54,7 +54,7 @@ def measure(quick: bool) -> Evidence:
 
 CAPTION = (
     "Growth rate of a small shift of three equal groups 120° apart: formula (lines) and 12 simulated tokens (dots). "
-    "Where it is negative (β < -2/3) the groups are stable, and one cluster is not the only end. Grey: β > -0.16, proved."
+    "Where it is negative (β < -2/3) the groups are stable, and one cluster is not the only end. Gray: β > -0.16, proved."
 )
 
 
@@ -68,9 +68,9 @@ def draw(rates):
     ax.axhline(0, color="0.5", lw=0.8)
     ax.axvline(-2 / 3, color="0.5", lw=0.8, ls=":")
     ax.annotate("β = −2/3", (-2 / 3, -1.3), xytext=(5, 0), textcoords="offset points", color="0.3")
-    for flow, (_, colour) in FLOWS.items():
-        ax.plot(beta, [triangle_rate(flow, b) for b in beta], color=colour, label=flow)
-        ax.plot(list(rates[flow]), list(rates[flow].values()), "o", ms=5, color=colour)
+    for flow, (_, color) in FLOWS.items():
+        ax.plot(beta, [triangle_rate(flow, b) for b in beta], color=color, label=flow)
+        ax.plot(list(rates[flow]), list(rates[flow].values()), "o", ms=5, color=color)
     ax.set(xlabel="β", ylabel="growth rate of the shift", xlim=(-1.55, 1.1))
     ax.legend(frameon=False, loc="lower right")
     return figure
@@ -81,7 +81,7 @@ CLAIM = Claim(
     section="Clustering on the sphere",
     title="One cluster on the circle, for β > -0.16",
     statement="On the circle (d = 2) almost every start ends in one cluster for all β > -0.16, under SA and USA. Some such "
-    "limit is needed: three equal groups 120° apart are stable as soon as β < -2/3 (linearised flow).",
+    "limit is needed: three equal groups 120° apart are stable as soon as β < -2/3 (linearized flow).",
     source="Rigollet, The mean-field dynamics of Transformers, Remark 2; Polyanskiy, Rigollet, Yao 2025; the limit -2/3 is "
     "derived here",
     measure=measure,

@@ -49,8 +49,8 @@ def draw(spreads):
 
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axes = figure.add_subplot(xlabel="time $t$", ylabel="root-mean-square spread", xscale="log", yscale="log")
-    for seed, (spread, colour) in enumerate(zip(spreads, ("#0072B2", "#009E73", "#CC79A7"), strict=False)):
-        axes.plot(TIMES[1:], spread[1:], color=colour, label=f"start {seed + 1}")
+    for seed, (spread, color) in enumerate(zip(spreads, ("#0072B2", "#009E73", "#CC79A7"), strict=False)):
+        axes.plot(TIMES[1:], spread[1:], color=color, label=f"start {seed + 1}")
     axes.plot(TIMES[20:], np.sqrt(D / (2 * TIMES[20:])), "--", color="#D55E00", lw=2, label=r"$\sqrt{d/(2t)}$")
     axes.legend(frameon=False)
     return figure

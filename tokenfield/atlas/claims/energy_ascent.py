@@ -83,7 +83,7 @@ CLAIM = Claim(
     section="Models",
     title="Attention climbs the interaction energy",
     statement="SA and USA increase E = (1/2β) ∬ e^{β<x,y>} dμ dμ, with dE/dt = ∫ Z|v|² dμ for SA and ∫ |v|² dμ for USA "
-    "(v the velocity, Z the softmax normalisation, any weights): gradient ascent. The survey's §5.1 writes descent.",
+    "(v the velocity, Z the softmax normalization, any weights): gradient ascent. The survey's §5.1 writes descent.",
     source="Rigollet, The mean-field dynamics of Transformers, (3), §5.1; Geshkovski, Letrouit, Polyanskiy, Rigollet 2025",
     measure=measure,
 )

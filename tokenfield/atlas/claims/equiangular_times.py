@@ -8,7 +8,7 @@ from ..claim import Claim, Evidence, at_most, close
 
 N, RHO1 = 32, 0.999
 TIGHT = {"rtol": 1e-11, "atol": 1e-13, "progress": False}
-COLOURS = {1.0: "#0072B2", 4.0: "#009E73", 9.0: "#D55E00"}
+COLORS = {1.0: "#0072B2", 4.0: "#009E73", 9.0: "#D55E00"}
 
 
 def speed(rho, n: int, beta: float):
@@ -39,7 +39,7 @@ def measure(quick: bool) -> Evidence:
     checks, curves = [], {}
     start = tkf.equiangular_tokens(rho=0.0, n=N)
     aligned = tkf.order_above(np.sqrt((1 + (N - 1) * RHO1) / N))  # |mean|^2 = (1 + (n-1) rho)/n
-    for beta in COLOURS:
+    for beta in COLORS:
         model = tkf.Transformer(tkf.Softmax(beta=beta), norm=tkf.PostLN())
         exact = time_to(RHO1, beta)
         times = np.append(0.0, np.geomspace(0.05, 0.97 * exact, 24))
@@ -69,8 +69,8 @@ def draw(curves):
     ax = figure.subplots()
     for beta, (times, cosines) in curves.items():
         rho = np.concatenate([np.geomspace(1e-4, 0.1, 40), np.linspace(0.11, RHO1, 60)])
-        ax.plot([time_to(value, beta) for value in rho], rho, color=COLOURS[beta])
-        ax.plot(times[1:], cosines[1:], "o", ms=4, color=COLOURS[beta], label=f"β = {beta:g}")
+        ax.plot([time_to(value, beta) for value in rho], rho, color=COLORS[beta])
+        ax.plot(times[1:], cosines[1:], "o", ms=4, color=COLORS[beta], label=f"β = {beta:g}")
     ax.set(xscale="log", xlabel="time t", ylabel="cosine ρ", xlim=(0.05, 300))
     ax.legend(frameon=False)
     return figure

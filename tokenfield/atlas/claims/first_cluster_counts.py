@@ -9,7 +9,7 @@ from ..claim import Claim, Evidence, at_least, at_most, close, equal
 
 SAVED = 47  # the same in all runs, so that one program is compiled
 BETAS = (5.0, 7.0, 20.0, 100.0)
-COLOURS = ("#0072B2", "#009E73", "#D55E00", "#CC79A7")
+COLORS = ("#0072B2", "#009E73", "#D55E00", "#CC79A7")
 
 
 def simulated(beta: float, angles: np.ndarray, times: np.ndarray):
@@ -87,19 +87,19 @@ def draw(rates, counts):
 
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for (beta, measured), colour in zip(rates.items(), COLOURS, strict=True):
+    for (beta, measured), color in zip(rates.items(), COLORS, strict=True):
         k = np.arange(1, len(measured) + 1)
-        left.plot(k, tkf.theory.growth_rates(beta, 2, modes=k.tolist()), color=colour, lw=1)
-        left.plot(k, measured, "o", ms=3.5, color=colour, label=f"β = {beta:g}")
+        left.plot(k, tkf.theory.growth_rates(beta, 2, modes=k.tolist()), color=color, lw=1)
+        left.plot(k, measured, "o", ms=3.5, color=color, label=f"β = {beta:g}")
     left.set(xlabel="mode k", ylabel="growth rate")
     left.legend(frameon=False)
     grid = np.geomspace(4, 130, 200)
     right.plot(grid, [tkf.theory.first_clusters(b, 2) for b in grid], color="0.4", lw=1)
     right.plot(grid, np.sqrt(2 * grid), ":", color="0.4", lw=1)
-    for kind, shift, colour in (("even", 0.96, "#0072B2"), ("random", 1.04, "#D55E00")):
+    for kind, shift, color in (("even", 0.96, "#0072B2"), ("random", 1.04, "#D55E00")):
         for beta in rates:
             values, times = np.unique(counts[beta, kind], return_counts=True)
-            right.scatter(np.full(len(values), shift * beta), values, 90 * times / times.sum(), color=colour, zorder=3)
+            right.scatter(np.full(len(values), shift * beta), values, 90 * times / times.sum(), color=color, zorder=3)
     right.set(xscale="log", xlabel="β", ylabel="first clusters", ylim=(0, None))
     return figure
 

@@ -64,12 +64,12 @@ def draw(seen, beta: float, x: np.ndarray):
 
     figure = Figure(figsize=(7.5, 3.3), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for d, colour, line, name in ((2, "#0072B2", "-", "circle"), (3, "#D55E00", "--", "sphere")):
+    for d, color, line, name in ((2, "#0072B2", "-", "circle"), (3, "#D55E00", "--", "sphere")):
         grid = np.geomspace(5, 130 if d == 2 else 65, 150)
-        left.plot(grid, [predicted(b, d) for b in grid], line, color=colour, lw=1.2)
+        left.plot(grid, [predicted(b, d) for b in grid], line, color=color, lw=1.2)
         for b in {b for dim, b in seen if dim == d}:
-            left.plot([b] * len(seen[d, b]), seen[d, b], "o", ms=5, color=colour, alpha=0.7)
-        left.plot([], [], "o" + line, color=colour, label=name)
+            left.plot([b] * len(seen[d, b]), seen[d, b], "o", ms=5, color=color, alpha=0.7)
+        left.plot([], [], "o" + line, color=color, label=name)
     left.set(xscale="log", yscale="log", xlabel="β", ylabel="first clusters")
     left.set_yticks([3, 5, 10, 20, 40], ["3", "5", "10", "20", "40"])
     left.minorticks_off()
@@ -86,7 +86,7 @@ CLAIM = Claim(
     section="Metastability",
     title="First clusters of very many tokens, on the circle and on the sphere",
     statement="From 10⁵ independent uniform tokens the first clusters on the circle number k_max, the fastest mode, or one "
-    "less: close neighbours merge while the others still form. On the 2-sphere k_max is a degree l, with l(l+1) ≈ 2β: a random "
+    "less: close neighbors merge while the others still form. On the 2-sphere k_max is a degree l, with l(l+1) ≈ 2β: a random "
     "harmonic of that degree has l(l+1)/2√3 maxima on average, about 0.58 β, and the first clusters are about as many, to "
     "within a third.",
     source="Bruno, Pasqualotto, Agazzi 2024 (circle); maxima of random harmonics: Cammarota, Marinucci, Wigman 2016; "

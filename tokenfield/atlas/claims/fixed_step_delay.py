@@ -48,7 +48,7 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    "The published run of 5 tokens, SA, β = 4. Left: normalised energy around the last merge. Right: delay of the last merge "
+    "The published run of 5 tokens, SA, β = 4. Left: normalized energy around the last merge. Right: delay of the last merge "
     "relative to the flow, for fixed steps h: measured (dots), and to first order in h from the modified equation (line)."
 )
 
@@ -58,12 +58,12 @@ def draw(delays, slope):
 
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for (times, theta), colour, style, label in (
+    for (times, theta), color, style, label in (
         (flow(1e-11), BLUE, "-", "flow, error control"),
         (layers(0.1), ORANGE, "--", "fixed steps of 0.1"),
     ):
-        left.plot(times, energy(theta), style, color=colour, label=label)
-    left.set(xlabel="time t", ylabel="normalised energy", xlim=(290, 390), ylim=(0.48, 1.22))
+        left.plot(times, energy(theta), style, color=color, label=label)
+    left.set(xlabel="time t", ylabel="normalized energy", xlim=(290, 390), ylim=(0.48, 1.22))
     left.legend(frameon=False, loc="upper left")
     right.plot([0, 0.11], [0, 11 * slope], color=BLUE, label=f"{slope:.2f} h")
     right.plot(list(delays), [100 * delay for delay in delays.values()], "o", color=ORANGE, label="measured")

@@ -28,7 +28,7 @@ class Case(NamedTuple):
     end: str
     t1: float
     left: float
-    """How far F may still be from its limit at t1: from the rate of the linearised equation."""
+    """How far F may still be from its limit at t1: from the rate of the linearized equation."""
 
 
 def cases(quick: bool) -> list[Case]:
@@ -134,11 +134,11 @@ def draw(curves):
     figure = Figure(figsize=(6.5, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     shown = [(name, curve) for name, curve in curves.items() if name.startswith("circle")]
-    for (name, (times, F, limit, change, loss)), colour in zip(shown, (BLUE, GREEN, ORANGE), strict=True):
-        left.axhline(limit, color=colour, ls="--", lw=0.8)
-        left.plot(times, F, color=colour, label=name.removeprefix("circle, "))
-        right.semilogy(times, loss, color=colour, lw=1)
-        right.semilogy(times[1:-1:3], -change[1:-1:3], "o", ms=4.5, mfc="none", color=colour)
+    for (name, (times, F, limit, change, loss)), color in zip(shown, (BLUE, GREEN, ORANGE), strict=True):
+        left.axhline(limit, color=color, ls="--", lw=0.8)
+        left.plot(times, F, color=color, label=name.removeprefix("circle, "))
+        right.semilogy(times, loss, color=color, lw=1)
+        right.semilogy(times[1:-1:3], -change[1:-1:3], "o", ms=4.5, mfc="none", color=color)
     left.set(xlabel="time t", ylabel="free energy F - F(uniform)", xlim=(0, 20))
     right.set(xlabel="time t", ylabel="-dF/dt", xlim=(0, 20), ylim=(1e-7, None))
     figure.legend(*left.get_legend_handles_labels(), frameon=False, loc="outside upper center", ncols=3, fontsize=8)

@@ -75,8 +75,8 @@ def draw(times, traces, marks):
 
     figure = Figure(figsize=(7, 3), layout="constrained")
     for k, axes in enumerate(figure.subplots(1, 2, sharey=True)):
-        for trace, name, colour in zip(traces[:, k], KERNELS, ("#D55E00", "#0072B2", "#009E73"), strict=True):
-            axes.plot(times, trace, color=colour, lw=1.8, label=name)
+        for trace, name, color in zip(traces[:, k], KERNELS, ("#D55E00", "#0072B2", "#009E73"), strict=True):
+            axes.plot(times, trace, color=color, lw=1.8, label=name)
         axes.vlines(marks[k], 0.1, 1e4, color="black", ls=":", lw=1)
         axes.set(yscale="log", ylim=(0.5, 1e4), xlim=(0, 3.5), xlabel="time $t$")
     figure.axes[0].set_ylabel(r"$\mathrm{tr}\,\Sigma(t)$")

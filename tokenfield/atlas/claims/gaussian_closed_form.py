@@ -98,10 +98,10 @@ def draw(shown):
 
     figure, fine = Figure(figsize=(6, 3.5), layout="constrained"), np.linspace(0, 1, 101)
     axes = figure.add_subplot(xlabel="time $t$", ylabel=r"eigenvalues of $\Sigma(t)$", yscale="log")
-    for (covs, (A, V, cov, _)), colour, marker in zip(shown, ("#0072B2", "#D55E00", "#009E73"), "os^", strict=True):
+    for (covs, (A, V, cov, _)), color, marker in zip(shown, ("#0072B2", "#D55E00", "#009E73"), "os^", strict=True):
         lines = np.linalg.eigvalsh([gaussian_closed_form(A, V, cov, t) for t in fine])
-        axes.plot(fine, lines, color=colour, lw=1)
-        axes.plot(TIMES, np.linalg.eigvalsh(covs), marker, color=colour, ms=3.5)
+        axes.plot(fine, lines, color=color, lw=1)
+        axes.plot(TIMES, np.linalg.eigvalsh(covs), marker, color=color, ms=3.5)
     return figure
 
 

@@ -1,4 +1,4 @@
-"""Six behaviours of Gaussian data in the plane, kernel by kernel, in the cone of covariances."""
+"""Six behaviors of Gaussian data in the plane, kernel by kernel, in the cone of covariances."""
 
 import numpy as np
 
@@ -125,7 +125,7 @@ def measure(quick: bool) -> Evidence:
 CLAIM = Claim(
     id="gaussian_cones",
     section="Gaussian data",
-    title="Six behaviours of Gaussian data in the plane",
+    title="Six behaviors of Gaussian data in the plane",
     statement="Depending on Q, K, V (and, in the last case, on the start) a covariance of the plane tends to 0, to a "
     "line of rank-one matrices, to a plane, to two lines, blows up, or does one or the other. Kernels that converge "
     "do so alike, and heads of width one follow the same curve for softmax, L2 and Sinkhorn attention. Where softmax "

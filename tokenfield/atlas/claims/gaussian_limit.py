@@ -69,8 +69,8 @@ def draw(paths, limit, wrong):
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axes = figure.add_subplot(xlabel="time $t$", ylabel=r"$|\Sigma(t) - \Sigma^*|$", xscale="log", yscale="log")
     styles = ("#D55E00", "-"), ("#0072B2", "-"), ("#009E73", (0, (3, 3)))
-    for path, name, (colour, dash) in zip(paths, KERNELS, styles, strict=True):
-        axes.plot(TIMES[1:], size(path[1:] - limit), color=colour, ls=dash, lw=1.8, label=name)
+    for path, name, (color, dash) in zip(paths, KERNELS, styles, strict=True):
+        axes.plot(TIMES[1:], size(path[1:] - limit), color=color, ls=dash, lw=1.8, label=name)
     axes.plot(
         TIMES[1:], size(paths[0, 1:] - wrong), ":", color="black", label=r"softmax, to the projection of $\Sigma_0$"
     )

@@ -97,7 +97,7 @@ CLAIM = Claim(
     id="hardmax_leaders",
     section="Metastability",
     title="Hardmax: leaders stand still and attract the others",
-    statement="Under z_i ← (z_i + α mean_{C_i} z_j)/(1+α), C_i the tokens that maximise <z_i, z_j> (j = i allowed), a token with "
+    statement="Under z_i ← (z_i + α mean_{C_i} z_j)/(1+α), C_i the tokens that maximize <z_i, z_j> (j = i allowed), a token with "
     "C_i = {i} never moves, and all tokens end in the hull of these leaders. If tokens at the same place are left out instead, "
     "leaders move too.",
     source="Alcalde, Fantuzzi, Zuazua 2025; Rigollet, The mean-field dynamics of Transformers, §5.2 (whose footnote gives "

@@ -9,7 +9,7 @@ import tokenfield as tkf
 from ..claim import Claim, Evidence, at_least, close
 
 N, D, MARGIN = 16, 3, 0.2
-COLOURS = ("#0072B2", "#009E73", "#D55E00")
+COLORS = ("#0072B2", "#009E73", "#D55E00")
 FLOWS = {"SA": (tkf.Softmax, lambda beta: 1.0), "USA": (tkf.Unnormalized, math.exp)}
 
 
@@ -57,11 +57,11 @@ def draw(curves):
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axes = dict(zip(FLOWS, figure.subplots(1, 2, sharex=True, sharey=True), strict=True))
     for index, ((flow, beta), (clock, width)) in enumerate(curves.items()):
-        colour = COLOURS[index % 3]
+        color = COLORS[index % 3]
         anchor = np.flatnonzero(width > 1e-5)[-1]
         above = clock > clock[anchor] - 10
-        axes[flow].plot(clock[above], width[anchor] * np.exp(clock[anchor] - clock[above]), color=colour, lw=1)
-        axes[flow].plot(clock[::3], width[::3], "o", ms=3.5, color=colour, label=f"β = {beta:g}")
+        axes[flow].plot(clock[above], width[anchor] * np.exp(clock[anchor] - clock[above]), color=color, lw=1)
+        axes[flow].plot(clock[::3], width[::3], "o", ms=3.5, color=color, label=f"β = {beta:g}")
     for flow, ax in axes.items():
         ax.set(yscale="log", xlim=(0, 22), ylim=(1e-7, 3), title=flow)
         ax.set_xlabel("time t" if flow == "SA" else r"rescaled time $e^{\beta}\,t$")
@@ -75,7 +75,7 @@ CLAIM = Claim(
     section="Clustering on the sphere",
     title="Exponential clustering from a hemisphere",
     statement="If all tokens start in one open hemisphere, <x_i, w> > 0, they converge to one point exponentially fast, and "
-    "min_i <x_i, w> never decreases. The terminal rate is that of the linearised flow: distances decay like e^{-t} under "
+    "min_i <x_i, w> never decreases. The terminal rate is that of the linearized flow: distances decay like e^{-t} under "
     "SA for every β, and like e^{-λt} with λ = e^β under USA (1 - cosine at twice these rates).",
     source="Rigollet, The mean-field dynamics of Transformers, Theorem 3 and §6.1; Geshkovski, Letrouit, Polyanskiy, "
     "Rigollet 2025",

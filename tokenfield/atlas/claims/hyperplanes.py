@@ -62,7 +62,7 @@ def draw(paths):
     panels = figure.subplots(1, 2)
     for axes, (times, u), title in zip(panels, paths, ("two levels", "one level"), strict=True):
         axes.plot(times, u, color="#0072B2", lw=0.8)
-        for level in levels(u[-1]).centres[:, 0]:
+        for level in levels(u[-1]).centers[:, 0]:
             axes.axhline(level, color="#D55E00", ls="--", lw=1.4, zorder=3)
         axes.set(xlabel="time $t$", xlim=(0, 8), title=title)
     panels[0].set_ylabel(r"$\langle \psi_1, z_i(t)\rangle$")

@@ -41,7 +41,7 @@ def measure(quick: bool) -> Evidence:
         checks.append(at_most(f"β = {beta:g}: largest distance between USA and the angle equation", 1e-9, max(errors)))
     ends = [tkf.simulate(usa(0.0), tkf.circle_tokens(a), 200.0, progress=False).final for a in starts]
     checks.append(
-        equal("β = 0: random starts that synchronise", len(ends), sum(tkf.clusters(e).count == 1 for e in ends))
+        equal("β = 0: random starts that synchronize", len(ends), sum(tkf.clusters(e).count == 1 for e in ends))
     )
     checks.append(at_most("USA, with its projection: largest distance from the circle", 1e-12, max(drift)))
     free = tkf.simulate(usa(1.0, norm=False), tkf.circle_tokens(starts[0]), 0.25, progress=False).final
@@ -75,8 +75,8 @@ CLAIM = Claim(
     section="Models",
     title="On the circle, USA is a Kuramoto model",
     statement="With d = 2 and x_i = (cos θ_i, sin θ_i), USA is exactly θ_i' = -(1/n) Σ_j e^{β cos(θ_i-θ_j)} sin(θ_i-θ_j); "
-    "β = 0 is the homogeneous Kuramoto model, which synchronises. USA keeps the projection onto the sphere: only the "
-    "normalisation Z is left out. Without the projection, as one sentence of the survey has it, tokens leave the sphere.",
+    "β = 0 is the homogeneous Kuramoto model, which synchronizes. USA keeps the projection onto the sphere: only the "
+    "normalization Z is left out. Without the projection, as one sentence of the survey has it, tokens leave the sphere.",
     source="Rigollet, The mean-field dynamics of Transformers, (USA), (4) and §3.3; Kuramoto 1975; Taylor 2012",
     measure=measure,
 )

@@ -94,10 +94,10 @@ def draw(times, density, tokens, curves):
     left.plot(times[::10], tokens[::10], "x", ms=4, color=ORANGE, label="tokens")
     left.set(xlabel="time t", ylabel="order parameter r", title="without noise", ylim=(0, 1))
     left.legend(frameon=False)
-    for (kappa, (t, r, limit)), colour in zip(curves.items(), (GREEN, ORANGE, BLUE), strict=False):
+    for (kappa, (t, r, limit)), color in zip(curves.items(), (GREEN, ORANGE, BLUE), strict=False):
         shown = t <= 30
-        right.axhline(limit, color=colour, ls="--", lw=0.9)
-        right.plot(t[shown], r[shown], color=colour, label=f"κ = {kappa:g}")
+        right.axhline(limit, color=color, ls="--", lw=0.9)
+        right.plot(t[shown], r[shown], color=color, label=f"κ = {kappa:g}")
     right.set(xlabel="time t", title="with noise", xlim=(0, 30))
     right.legend(frameon=False, loc="upper right", bbox_to_anchor=(1, 0.45))
     return figure

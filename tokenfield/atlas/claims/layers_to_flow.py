@@ -7,7 +7,7 @@ import tokenfield as tkf
 from ..claim import Claim, Evidence, close
 
 N, D, T1 = 16, 3, 2.0
-COLOURS, STEPS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7"), np.array([0.1, 0.05, 0.025, 0.0125])
+COLORS, STEPS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7"), np.array([0.1, 0.05, 0.025, 0.0125])
 RATES = {"N(x + h Att)": lambda h: 2 * np.log1p(h) / h, "N(x + h P Att)": lambda h: -2 * np.log1p(-h) / h}
 
 
@@ -60,17 +60,17 @@ def draw(curves, rates):
 
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for (beta, sizes), colour in zip(curves.items(), COLOURS, strict=False):
-        left.loglog(STEPS, sizes[-1] * STEPS / STEPS[-1], color=colour, lw=1)
-        left.loglog(STEPS, sizes, "o", ms=4.5, color=colour, label=f"β = {beta:g}")
+    for (beta, sizes), color in zip(curves.items(), COLORS, strict=False):
+        left.loglog(STEPS, sizes[-1] * STEPS / STEPS[-1], color=color, lw=1)
+        left.loglog(STEPS, sizes, "o", ms=4.5, color=color, label=f"β = {beta:g}")
     left.set(xlabel="step h", ylabel="largest distance from the flow", ylim=(0.004, 0.1))
     left.set_xticks(STEPS, [f"{h:g}" for h in STEPS])
     left.set_xticks([], minor=True)
     right.axhline(2, color="0.4", ls=":", lw=1)
-    for (kind, rate), colour, end in zip(RATES.items(), COLOURS, (1.0, 0.7), strict=False):
+    for (kind, rate), color, end in zip(RATES.items(), COLORS, (1.0, 0.7), strict=False):
         h = np.linspace(0.01, end, 100)
-        right.plot(h, rate(h), color=colour, label=kind)
-        right.plot(*zip(*[(h, r) for (k, h), r in rates.items() if k == kind], strict=True), "o", ms=4.5, color=colour)
+        right.plot(h, rate(h), color=color, label=kind)
+        right.plot(*zip(*[(h, r) for (k, h), r in rates.items() if k == kind], strict=True), "o", ms=4.5, color=color)
     left.legend(frameon=False)
     right.set(xlabel="step h", ylabel="contraction rate")
     right.legend(frameon=False, fontsize=8)

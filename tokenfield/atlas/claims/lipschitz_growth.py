@@ -105,11 +105,11 @@ def draw(adversarial, proved, random):
         color="#D55E00",
         label=f"adversarial, $n^{{{adversarial.law.power:.2f}}}$",
     )
-    colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-    for (kind, found), colour in zip(random["β = 1"].items(), colours, strict=True):
+    colors = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+    for (kind, found), color in zip(random["β = 1"].items(), colors, strict=True):
         label = f"{KINDS[kind]}, $n^{{{found.law.power:.2f}}}$"
-        right.plot(n, np.exp(np.log(found.constants).mean(1)), "o", ms=4, color=colour, label=label)
-        right.plot(n, found.law(n), color=colour, lw=1)
+        right.plot(n, np.exp(np.log(found.constants).mean(1)), "o", ms=4, color=color, label=label)
+        right.plot(n, found.law(n), color=color, lw=1)
     right.plot(n, 1.2 * (n / n[0]) ** 0.25, "--", color="black", lw=1, label="$n^{1/4}$")
     for ax, title in ((left, "worst case"), (right, "random tokens, β = 1")):
         ax.set(xscale="log", yscale="log", xlabel="number of tokens n", title=title, xticks=n)

@@ -92,10 +92,10 @@ def draw(lengths, found, allowed):
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axes = figure.add_subplot(xlabel="number of atoms n", xscale="log", yscale="log")
     axes.set_ylabel(r"$|\Gamma_\mu(x)-\Gamma_\nu(x)|\,/\,W_p(\mu,\nu)$")
-    for p, root, colour in ((1, "n", "#D55E00"), (2, r"\sqrt{n}", "#0072B2")):
-        axes.plot(lengths, found[p][:, 1], color=colour, lw=1)
-        axes.plot(lengths, found[p][:, 0], "o", color=colour, ms=4, label=f"p = {p}")
-        axes.plot(lengths, allowed[p], "--", color=colour, lw=1, label=rf"${root}(1+2|A|R^2)$")
+    for p, root, color in ((1, "n", "#D55E00"), (2, r"\sqrt{n}", "#0072B2")):
+        axes.plot(lengths, found[p][:, 1], color=color, lw=1)
+        axes.plot(lengths, found[p][:, 0], "o", color=color, ms=4, label=f"p = {p}")
+        axes.plot(lengths, allowed[p], "--", color=color, lw=1, label=rf"${root}(1+2|A|R^2)$")
     axes.axhline(SQUARE, color="#009E73", ls=":", lw=2, label="printed, $|A|R^2$")
     axes.legend(frameon=False, fontsize=8)
     return figure

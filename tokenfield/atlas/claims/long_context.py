@@ -14,7 +14,7 @@ from ..claim import Claim, Evidence, at_least, at_most, close
 RHO = 0.5
 GAMMAS = {"below": 1.0, "critical": 2.0, "above": 3.0}
 LIMITS = {"below": 1.0, "critical": 4 * RHO / (1 + 3 * RHO), "above": RHO}
-COLOURS = {"below": "#D55E00", "critical": "#009E73", "above": "#0072B2"}
+COLORS = {"below": "#D55E00", "critical": "#009E73", "above": "#0072B2"}
 
 
 def outputs(tokens: tkf.Tokens, beta: float) -> np.ndarray:
@@ -79,16 +79,16 @@ def draw(points):
     left, right = figure.subplots(1, 2)
     n = np.geomspace(10, 1e7, 200)
     for name, gamma in GAMMAS.items():
-        left.semilogx(n, layer_contraction(RHO, n, gamma * np.log(n)), color=COLOURS[name], label=f"γ = {gamma:g}")
-        left.plot(*zip(*points[name], strict=True), "o", ms=4, color=COLOURS[name])
-        left.axhline(LIMITS[name], color=COLOURS[name], ls="--", lw=0.8)
+        left.semilogx(n, layer_contraction(RHO, n, gamma * np.log(n)), color=COLORS[name], label=f"γ = {gamma:g}")
+        left.plot(*zip(*points[name], strict=True), "o", ms=4, color=COLORS[name])
+        left.axhline(LIMITS[name], color=COLORS[name], ls="--", lw=0.8)
     left.set(xlabel="number of tokens n", ylabel="cosine after one layer", ylim=(0.45, 1.03))
     left.legend(frameon=False, loc="upper right", bbox_to_anchor=(1, 0.58))
     gamma, rho = np.linspace(0, 5, 240), np.linspace(0, 0.99, 240)
     share = (layer_contraction(rho[:, None], 1e6, gamma * math.log(1e6)) - rho[:, None]) / (1 - rho[:, None])
     mesh = right.pcolormesh(gamma, rho, share, cmap="cividis", vmin=0, vmax=1, shading="gouraud", rasterized=True)
-    for colour, width in (("black", 3), ("white", 1.4)):
-        right.plot(critical_gamma(rho[rho < 0.8]), rho[rho < 0.8], color=colour, lw=width)
+    for color, width in (("black", 3), ("white", 1.4)):
+        right.plot(critical_gamma(rho[rho < 0.8]), rho[rho < 0.8], color=color, lw=width)
     right.set(xlabel="γ = β / log n", ylabel="cosine before, ρ", xlim=(0, 5))
     figure.colorbar(mesh, ax=right, label="increase / largest possible")
     return figure
@@ -102,6 +102,6 @@ CLAIM = Claim(
     "outputs tends to 1 for γ < 1/(1-ρ), to 4ρ/(1+3ρ) at equality and to ρ above. At equality half of a token's "
     "attention rests on itself and half is spread evenly over all others. At ρ = 0 the threshold is 1/2.",
     source="Chen, Lin, Polyanskiy, Rigollet 2026; Rigollet, The mean-field dynamics of Transformers, §6.3, Theorem 7 (which "
-    "speaks of a sublinear set of neighbours at the critical value)",
+    "speaks of a sublinear set of neighbors at the critical value)",
     measure=measure,
 )

@@ -10,7 +10,7 @@ BETA = 2.0
 SLOPE, STEEP = 1.0, 3.0
 TAUS = (0.25, 0.5, 0.75)
 SHOWN = (0.5, SLOPE, np.log(4), 2.0, STEEP)
-COLOURS = ("#56B4E9", "#0072B2", "black", "#E69F00", "#D55E00")
+COLORS = ("#56B4E9", "#0072B2", "black", "#E69F00", "#D55E00")
 
 
 def lowest(row: np.ndarray) -> float:
@@ -81,14 +81,14 @@ def draw(dots):
 
     figure = Figure(figsize=(6, 3.6), layout="constrained")
     ax = figure.subplots()
-    for slope, colour in zip(SHOWN, COLOURS, strict=True):
+    for slope, color in zip(SHOWN, COLORS, strict=True):
         path = np.array(lost(slope))
         label = "log 4" if slope == np.log(4) else f"{slope:g}"
-        ax.plot(path[:, 1], path[:, 0], color=colour, lw=1.3, label=f"λ = {label}")
-        ax.plot([path[-1, 1]] * 2, [path[-1, 0], 1], color=colour, lw=1, ls=":")
-        ax.plot([path[-1, 1], 2.6], [1, 1], color=colour, lw=1.3)
+        ax.plot(path[:, 1], path[:, 0], color=color, lw=1.3, label=f"λ = {label}")
+        ax.plot([path[-1, 1]] * 2, [path[-1, 0], 1], color=color, lw=1, ls=":")
+        ax.plot([path[-1, 1], 2.6], [1, 1], color=color, lw=1.3)
         for t, tau in dots.get(slope, ()):
-            ax.plot(t, tau, "o", ms=5, color=colour)
+            ax.plot(t, tau, "o", ms=5, color=color)
     ax.axhline(0.5, color="0.8", lw=0.8, zorder=0)
     ax.set(xlabel="a t", ylabel="position lost", xlim=(0, 2.6), ylim=(0, 1.03))
     figure.legend(*ax.get_legend_handles_labels(), frameon=False, loc="outside right upper")

@@ -80,7 +80,7 @@ CLAIM = Claim(
     section="Causal attention",
     title="Masked attention has a mean field",
     statement="Let the measure live on [0, 1] × R^d, the position s of a token never move, and a token at s attend to "
-    "those at τ ≤ s, normalised over them. n tokens at s_i = i/n are causal attention; tokens that share position and "
+    "those at τ ≤ s, normalized over them. n tokens at s_i = i/n are causal attention; tokens that share position and "
     "place act as one weighted token; and n tokens sampled from a continuous curve x(s) tend to a continuum with "
     "error O(1/n).",
     source="V. Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part V; Castin, Ablin, Peyré, How smooth "

@@ -9,7 +9,7 @@ from ...flows import segments
 from ..claim import Claim, Evidence, at_most, close
 
 N, D = 16, 3
-COLOURS = ("#0072B2", "#009E73", "#D55E00")
+COLORS = ("#0072B2", "#009E73", "#D55E00")
 
 
 def log_density(x, y, w, beta):
@@ -67,9 +67,9 @@ def draw(pairs):
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     ax = figure.subplots()
     ends = np.array([-0.55, 0.55])
-    for (beta, (sa, shift)), colour in zip(pairs.items(), COLOURS, strict=True):
-        ax.plot(ends, beta * ends, color=colour, lw=1)
-        ax.plot(sa, shift, "o", ms=3.5, color=colour, label=f"β = {beta:g}")
+    for (beta, (sa, shift)), color in zip(pairs.items(), COLORS, strict=True):
+        ax.plot(ends, beta * ends, color=color, lw=1)
+        ax.plot(sa, shift, "o", ms=3.5, color=color, label=f"β = {beta:g}")
     ax.plot(ends, ends, "--", color="0.4", lw=1, label="equality")
     ax.set(xlabel="velocity component under SA", ylabel="the same under mean shift", xlim=ends, ylim=(-2.5, 2.5))
     ax.legend(frameon=False)

@@ -41,22 +41,22 @@ def width_time(beta: float, width: float) -> float:
     return float(run.times[-1])
 
 
-def centres() -> np.ndarray:
+def centers() -> np.ndarray:
     """The directions to which the two groups collapse, nearly: their means."""
     means = np.asarray(start().x).reshape(2, 4, 2).mean(axis=1)
     return means / np.linalg.norm(means, axis=1, keepdims=True)
 
 
 def log_speed(beta: float) -> float:
-    """The logarithm of the largest speed of two point clusters at the centres, from the forces in rescaled time."""
+    """The logarithm of the largest speed of two point clusters at the centers, from the forces in rescaled time."""
     one = jnp.ones(())
     flow = CoarseFlow(jnp.array([0.5, 0.5]), jnp.ones(2, bool), beta * one, 0 * one, 0 * one, 0 * one, True, False)
-    m, forces = flow.forces(jnp.asarray(centres()))
+    m, forces = flow.forces(jnp.asarray(centers()))
     return float(jnp.log(jnp.linalg.norm(forces, axis=1).max()) - m)
 
 
 def measure(quick: bool) -> Evidence:
-    alpha = float(centres()[0] @ centres()[1])
+    alpha = float(centers()[0] @ centers()[1])
     betas = (20.0, 40.0, 60.0, 80.0) if quick else (20.0, 40.0, 60.0, 80.0, 100.0, 120.0)
     narrow = [width_time(beta, math.exp(-C * beta)) for beta in betas]
     fixed = [width_time(beta, 1e-3) for beta in betas]

@@ -131,14 +131,14 @@ def draw(shown):
     marks = (("black", "-"), (BLUE, "--"), (ORANGE, "-."))
     dimensions = sorted({d for d, _ in shown if d != "tokens"})
     for ax, d in zip(figure.subplots(1, len(dimensions), sharey=True), dimensions, strict=True):
-        for beta, (colour, line) in zip(BETAS, marks, strict=True):
+        for beta, (color, line) in zip(BETAS, marks, strict=True):
             kernel, rates = shown[d, beta]
             true = theory(kernel, beta, d)
-            ax.plot(DEGREES, true / true.max(), line, color=colour, lw=1, label=f"β = {beta:g}")
-            ax.plot(DEGREES, rates / true.max(), "o", ms=6, mfc="none", color=colour)
+            ax.plot(DEGREES, true / true.max(), line, color=color, lw=1, label=f"β = {beta:g}")
+            ax.plot(DEGREES, rates / true.max(), "o", ms=6, mfc="none", color=color)
             if d == 2:
                 kernel, rates = shown["tokens", beta]
-                ax.plot(DEGREES, rates / theory(kernel, beta, d).max(), "x", ms=4, color=colour)
+                ax.plot(DEGREES, rates / theory(kernel, beta, d).max(), "x", ms=4, color=color)
         ax.set(xlabel="mode k", title=f"d = {d}", ylim=(-0.04, 1.08), xticks=[2, 4, 6, 8, 10])
     figure.axes[0].set_ylabel("growth rate / largest")
     figure.legend(*figure.axes[0].get_legend_handles_labels(), frameon=False, loc="outside upper center", ncols=3)

@@ -78,12 +78,12 @@ def draw(curves, jump):
 
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     ax = figure.subplots()
-    for (beta, curve), colour in zip(curves.items(), ("black", BLUE, ORANGE, GREEN), strict=True):
+    for (beta, curve), color in zip(curves.items(), ("black", BLUE, ORANGE, GREEN), strict=True):
         ratio, after = curve.kappa / curve.kappa[0], int(np.argmin(curve.kappa))
-        ax.plot(ratio[after:], curve.m_1[after:], color=colour, label=f"β = {beta:.4g}")
-        ax.plot(ratio[: after + 1], curve.m_1[: after + 1], color=colour, ls="--")
+        ax.plot(ratio[after:], curve.m_1[after:], color=color, label=f"β = {beta:.4g}")
+        ax.plot(ratio[: after + 1], curve.m_1[: after + 1], color=color, ls="--")
         if beta == 4.0:
-            ax.plot(jump, np.interp(jump, ratio[after:], curve.m_1[after:]), "o", color=colour)
+            ax.plot(jump, np.interp(jump, ratio[after:], curve.m_1[after:]), "o", color=color)
     ax.axvline(1, color="0.7", lw=0.8, zorder=0)
     ax.set(xlabel="κ/κ_c", ylabel="order parameter m_1", ylim=(0, 1))
     ax.legend(frameon=False)

@@ -34,7 +34,7 @@ def measure(quick: bool) -> Evidence:
     checks, curves = [], {}
     plain, squared = np.exp(BETA) + N - 1, np.sqrt(np.exp(2 * BETA) + N - 1)
     initial = {"Peri-LN": 2 / squared, "nGPT, α = 1/2": 1 / squared}
-    for name, (norm, colour, (start, end)) in NORMS.items():
+    for name, (norm, color, (start, end)) in NORMS.items():
         checks.append(
             close(f"{name}: ρ'(0) of orthogonal tokens", initial.get(name, 2 / plain), token_speed(norm), rtol=1e-12)
         )
@@ -45,7 +45,7 @@ def measure(quick: bool) -> Evidence:
         law = tkf.theory.terminal_law(N, BETA, norm)
         fitted = tkf.theory.fit_terminal_law(times[-12:], gap[-12:], law.kind)
         checks.append(close(f"{name}: {WORDS[law.kind]}", law.rate, fitted, rtol=1e-4))
-        curves[name] = times, gap, colour
+        curves[name] = times, gap, color
     usa = tkf.Transformer(tkf.Unnormalized(BETA), norm=tkf.PostLN())
     times = np.linspace(2.0, 3.0, 12)
     gap = tkf.simulate(usa, tkf.Equiangular(0.0, N), 3.0, save_at=times, rtol=1e-10, atol=1e-13).dataset["gap"].values
@@ -65,8 +65,8 @@ def draw(curves):
 
     figure = Figure(figsize=(7.4, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    for index, (name, (times, gap, colour)) in enumerate(curves.items()):
-        style = {"color": colour, "ls": ("-", "--", "-.")[index % 3]}
+    for index, (name, (times, gap, color)) in enumerate(curves.items()):
+        style = {"color": color, "ls": ("-", "--", "-.")[index % 3]}
         left.semilogy(times, gap, label=name, **style)
         right.loglog(times, gap, **style)
     left.set(xlim=(0, 30), ylim=(1e-7, 1.3), xlabel="time t", ylabel="1 - ρ")

@@ -80,11 +80,11 @@ def draw(curves, betas):
 
     figure = Figure(figsize=(7, 3), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    for words, colour in zip(MASSES, ("#0072B2", "#D55E00"), strict=True):
+    for words, color in zip(MASSES, ("#0072B2", "#D55E00"), strict=True):
         for beta, style in zip((betas[0], betas[-1]), (":", "-"), strict=True):
             times, rho, s, rate = curves[words, beta]
-            left.plot(s, rho, style, color=colour, label=f"{words}, β = {beta:g}")
-            right.plot(times * math.exp(-beta * (1 - RHO0)), rho, style, color=colour)
+            left.plot(s, rho, style, color=color, label=f"{words}, β = {beta:g}")
+            right.plot(times * math.exp(-beta * (1 - RHO0)), rho, style, color=color)
         line = np.linspace(0, s[-1], 50)
         left.plot(line, np.tanh(rate * line + math.atanh(RHO0)), "k--", lw=0.8)
     line = np.linspace(0, right.get_xlim()[1], 50)

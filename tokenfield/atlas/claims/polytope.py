@@ -27,7 +27,7 @@ def escape(later: np.ndarray, earlier: np.ndarray) -> float:
 
 
 def vertices(points: np.ndarray) -> np.ndarray:
-    """Extreme points in order, as maximisers of 3600 directions (this also serves when the hull is a segment)."""
+    """Extreme points in order, as maximizers of 3600 directions (this also serves when the hull is a segment)."""
     angles = np.linspace(0, 2 * np.pi, 3600, endpoint=False) + 1e-4
     best = np.argmax(points @ np.stack([np.cos(angles), np.sin(angles)]), axis=0)
     return points[list(dict.fromkeys(best))]
@@ -41,7 +41,7 @@ def measure(quick: bool) -> Evidence:
         run = tkf.simulate(model, tokens, TIMES[-1], save_at=TIMES, rtol=1e-10, atol=1e-12, progress=False)
         z = run.dataset["x"].values
         escapes += [escape(z[k + 1], z[k]) for k in range(100)]
-        corners.append(vertices(tkf.clusters(run.final, tol=1e-6, metric="distance").centres))
+        corners.append(vertices(tkf.clusters(run.final, tol=1e-6, metric="distance").centers))
         own = np.einsum("ni,ij,nj->n", z[-1], A, z[-1])
         ties.append(np.abs((z[-1] @ A @ corners[-1].T).max(axis=1) - own).max())
         strays += int((np.linalg.norm(z[-1][:, None] - corners[-1], axis=-1).min(axis=1) > 1e-6).sum())
@@ -67,9 +67,9 @@ def draw(z: np.ndarray, corners: np.ndarray):
     axes.plot(z[:, :, 0], z[:, :, 1], color="#0072B2", lw=0.8)
     axes.plot(*z[0].T, "o", color="#0072B2", ms=3, label="tokens at $t = 0$")
     early = (z[0], "hull, $t = 0$", ":", "black"), (z[10], "hull, $t = 0.5$", "--", "#009E73")
-    for points, label, style, colour in (*early, (corners, "$K$", "-", "#D55E00")):
+    for points, label, style, color in (*early, (corners, "$K$", "-", "#D55E00")):
         ring = vertices(points)
-        axes.plot(*np.concatenate([ring, ring[:1]]).T, style, color=colour, lw=1.2, label=label)
+        axes.plot(*np.concatenate([ring, ring[:1]]).T, style, color=color, lw=1.2, label=label)
     axes.plot(*corners.T, "^", color="#D55E00", ms=7, label="vertices $v_j$")
     axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure

@@ -10,7 +10,7 @@ from ..linearized import near_uniform, richardson, weights
 BETA, MODE, COPIES = 1.0, 1, 16
 SLOPES, GROWTHS = (0.0, 2.0), (0.3, 0.9, 1.7)
 TAU = np.array([0.25, 0.5, 0.75])
-COLOURS = ("black", "#0072B2", "#D55E00")
+COLORS = ("black", "#0072B2", "#D55E00")
 
 
 def measure(quick: bool) -> Evidence:
@@ -51,9 +51,9 @@ def draw(rows, n):
     figure = Figure(figsize=(7, 3.3), layout="constrained")
     tau, at = np.linspace(0.004, 0.999, 500), np.arange(1, n) / n
     for ax, slope in zip(figure.subplots(1, 2, sharey=True), SLOPES, strict=True):
-        for c, colour in zip(GROWTHS, COLOURS, strict=True):
-            ax.plot(tau, theory.position_response(tau, c, slope=slope), color=colour, lw=1.2, label=f"a t = {c:g}")
-            ax.plot(at, n * rows[slope, c][:-1], "o", ms=2.8, color=colour)
+        for c, color in zip(GROWTHS, COLORS, strict=True):
+            ax.plot(tau, theory.position_response(tau, c, slope=slope), color=color, lw=1.2, label=f"a t = {c:g}")
+            ax.plot(at, n * rows[slope, c][:-1], "o", ms=2.8, color=color)
         ax.set(xlabel="position τ", title=f"λ = {slope:g}", ylim=(0, 7), xlim=(-0.02, 1.02))
     figure.axes[0].set_ylabel("response G")
     figure.axes[0].plot([], [], "o", ms=2.8, color="0.5", label=f"runs, {n} positions")

@@ -103,13 +103,13 @@ def draw(errors, distances, curves):
 
     figure = Figure(figsize=(6.8, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    for row, (k, colour) in enumerate(((0, BLUE), (2, ORANGE))):
+    for row, (k, color) in enumerate(((0, BLUE), (2, ORANGE))):
         for values, marker, what in ((errors[k], "o", "mean"), (distances[row], "^", "W₂")):
-            points(left, SIZES, values, -0.5, marker, colour, f"{what}, t = {TIMES[k]:g}", filled=what == "mean")
+            points(left, SIZES, values, -0.5, marker, color, f"{what}, t = {TIMES[k]:g}", filled=what == "mean")
     left.set(ylabel="error", ylim=(errors.min() / 2, 5 * distances.max()))
-    for colour, (d, (sizes, values)) in zip((BLUE, ORANGE, GREEN), curves.items(), strict=False):
+    for color, (d, (sizes, values)) in zip((BLUE, ORANGE, GREEN), curves.items(), strict=False):
         for t, marker in ((0, "o"), (1, "^")):
-            points(right, sizes, values[t], -1 / (d - 1), marker, colour, f"d = {d}, t = {t}", filled=t == 0)
+            points(right, sizes, values[t], -1 / (d - 1), marker, color, f"d = {d}, t = {t}", filled=t == 0)
     largest = max(values.max() for _, values in curves.values())
     right.set(ylabel="W₁ between two clouds", ylim=(None, (1.4 + 0.3 * len(curves)) * largest))
     for ax, ticks in ((left, SIZES), (right, sizes[:: max(1, len(sizes) // 3)])):
@@ -120,11 +120,11 @@ def draw(errors, distances, curves):
     return figure
 
 
-def points(ax, sizes, values, power, marker, colour, label, filled):
+def points(ax, sizes, values, power, marker, color, label, filled):
     """Values, and a line of the predicted power through their middle."""
-    ax.loglog(sizes, values, marker, color=colour, mfc=colour if filled else "none", label=label)
+    ax.loglog(sizes, values, marker, color=color, mfc=color if filled else "none", label=label)
     middle = np.exp(np.mean(np.log(values) - power * np.log(sizes)))
-    ax.loglog(sizes, middle * sizes.astype(float) ** power, color=colour, lw=0.7)
+    ax.loglog(sizes, middle * sizes.astype(float) ** power, color=color, lw=0.7)
 
 
 CLAIM = Claim(

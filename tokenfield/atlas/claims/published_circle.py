@@ -57,7 +57,7 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    "Angles and normalised energy of 5 tokens, SA, β = 4; the time axis is a square root. Grey: plateaus at 9/25, 13/25, 1. "
+    "Angles and normalized energy of 5 tokens, SA, β = 4; the time axis is a square root. Gray: plateaus at 9/25, 13/25, 1. "
     "Dotted: merge times, where the energy is half-way between two plateaus."
 )
 
@@ -70,7 +70,7 @@ def draw(times, theta, exact):
     left.plot(times, theta + 2 * np.pi * (START < 0), color="#0072B2", lw=1)
     right.hlines(PLATEAUS, 0, T1, color="0.75", lw=0.7)
     right.plot(times, energy(theta), color="#0072B2")
-    for ax, label in ((left, "angle"), (right, "normalised energy")):
+    for ax, label in ((left, "angle"), (right, "normalized energy")):
         for time in exact:
             ax.axvline(time, color="0.4", ls=":", lw=1)
         ax.set_xscale("function", functions=(lambda t: np.sqrt(np.maximum(t, 0)), np.square))

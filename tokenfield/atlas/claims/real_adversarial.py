@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ..claim import OPEN, Check, Claim, Evidence, at_least, at_most, close
-from ..real_models import COLOURS, TITLES, attention_reads, loaded, with_models
+from ..real_models import COLORS, TITLES, attention_reads, loaded, with_models
 
 QUICK, FULL = ("minilm", "albert"), ("rxnfp", "smollm2")
 BLOCKS = {"minilm": (0, 3, 5), "albert": (0,), "rxnfp": (0, 6, 11), "smollm2": (0, 10, 20, 29)}
@@ -76,9 +76,9 @@ def draw(runs):
         xlabel="number of tokens n", ylabel="local Lipschitz constant", xscale="log", yscale="log"
     )
     for index, ((name, block), one) in enumerate(runs.items()):
-        axes.plot(one.lengths, one.lower, color=COLOURS[name], lw=1)
+        axes.plot(one.lengths, one.lower, color=COLORS[name], lw=1)
         mark, label = "os^vDP*"[index % 7], f"{TITLES[name]}, block {block}"
-        axes.plot(one.lengths, one.constants, mark, color=COLOURS[name], ms=5, label=label)
+        axes.plot(one.lengths, one.constants, mark, color=COLORS[name], ms=5, label=label)
     n = next(iter(runs.values())).lengths
     axes.plot(n, 0.5 * np.sqrt(n), color="black", ls="--", lw=1, label="$\\sqrt{n}$")
     axes.set_xticks(n, [str(k) for k in n])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..claim import Claim, Evidence, at_least, at_most
-from ..real_models import COLOURS, TITLES, layers, with_models
+from ..real_models import COLORS, TITLES, layers, with_models
 
 QUICK, FULL = ("minilm", "albert"), ("rxnfp", "smollm2")
 DEEP = 48
@@ -58,9 +58,9 @@ def draw(found, random):
     left, right = figure.subplots(1, 2)
     for name, one in found.items():
         layer = np.arange(len(one.cosine))
-        left.fill_between(layer, one.cosine.min(1), one.cosine.max(1), color=COLOURS[name], alpha=0.15, lw=0)
-        left.plot(layer, one.cosine.mean(1), color=COLOURS[name], label=TITLES[name])
-    left.plot(random.cosine.mean(1), color=COLOURS["albert"], ls="--", label="ALBERT, random weights")
+        left.fill_between(layer, one.cosine.min(1), one.cosine.max(1), color=COLORS[name], alpha=0.15, lw=0)
+        left.plot(layer, one.cosine.mean(1), color=COLORS[name], label=TITLES[name])
+    left.plot(random.cosine.mean(1), color=COLORS["albert"], ls="--", label="ALBERT, random weights")
     left.set(xlabel="layer", ylabel="mean cosine", ylim=(0, 1.02), xlim=(0, DEEP))
     figure.legend(*left.get_legend_handles_labels(), frameon=False, fontsize=8, loc="outside lower center", ncols=5)
     counts = found["albert"].histogram
@@ -79,7 +79,7 @@ CLAIM = Claim(
     statement="The survey's Figure 1 shows the cosines between tokens of ALBERT-xlarge concentrating near 1 over 48 layers. In the "
     "models measured here the mean cosine after the last layer is above that of the embeddings, but far from 1. ALBERT's shared "
     "block (trained on reactions, 12 iterations) does not collapse tokens when it is iterated 24 or 48 times either; with random "
-    "weights the same block does, closer in every iteration but the first, which also normalises the embeddings.",
+    "weights the same block does, closer in every iteration but the first, which also normalizes the embeddings.",
     source="Rigollet, The mean-field dynamics of Transformers, Figure 1 (after Geshkovski, Letrouit, Polyanskiy, Rigollet); "
     "measured here on models inside registry packages",
     measure=measure,

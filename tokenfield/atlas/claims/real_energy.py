@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..claim import Claim, Evidence, at_least, equal
-from ..real_models import COLOURS, SCALES, TITLES, layers, with_models
+from ..real_models import COLORS, SCALES, TITLES, layers, with_models
 
 QUICK, FULL = ("minilm", "albert"), ("rxnfp", "smollm2")
 
@@ -47,10 +47,10 @@ def draw(found, random):
     place = SCALES.index(4.0)
     for name, one in found.items():
         energy = one.energy[..., place].mean(1)
-        axes.plot(energy, color=COLOURS[name], label=TITLES[name])
+        axes.plot(energy, color=COLORS[name], label=TITLES[name])
         down = np.flatnonzero(np.diff(energy) < 0) + 1
-        axes.plot(down, energy[down], "o", color=COLOURS[name], ms=3.5)
-    axes.plot(random.energy[..., place].mean(1), color=COLOURS["albert"], ls="--", label="ALBERT, random weights")
+        axes.plot(down, energy[down], "o", color=COLORS[name], ms=3.5)
+    axes.plot(random.energy[..., place].mean(1), color=COLORS["albert"], ls="--", label="ALBERT, random weights")
     axes.legend(frameon=False, fontsize=8)
     return figure
 
@@ -62,7 +62,7 @@ CLAIM = Claim(
     statement="Along SA and USA the interaction energy never falls. Trained models have other values, MLPs and a finite step: in "
     "all of those measured here the normalized energy of token directions (at fixed β, so that layers can be compared) falls in "
     "some layers, though at β = 4 it ends above where it began. With random weights ALBERT's iterated block raises it every time "
-    "after the first, which also normalises the embeddings.",
+    "after the first, which also normalizes the embeddings.",
     source="Rigollet, The mean-field dynamics of Transformers, §3 (gradient ascent of the energy); measured here",
     measure=measure,
 )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..claim import OPEN, Check, Claim, Evidence, at_most
-from ..real_models import COLOURS, TITLES, loaded, passages, with_models
+from ..real_models import COLORS, TITLES, loaded, passages, with_models
 
 QUICK, FULL = ("minilm",), ("albert", "rxnfp", "smollm2")
 BLOCKS = {"minilm": (0, 3), "albert": (0, 4, 8, 11), "rxnfp": (0, 4, 8, 11), "smollm2": (0, 5, 10, 15, 20, 25, 29)}
@@ -60,11 +60,11 @@ def draw(found):
         for place, block in enumerate(blocks):
             values = np.exp(np.log(data["lipschitz"].isel(block=block)).mean("sample"))
             shade = 0.35 + 0.65 * (place + 1) / len(blocks)
-            left.plot(data["length"], values, "o-", ms=3, lw=1, color=COLOURS[name], alpha=shade)
+            left.plot(data["length"], values, "o-", ms=3, lw=1, color=COLORS[name], alpha=shade)
         power, low, high = (data[f"lipschitz_exponent{part}"].values[blocks] for part in ("", "_low", "_high"))
         where = blocks / (depth - 1) + 0.008 * shift
         right.errorbar(
-            where, power, (power - low, high - power), fmt="o", ms=3.5, lw=1, color=COLOURS[name], label=TITLES[name]
+            where, power, (power - low, high - power), fmt="o", ms=3.5, lw=1, color=COLORS[name], label=TITLES[name]
         )
     left.set(xscale="log", yscale="log", xlabel="number of tokens n", ylabel="local Lipschitz constant")
     for level in (0.25, 0.5):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..claim import Claim, Evidence, at_least, at_most
-from ..real_models import COLOURS, TITLES, gram_statistics, layers, loaded, passages, with_models
+from ..real_models import COLORS, TITLES, gram_statistics, layers, loaded, passages, with_models
 
 QUICK, FULL = ("minilm",), ("albert", "rxnfp", "smollm2")
 WIDTH = 128
@@ -67,7 +67,7 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    "1 − mean cosine over layers. Black: two encoders with the same random weights. Colours (in the full run): trained models; "
+    "1 − mean cosine over layers. Black: two encoders with the same random weights. Colors (in the full run): trained models; "
     "dashed where the norm stands before attention."
 )
 
@@ -82,7 +82,7 @@ def draw(same, found):
         axes.plot(1 - mean, color="black", ls=style, label=f"random weights, {title}-norm")
     for name, one in found.items():
         rho, style = one.cosine.mean(1), "--" if name == "smollm2" else "-"
-        axes.plot(1 - rho, color=COLOURS[name], ls=style, label=TITLES[name])
+        axes.plot(1 - rho, color=COLORS[name], ls=style, label=TITLES[name])
     axes.legend(frameon=False, fontsize=8)
     return figure
 

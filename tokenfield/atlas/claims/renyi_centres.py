@@ -1,4 +1,4 @@
-"""How many Rényi centres a random sequence of tokens has."""
+"""How many Rényi centers a random sequence of tokens has."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def expected_strong(n: float, d: int) -> float:
 
 
 def parked(n: float) -> float:
-    """Mean number of centres on the circle, those of n cars of length delta that find room to park: `L theta(n/L)`,
+    """Mean number of centers on the circle, those of n cars of length delta that find room to park: `L theta(n/L)`,
     `L = 2pi/delta`, `theta' = exp(-2 ∫_0^tau (1-e^{-v})/v dv)` for a Poisson number of cars, and a term to make it n."""
     from scipy.integrate import quad
     from scipy.special import exp1
@@ -33,7 +33,7 @@ def parked(n: float) -> float:
 
 
 def count(n: int, d: int, draws: int, strong: bool) -> tuple[float, float]:
-    """Mean number of centres over independent draws, and its standard error."""
+    """Mean number of centers over independent draws, and its standard error."""
     numbers = [len(renyi_centres(tkf.uniform_sphere(n, d, seed=k), DELTA[d], strong)) for k in range(draws)]
     return float(np.mean(numbers)), float(np.std(numbers) / np.sqrt(draws))
 
@@ -45,16 +45,16 @@ def measure(quick: bool) -> Evidence:
     for d, limit in ((2, np.pi / DELTA[2]), (3, 1 / np.sin(DELTA[3] / 2) ** 2)):
         for n, expected, name in ((30, expected_strong(30, d), "n = 30"), (3000, limit, "n = 3000, the limit")):
             mean, error = counts[d, True][n]
-            checks.append(close(f"d = {d}, {name}: mean number of strong centres", expected, mean, atol=4 * error))
+            checks.append(close(f"d = {d}, {name}: mean number of strong centers", expected, mean, atol=4 * error))
     for n in (100, 3000):
         mean, error = counts[2, False][n]
-        checks.append(close(f"d = 2, n = {n}: mean number of centres", parked(n), mean, atol=4 * error))
+        checks.append(close(f"d = 2, n = {n}: mean number of centers", parked(n), mean, atol=4 * error))
     checks.append(close("d = 2, n = 3000: the same, against the limit", parked(np.inf), mean, rtol=0.01))
     return Evidence(tuple(checks), draw(counts), CAPTION)
 
 
 CAPTION = (
-    "Mean number of Rényi centres of n independent uniform tokens, δ = 0.2 on the circle and 0.5 on the sphere: exact "
+    "Mean number of Rényi centers of n independent uniform tokens, δ = 0.2 on the circle and 0.5 on the sphere: exact "
     "and parking formulas (lines), random draws (dots; the standard errors are smaller). Dotted: limits n → ∞."
 )
 
@@ -64,15 +64,15 @@ def draw(counts):
 
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     ax, n = figure.subplots(), np.geomspace(8, 4000, 60)
-    for key, line, limit, colour, label in (
-        ((2, False), [parked(k) for k in n], parked(np.inf), "#D55E00", "centres, d = 2"),
-        ((3, True), expected_strong(n, 3), 1 / cap(3), "#009E73", "strong centres, d = 3"),
-        ((2, True), expected_strong(n, 2), 1 / cap(2), "#0072B2", "strong centres, d = 2"),
+    for key, line, limit, color, label in (
+        ((2, False), [parked(k) for k in n], parked(np.inf), "#D55E00", "centers, d = 2"),
+        ((3, True), expected_strong(n, 3), 1 / cap(3), "#009E73", "strong centers, d = 3"),
+        ((2, True), expected_strong(n, 2), 1 / cap(2), "#0072B2", "strong centers, d = 2"),
     ):
-        ax.plot(n, line, color=colour, label=label)
-        ax.axhline(limit, color=colour, ls=":", lw=1)
-        ax.plot(list(counts[key]), [mean for mean, _ in counts[key].values()], "o", ms=4.5, color=colour)
-    ax.set(xscale="log", xlabel="number of tokens n", ylabel="mean number of centres", ylim=(0, None))
+        ax.plot(n, line, color=color, label=label)
+        ax.axhline(limit, color=color, ls=":", lw=1)
+        ax.plot(list(counts[key]), [mean for mean, _ in counts[key].values()], "o", ms=4.5, color=color)
+    ax.set(xscale="log", xlabel="number of tokens n", ylabel="mean number of centers", ylim=(0, None))
     ax.legend(frameon=False)
     return figure
 
@@ -80,9 +80,9 @@ def draw(counts):
 CLAIM = Claim(
     id="renyi_centres",
     section="Causal attention",
-    title="The number of Rényi centres",
-    statement="Of n independent uniform tokens, (1-(1-p)^n)/p are strong Rényi centres on average, p the mass of a cap of "
-    "radius δ; as n → ∞ this is π/δ on the circle and 1/sin²(δ/2) on the 2-sphere. On the circle centres are cars of length "
+    title="The number of Rényi centers",
+    statement="Of n independent uniform tokens, (1-(1-p)^n)/p are strong Rényi centers on average, p the mass of a cap of "
+    "radius δ; as n → ∞ this is π/δ on the circle and 1/sin²(δ/2) on the 2-sphere. On the circle centers are cars of length "
     "δ that park at random: there are about .7476 · 2π/δ as n → ∞, and Rényi's parking kinetics gives the mean at finite n.",
     source="Karagodin, Polyanskiy, Rigollet 2024 (Clustering in causal attention masking); Rényi 1958; derived here",
     measure=measure,

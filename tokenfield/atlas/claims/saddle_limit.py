@@ -100,8 +100,8 @@ def draw(betas, places, exponents):
     figure = Figure(figsize=(7, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     for axes, data in ((left, places), (right, exponents)):
-        for name, colour, mark in (("softmax", "#0072B2", "o-"), ("unnormalized", "#D55E00", "s-")):
-            axes.loglog(betas, data[name], mark, color=colour, ms=4, lw=1.2, label=name)
+        for name, color, mark in (("softmax", "#0072B2", "o-"), ("unnormalized", "#D55E00", "s-")):
+            axes.loglog(betas, data[name], mark, color=color, ms=4, lw=1.2, label=name)
         axes.set(xlabel="β", ylim=(1e-4, 1))
     left.loglog(betas, 1.4 * places["softmax"][0] * (betas / betas[0]) ** -0.5, "k:", lw=1)
     right.loglog(

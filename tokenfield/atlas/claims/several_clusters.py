@@ -138,13 +138,13 @@ def draw(run, tilted, slow, rates, merger):
     figure = Figure(figsize=(6.5, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.3, 1))
     names = ("β = 0.1", "β = 2, one bump turned", "β = 2")
-    for each, colour, name in zip((slow, tilted, run), (ORANGE, GREEN, BLUE), names, strict=True):
+    for each, color, name in zip((slow, tilted, run), (ORANGE, GREEN, BLUE), names, strict=True):
         x = each.dataset["x"].values
         x = x[:, :: max(x.shape[1] // 60, 1)]
         angle = np.unwrap(np.arctan2(x[..., 1], x[..., 0]) % (2 * np.pi), axis=0)
         angle = np.where(angle[0] > 1.75 * np.pi, angle - 2 * np.pi, angle)
-        left.plot(each.times, angle, color=colour, lw=0.6)
-        left.plot([], [], color=colour, label=name)
+        left.plot(each.times, angle, color=color, lw=0.6)
+        left.plot([], [], color=color, label=name)
     left.axvline(merger, color="0.3", ls=":", lw=1)
     left.set(xlabel="time t", ylabel="angle", xlim=(0, run.times[-1]), ylim=(-0.8, 2 * np.pi + 0.2))
     left.set_yticks([0, np.pi, 2 * np.pi], ["0", "π", "2π"])
@@ -166,7 +166,7 @@ CLAIM = Claim(
     title="Large β: a density with a nonzero mean can tend to two clusters",
     statement="Collapse to one point, proved for small β, can fail for large β: there is a start on the circle from which "
     "the mean field tends to several clusters. Ours is even in the angle: narrow bumps of masses m at e and 1-m at -e, with mean "
-    "(2m-1)e. The flow keeps this symmetry, so the bumps cannot turn towards each other, and linearising, the small one "
+    "(2m-1)e. The flow keeps this symmetry, so the bumps cannot turn towards each other, and linearizing, the small one "
     "contracts if and only if (1-m)e^β > m e^{-β}, that is β > β_c = ½ log(m/(1-m)) (under SA at the rate tanh(β - β_c)): above "
     "β_c two clusters stay for ever, below it the small one dissolves and joins the other. A run of finite length can show "
     "the rates, the two clusters long after they would have merged without the symmetry, and, once one bump is turned, that "

@@ -124,7 +124,7 @@ CAPTION = (
     "Left: W_2 to the Dirac mass at e, from a Poisson kernel with mean 0.2 e on the circle, β = 0.2. The density, whose "
     "antipode is never quite empty, decays at half the rate of escape from there, tokens of equal mass at that of a "
     "cluster, once the last has left. Right: the rate in time, with e^{-β}/2 and e^β (SA: 1/2 and 1; dotted) and the 1/100 "
-    "that is proved (grey)."
+    "that is proved (gray)."
 )
 
 
@@ -134,11 +134,11 @@ def draw(curves):
     figure = Figure(figsize=(6.5, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     middles = (TIMES[1:] + TIMES[:-1]) / 2
-    for (kernel, (W, few)), colour in zip(curves.items(), (BLUE, ORANGE), strict=False):
-        left.semilogy(TIMES, W, color=colour, label=f"{kernel}, density")
-        left.semilogy(TIMES, few, "--", color=colour, label=f"{kernel}, {2 * PANELS * POINTS} tokens")
-        right.plot(middles, slopes(W), color=colour)
-        right.plot(middles, slopes(few), "--", color=colour)
+    for (kernel, (W, few)), color in zip(curves.items(), (BLUE, ORANGE), strict=False):
+        left.semilogy(TIMES, W, color=color, label=f"{kernel}, density")
+        left.semilogy(TIMES, few, "--", color=color, label=f"{kernel}, {2 * PANELS * POINTS} tokens")
+        right.plot(middles, slopes(W), color=color)
+        right.plot(middles, slopes(few), "--", color=color)
         for rate in (escape(kernel, 0.2) / 2, contraction(kernel, 0.2)):
             right.axhline(rate, color="0.3", ls=":", lw=1)
     right.axhline(0.01, color="0.6", lw=1)
@@ -154,7 +154,7 @@ CLAIM = Claim(
     title="Small β: a density with a mean collapses exponentially, on the circle at half the rate of escape",
     statement="For |β| < β_0(μ_0), a start with a density in L² and a nonzero mean tends to a Dirac mass under USA, with "
     "W_2 ≤ C_0 e^{-t/100} from some time on (proved; Morales and Poyato for β = 0 on the circle). Measured from a start "
-    "that is positive everywhere, W_2 falls at a positive rate at all times, far above 1/100. Linearising gives the "
+    "that is positive everywhere, W_2 falls at a positive rate at all times, far above 1/100. Linearizing gives the "
     "rate: a cluster draws tokens in at e^β (SA: 1), and they leave its antipode at e^{-β} (SA: 1), so that mass "
     "e^{-(d-1)e^{-β}t} is still on its way and the rate is the least of e^β and (d-1)e^{-β}/2. On the circle that is e^{-β}/2 "
     "(SA: 1/2), not the e^β of finitely many tokens, which come to it when the last has left the antipode.",

@@ -45,10 +45,10 @@ def draw(curves):
 
     figure = Figure(figsize=(5, 3.2), layout="constrained")
     ax = figure.subplots()
-    for (d, (times, kept, error)), colour in zip(curves.items(), (BLUE, ORANGE, "#009E73", "#CC79A7"), strict=False):
-        ax.errorbar(times, kept, 2 * error, fmt="o", ms=3, color=colour, label=f"d = {d}")
+    for (d, (times, kept, error)), color in zip(curves.items(), (BLUE, ORANGE, "#009E73", "#CC79A7"), strict=False):
+        ax.errorbar(times, kept, 2 * error, fmt="o", ms=3, color=color, label=f"d = {d}")
         fine = np.linspace(0, T1, 200)
-        ax.plot(fine, np.exp(-(d - 1) * fine / KAPPA), color=colour, lw=0.9)
+        ax.plot(fine, np.exp(-(d - 1) * fine / KAPPA), color=color, lw=0.9)
     ax.set(xlabel="time t", ylabel="mean of ⟨X(t), X(0)⟩")
     ax.legend()
     return figure

@@ -9,7 +9,7 @@ import tokenfield as tkf
 from ..claim import Claim, Evidence, at_most, close, equal
 
 START = 0.5 * np.array([0, 0.5, 2, 4, 7]) * math.log(2000) / math.sqrt(2000)
-COLOURS = ("#56B4E9", "#0072B2", "#009E73", "#D55E00")
+COLORS = ("#56B4E9", "#0072B2", "#009E73", "#D55E00")
 
 
 def measure(quick: bool) -> Evidence:
@@ -55,7 +55,7 @@ def measure(quick: bool) -> Evidence:
 
 CAPTION = (
     "Normalized energy of five tokens on the circle against log t/β, for several β: steps sharpen as β grows, plateaus lie at "
-    "Σ(size/n)² (grey)."
+    "Σ(size/n)² (gray)."
 )
 
 
@@ -66,8 +66,8 @@ def draw(curves):
     ax = figure.subplots()
     for level in (5, 7, 11, 13, 25):
         ax.axhline(level / 25, color="#d9d9d9", lw=0.8)
-    for colour, (beta, (log_t, energy)) in zip(COLOURS, curves.items(), strict=False):
-        ax.plot(log_t / beta, energy, color=colour, label=f"β = {beta:g}", lw=1.2)
+    for color, (beta, (log_t, energy)) in zip(COLORS, curves.items(), strict=False):
+        ax.plot(log_t / beta, energy, color=color, label=f"β = {beta:g}", lw=1.2)
     ax.set(xlabel="log t / β", ylabel="normalized energy", xlim=(-0.01, 0.1), ylim=(0.15, 1.02))
     ax.legend(frameon=False, loc="upper left")
     return figure

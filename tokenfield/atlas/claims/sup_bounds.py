@@ -68,8 +68,8 @@ def draw(x: np.ndarray, shown: dict[str, np.ndarray]):
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     panels, grid = figure.subplots(1, 2), np.logspace(-2, 1, 200)
     for axes, kernels in zip(panels, (GOOD, BAD), strict=True):
-        for name, colour, marker in zip(kernels, ("#D55E00", "#0072B2", "#009E73", "#E69F00"), ".x+.", strict=False):
-            axes.plot(x[:120], shown[name][:120], marker, color=colour, ms=4, label=name)
+        for name, color, marker in zip(kernels, ("#D55E00", "#0072B2", "#009E73", "#E69F00"), ".x+.", strict=False):
+            axes.plot(x[:120], shown[name][:120], marker, color=color, ms=4, label=name)
         axes.axhline(1, color="black", lw=1)
         axes.set(xscale="log", xlabel="$|A| R^2$", xlim=(0.01, 10))
         axes.legend(frameon=False, fontsize=8, loc="upper left")

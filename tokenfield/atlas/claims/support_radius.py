@@ -69,8 +69,8 @@ def draw(shown: dict[str, np.ndarray], bound: np.ndarray):
 
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axes = figure.add_subplot(xlabel="time $t$", ylabel=r"$\max_i |x_i(t)| \,/\, R_0$", yscale="log")
-    for (name, radius), colour in zip(shown.items(), ("#0072B2", "#009E73", "#CC79A7"), strict=True):
-        axes.plot(TIMES, radius, color=colour, label=name)
+    for (name, radius), color in zip(shown.items(), ("#0072B2", "#009E73", "#CC79A7"), strict=True):
+        axes.plot(TIMES, radius, color=color, label=name)
     axes.plot(TIMES, bound, "--", color="#D55E00", label=r"$\exp\int_0^t |V|_2$")
     axes.legend(frameon=False)
     return figure

@@ -11,7 +11,7 @@ from ..claim import Claim, Evidence, at_most, close
 RHO = 0.3
 MASSES = {"equal masses": (0.5, 0.5), "masses 0.2, 0.8": (0.2, 0.8)}
 KERNELS = {"SA": (tkf.Softmax, "softmax"), "USA": (tkf.Unnormalized, "unnormalized")}
-COLOURS = {"SA": "#0072B2", "USA": "#D55E00"}
+COLORS = {"SA": "#0072B2", "USA": "#D55E00"}
 
 
 def merge(kernel, beta: float, masses: tuple[float, float]) -> dict:
@@ -65,14 +65,14 @@ def draw(betas, curves):
         masses, name = MASSES[words], KERNELS[flow][1]
         exact = [tkf.theory.pair_merge_time(RHO, 1 - math.log(2) / b, b, masses, name, log=True) for b in line]
         style = "-" if masses[0] == 0.5 else "--"
-        ax.plot(line, exact, style, color=COLOURS[flow], lw=1.2)
+        ax.plot(line, exact, style, color=COLORS[flow], lw=1.2)
         ax.plot(
             betas,
             found,
             "o",
             ms=4,
-            color=COLOURS[flow],
-            mfc=COLOURS[flow] if style == "-" else "white",
+            color=COLORS[flow],
+            mfc=COLORS[flow] if style == "-" else "white",
             label=f"{flow}, {words}",
         )
     ax.set(xlabel="β", ylabel="log T", xscale="log", yscale="symlog")

@@ -1,4 +1,4 @@
-"""The spectrum of the Fokker–Planck equation of noisy tokens, linearised at a zonal stationary law."""
+"""The spectrum of the Fokker–Planck equation of noisy tokens, linearized at a zonal stationary law."""
 
 import math
 from typing import NamedTuple
@@ -36,7 +36,7 @@ def growth(problem: SelfConsistency, x: np.ndarray, sigma: float) -> float:
 
 
 def sector(problem: SelfConsistency, x: np.ndarray, sigma: float, m: int) -> np.ndarray | None:
-    """The matrix of kappa times the linearised operator on perturbations of angular degree m.
+    """The matrix of kappa times the linearized operator on perturbations of angular degree m.
 
     For `delta = sqrt(p) f` it is `-(-Δ + U) f - ∇·(p ∇psi)/sqrt(p)`, with `U = ½ΔV + ¼|∇V|^2` and
     `psi = s eta sum_l rho_l p_l <p_l, delta>` (`eta` = 1 for unnormalized attention, w_0/Z for softmax). The basis is

@@ -1,4 +1,4 @@
-"""Observables along runs: labelled, and equal to a loop over the states."""
+"""Observables along runs: labeled, and equal to a loop over the states."""
 
 import numpy as np
 import pytest

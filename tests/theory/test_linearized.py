@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tokenfield.theory.continuation import trace
-from tokenfield.theory.linearised import sector
+from tokenfield.theory.linearized import sector
 from tokenfield.theory.noise import critical_kappa
 from tokenfield.theory.self_consistency import SelfConsistency
 from tokenfield.theory.stationary import branches, crossings, stationary_states
