@@ -1,4 +1,4 @@
-"""Ensembles of which only chosen observables are saved; they are computed inside the time loop."""
+"""Run an ensemble and save only chosen observables, computed inside the time loop."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -56,10 +56,10 @@ def observe_many(
 ) -> Observed:
     """Run an ensemble like `simulate_many`, but save only `observe(state)` at the times `save_at`.
 
-    At most `width` members run at a time; when one ends, the next takes its place.
+    At most `width` members run at a time; when one ends, the next one starts.
 
     `observe` should be the same object in every call, or an Equinox module, so that it is compiled only once. If it is not
-    invariant under rotations of the state, `rotation_invariant=False` says so, and the run keeps the coordinates of the state.
+    invariant under rotations of the state, set `rotation_invariant=False`: the run then uses the coordinates of the state.
     """
     rule = shared_rule(stop_when, models, states)
     times = np.asarray(save_at, float)

@@ -26,7 +26,7 @@ from ..transformer import Transformer
 from .base import AbstractFlow, Limits, NoClosedEquation
 
 
-class Waiting(NamedTuple):
+class CoarseState(NamedTuple):
     """Tokens x, and the time q spent in this stretch in units of `e^{ref + log_scale}`."""
 
     x: Float[Array, "n d"]
@@ -34,10 +34,10 @@ class Waiting(NamedTuple):
 
 
 class CoarseFlow(AbstractFlow):
-    """`dx/ds = e^m dx/dt`, `dq/ds = e^{m - ref}`. Tokens that are not `there` are padding: they do not move or exert forces."""
+    """`dx/ds = e^m dx/dt`, `dq/ds = e^{m - ref}`. Tokens that are not `present` are padding: they do not move or exert forces."""
 
     weights: Float[Array, " n"]
-    there: Bool[Array, " n"]
+    present: Bool[Array, " n"]
     beta: Float[Array, ""]
     log_scale: Float[Array, ""]
     """`log(dt/ds) - m`: the factor of the attention's speed that the forces leave out."""
@@ -49,21 +49,21 @@ class CoarseFlow(AbstractFlow):
     """True if there are tokens of weight 0 under SA; then m = 0."""
 
     def pack(self, state):
-        return Waiting(state, jnp.zeros(()))
+        return CoarseState(state, jnp.zeros(()))
 
     def unpack(self, y):
         return y
 
     def velocity(self, t, y):
         m, forces = self.forces(unit(y.x))
-        return Waiting(forces, jnp.exp(m - self.ref))
+        return CoarseState(forces, jnp.exp(m - self.ref))
 
     def forces(self, x: Float[Array, "n d"]) -> tuple[Float[Array, ""], Float[Array, "n d"]]:
         """Return m and `e^m dx/dt`."""
         distances = squared_distances(x)
         scores = jnp.where(self.pulls, -0.5 * self.beta * distances, -jnp.inf)
         if self.passive:
-            m, free = jnp.zeros(()), self.there & (self.weights == 0)
+            m, free = jnp.zeros(()), self.present & (self.weights == 0)
             scores = scores - jnp.where(free, scores.max(1), 0.0)[:, None]  # a common factor of the forces and Z
         else:
             m = -jax.scipy.special.logsumexp(jnp.maximum(scores, scores.T)) + jnp.log(2.0)
@@ -77,7 +77,7 @@ class CoarseFlow(AbstractFlow):
     @property
     def pairs(self) -> Bool[Array, "n n"]:
         """Mask of the pairs of different tokens that are not padding."""
-        return self.there[:, None] & self.there[None, :] & ~jnp.eye(len(self.there), dtype=bool)
+        return self.present[:, None] & self.present[None, :] & ~jnp.eye(len(self.present), dtype=bool)
 
     @property
     def pulls(self) -> Bool[Array, "n n"]:
@@ -85,7 +85,7 @@ class CoarseFlow(AbstractFlow):
         return self.pairs & (self.weights > 0)[None, :]
 
     def retract(self, y):
-        return Waiting(unit(y.x), y.q)
+        return CoarseState(unit(y.x), y.q)
 
     def relative_size(self, change, y0, y1, rtol, atol):
         """Measure positions relative to `(rtol + atol)/(1 + beta)`, since waits change like `e^{beta x}`, and time to `rtol`."""
@@ -105,7 +105,7 @@ class CoarseFlow(AbstractFlow):
 
         Under SA, tokens of weight 0 count by their speed instead.
         """
-        rows = self.there & (self.weights > 0) if self.passive else self.there
+        rows = self.present & (self.weights > 0) if self.passive else self.present
         scores = jnp.where(self.pulls & rows[:, None], -0.5 * self.beta * squared_distances(x), -jnp.inf)
         pull = self.weights * jnp.exp(scores - jnp.maximum(scores.max(), -1e300))
         tangent = pull @ x

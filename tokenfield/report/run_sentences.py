@@ -20,7 +20,7 @@ EVENTS = {
     "vanished": "A token reaches length 0 at time {time}, where the flow ends.",
     "stationary": "Nothing moves any more from time {time} on.",
     "resolution": "The density needs more modes than it may have at time {time}, where the run ends.",
-    "fold": "The layer that ends at time {time} takes different tokens to one place, where the density becomes infinite.",
+    "fold": "The layer that ends at time {time} maps different tokens to one point, where the density becomes infinite.",
 }
 
 
