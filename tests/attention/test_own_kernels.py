@@ -182,7 +182,7 @@ def test_what_would_be_taken_for_something_else_is_refused():
         def phi(self, s):
             return jnp.exp(s)
 
-    with pytest.raises(ValueError, match="Gauss cannot take SquaredDistance as its score"):
+    with pytest.raises(ValueError, match="Gauss cannot use SquaredDistance as its score"):
         Gauss()
 
 

@@ -117,7 +117,7 @@ def test_models_and_states_that_do_not_fit(model, state, message):
     ("build", "message"),
     [
         (lambda: tkf.Softmax(beta=1.0, A=np.eye(2)), "beta or A, not both"),
-        (lambda: tkf.Softmax(Q=np.eye(2)), "Q and K go together, got only Q"),
+        (lambda: tkf.Softmax(Q=np.eye(2)), "Q and K must be given together, got only Q"),
         (lambda: tkf.Softmax(Q=np.ones((2, 3)), K=np.ones((1, 3))), "same number of rows"),
         (lambda: tkf.Softmax(beta=float("nan")), "beta must be finite"),
         (lambda: tkf.Softmax(beta="warm"), "beta must be a number"),

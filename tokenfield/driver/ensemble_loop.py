@@ -136,8 +136,8 @@ def finish_(problem: Problem, rows: Member, saved: Any, queue: Array, width: int
     def block(state):
         rows, saved, begin = state
         member = jax.lax.dynamic_slice_in_dim(queue, begin, width)
-        there = jnp.minimum(member, count - 1)
-        parts, old = _at((problem.flow, problem.method), there), _at(rows, there)
+        clipped = jnp.minimum(member, count - 1)
+        parts, old = _at((problem.flow, problem.method), clipped), _at(rows, clipped)
         carry, dense = eqx.filter_vmap(end)(parts, old.carry)
         saved, new = _save(problem, parts, member, Member(carry, old.count), dense, saved)
         rows = jax.tree.map(lambda all_, some: all_.at[member].set(some, mode="drop"), rows, new)

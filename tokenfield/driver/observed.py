@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..solver.methods import runge_kutta, written_out
+from ..solver.methods import runge_kutta, with_unrolled_stages
 from ..stop_rule import AbstractStopRule
 from ..transformer import Transformer
 from .batch import solve_many
@@ -63,7 +63,7 @@ def observe_many(
     """
     rule = shared_rule(stop_when, models, states)
     times = np.asarray(save_at, float)
-    plan = Plan((), None, t1, times, rtol, atol, written_out(runge_kutta(method)), rule, max_steps, observe)
+    plan = Plan((), None, t1, times, rtol, atol, with_unrolled_stages(runge_kutta(method)), rule, max_steps, observe)
     ends = solve_many(reductions(states, models, 0.0, rule, rotation_invariant), plan, width)
     kinds = event_kinds(rule)
     arrays = lambda tree: jax.tree.map(np.asarray, tree)  # noqa: E731

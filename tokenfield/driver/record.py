@@ -41,8 +41,8 @@ def begin_(
     """Return the record at the start of a stage. `saved` is a buffer to continue and its count, or None for a new buffer."""
     carry = begin_carry(problem, t, y, steps, rejected)
     if saved is None:
-        room = lambda leaf: jnp.zeros((problem.settings.save_at.size, *leaf.shape), leaf.dtype)  # noqa: E731
-        saved = jax.tree.map(room, carry.y), jnp.zeros((), int)
+        zeros = lambda leaf: jnp.zeros((problem.settings.save_at.size, *leaf.shape), leaf.dtype)  # noqa: E731
+        saved = jax.tree.map(zeros, carry.y), jnp.zeros((), int)
     buffer, count = saved
     return _saved(problem, Record(carry, problem.method.no_step(carry.y), buffer, count))
 

@@ -28,8 +28,8 @@ def reductions(
         model = models[members[0]]
         shared = reduced_all(states[members[0]], [states[k] for k in members], model, tolerance)
         for k, each in zip(members, shared, strict=True):
-            turned = rotation_invariant and (rule is None or rule.rotation_invariant)
-            allowed = turned or "span" not in each.names
+            invariant = rotation_invariant and (rule is None or rule.rotation_invariant)
+            allowed = invariant or "span" not in each.names
             found[k] = each if allowed else Reduction(states[k], model)
     return found
 

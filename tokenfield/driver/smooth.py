@@ -183,8 +183,8 @@ def padded(save_at: np.ndarray, y: Any) -> np.ndarray:
 
     Large buffers are not padded.
     """
-    room = 1 << max(len(save_at) - 1, 7).bit_length()
+    padded_size = 1 << max(len(save_at) - 1, 7).bit_length()
     numbers = sum(leaf.size for leaf in jax.tree.leaves(y))
-    if not len(save_at) or room * numbers > PADDED_NUMBERS:
+    if not len(save_at) or padded_size * numbers > PADDED_NUMBERS:
         return save_at
-    return np.pad(save_at, (0, room - len(save_at)), constant_values=np.inf)
+    return np.pad(save_at, (0, padded_size - len(save_at)), constant_values=np.inf)

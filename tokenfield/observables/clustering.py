@@ -63,7 +63,7 @@ def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters
     if metric == "cosine":
         # 1 - cos = |a - b|^2 / 2 for unit vectors; the chord |a - b| has full relative accuracy.
         points, reach = points / np.linalg.norm(points, axis=1, keepdims=True), np.sqrt(2 * tol)
-    elif state.given_space is not None and state.given_space.turned:
+    elif state.given_space is not None and state.given_space.indefinite:
         signs = state.given_space.signs(state.d)
     components = connected_components(points, reach, signs)
     wide = [len(c) > 1 and not within(points[c], reach, signs) for c in components]

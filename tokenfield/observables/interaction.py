@@ -57,7 +57,7 @@ def _flat(name: str, state: Any, model: Any) -> Tokens:
     """Return the tokens; raise ValueError if their inner product is not that of R^d."""
     state = only_tokens(name, state)
     for space in (state.given_space, model.space if isinstance(model, Transformer) else None):
-        if space is not None and space.turned:
+        if space is not None and space.indefinite:
             raise ValueError(f"{name} is one of R^d and its sphere, not of {type(space).__name__}: see mean_distance")
     return state
 

@@ -89,7 +89,7 @@ def _matrices(heads: Sequence[AbstractHead], time: float, x: Array, state: Token
     mu = Measure(x, state.weights, state.positions)
 
     def rows(head: AbstractHead) -> np.ndarray:
-        if space.turned:
+        if space.indefinite:
             return np.asarray(head.average(now, space.lower(x), mu, mu.positions, values))
         return np.asarray(head.average_of_itself(now, mu, values))
 

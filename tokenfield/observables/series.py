@@ -134,7 +134,7 @@ def _(run: Trajectory, of_state: Callable, args: tuple, options: Mapping[str, An
         run,
         ("time",),
         [plain(of_state(state, *args, **options)) for state in run.states],
-        _told(labels, of_state, args, options),
+        _with_options(labels, of_state, args, options),
     )
 
 
@@ -143,16 +143,16 @@ def _(runs: Ensemble, of_state: Callable, args: tuple, options: Mapping[str, Any
     rows = []
     for k, run in enumerate(runs):
         own = [_own(argument, k, len(runs)) for argument in args]
-        kept = {name: _own(option, k, len(runs)) for name, option in options.items()}
+        member_options = {name: _own(option, k, len(runs)) for name, option in options.items()}
         shared = np.flatnonzero(np.isin(run.times, runs.times)).tolist()  # the end of a run may lie between save times
-        found = np.array([plain(of_state(run.state(j), *own, **kept)) for j in shared])
+        found = np.array([plain(of_state(run.state(j), *own, **member_options)) for j in shared])
         row = np.full((len(runs.times), *found.shape[1:]), np.nan)
         row[np.searchsorted(runs.times, run.times[shared])] = found
         rows.append(row)
-    return _labeled(runs, ("member", "time"), rows, _told(labels, of_state, args, options))
+    return _labeled(runs, ("member", "time"), rows, _with_options(labels, of_state, args, options))
 
 
-def _told(labels: Labels, of_state: Callable, args: tuple, options: Mapping[str, Any]) -> Labels:
+def _with_options(labels: Labels, of_state: Callable, args: tuple, options: Mapping[str, Any]) -> Labels:
     return labels._replace(long_name=labels.text(of_state, None, *args, **options))
 
 

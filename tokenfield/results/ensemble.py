@@ -65,18 +65,18 @@ class Ensemble:
 
         member = self.dataset.isel(member=k)
         ends = {str(name): member[name].values for name in member.data_vars if str(name).startswith("end_")}
-        kept = member.drop_vars(list(ends))
+        saved = member.drop_vars(list(ends))
         end = float(ends.pop("end_time"))
-        kept = kept.isel(time=kept["time"].values <= end)
-        if not kept.sizes["time"] or kept["time"].values[-1] != end:
+        saved = saved.isel(time=saved["time"].values <= end)
+        if not saved.sizes["time"] or saved["time"].values[-1] != end:
             last = xarray.Dataset(
-                {name[4:]: (("time", *kept[name[4:]].dims[1:]), value[None]) for name, value in ends.items()},
+                {name[4:]: (("time", *saved[name[4:]].dims[1:]), value[None]) for name, value in ends.items()},
                 coords={"time": [end]},
             )
-            kept = xarray.concat([kept, last], "time", data_vars="minimal", combine_attrs="override")
+            saved = xarray.concat([saved, last], "time", data_vars="minimal", combine_attrs="override")
         own = {name: json.loads(self.dataset.attrs[name]) for name in ("events", "config")}
         config = {name: _own(name, value, k, len(self)) for name, value in own["config"].items()}
-        return Trajectory(kept.assign_attrs(events=json.dumps(own["events"][k]), config=json.dumps(config)))
+        return Trajectory(saved.assign_attrs(events=json.dumps(own["events"][k]), config=json.dumps(config)))
 
     def _repr_html_(self) -> str:
         first = self[0].facts()

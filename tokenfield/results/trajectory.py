@@ -78,8 +78,8 @@ class Trajectory:
         from .datasets import to_table
 
         times = np.asarray(solution.times)
-        kept = np.isfinite(times)
-        states, times = jax.tree.map(lambda leaf: np.asarray(leaf)[kept], solution.states), times[kept]
+        reached = np.isfinite(times)
+        states, times = jax.tree.map(lambda leaf: np.asarray(leaf)[reached], solution.states), times[reached]
         end, events = float(solution.event_time), []
         if np.isfinite(end):
             events.append({"kind": solution.reason, "time": end})
