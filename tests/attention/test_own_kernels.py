@@ -171,6 +171,8 @@ def test_what_would_be_taken_for_something_else_is_refused():
         TypeError, match="Mine overrides average, which is final: derive from AbstractGeneralHead instead"
     ):
         type("Mine", (AbstractPairwise,), {"average": lambda self, *a: 0, "phi": lambda self, s: s})
+    with pytest.raises(TypeError, match="Mine overrides softmax, which is final"):
+        type("Mine", (AbstractPairwise,), {"softmax": True, "phi": lambda self, s: s})
 
     class Gauss(AbstractPairwise):
         exponential: ClassVar[bool] = True

@@ -209,7 +209,7 @@ class AbstractPairwise(AbstractHead):
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
-        final = {"average", "average_of_itself", "of_itself", "__call__", "factors", "scores", "seen"}
+        final = {"average", "average_of_itself", "of_itself", "__call__", "factors", "scores", "seen", "softmax"}
         if overridden := final & cls.__dict__.keys():
             raise TypeError(
                 f"{cls.__name__} overrides {min(overridden)}, which is final: derive from AbstractGeneralHead instead"
