@@ -155,7 +155,7 @@ def test_effective_rank_of_known_spectra():
     assert tkf.effective_rank(tkf.Tokens([[1.0, 2.0], [-2.0, -4.0]])) == pytest.approx(1)
     p = np.array([3.0, 1.0]) / 4
     assert tkf.effective_rank(tkf.Tokens([[3.0, 0.0], [0.0, 1.0]])) == pytest.approx(np.exp(-(p * np.log(p)).sum()))
-    assert tkf.effective_rank(tkf.Tokens([[1.0, 1.0], [1.0, 1.0]]), centerd=True) == 0
+    assert tkf.effective_rank(tkf.Tokens([[1.0, 1.0], [1.0, 1.0]]), centered=True) == 0
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -52,8 +52,8 @@ class LayerNorm(AbstractTokenMap):
         self.eps = positive_number("eps", eps, or_zero=True)
 
     def __call__(self, x):
-        centerd = x - x.mean(-1, keepdims=True)
-        y = centerd / jnp.sqrt((centerd * centerd).mean(-1, keepdims=True) + self.eps.astype(x.dtype))
+        centered = x - x.mean(-1, keepdims=True)
+        y = centered / jnp.sqrt((centered * centered).mean(-1, keepdims=True) + self.eps.astype(x.dtype))
         y = y if self.gain is None else self.gain.astype(x.dtype) * y
         return y if self.bias is None else y + self.bias.astype(x.dtype)
 

@@ -27,7 +27,7 @@ from .series import observable
 
 @observable("interaction energy", rotation_invariant=True)
 def energy(
-    state: Tokens | Equiangular, model: Transformer | AbstractAttention | float, *, centerd: bool = False
+    state: Tokens | Equiangular, model: Transformer | AbstractAttention | float, *, centered: bool = False
 ) -> Float[Array, ""]:
     """Return the energy `E_beta(mu) = (1/2beta) ∬ e^{beta<x,y>} dmu dmu`, which the SA and USA flows increase (FORMULAS §2).
 
@@ -38,7 +38,7 @@ def energy(
     Args:
         state: the tokens.
         model: a Transformer, an attention, or beta itself.
-        centerd: subtract the constant `1/(2 beta)`, computed without cancellation as `½ ∬ expm1(beta s)/beta`.
+        centered: subtract the constant `1/(2 beta)`, computed without cancellation as `½ ∬ expm1(beta s)/beta`.
             At beta = 0, where the constant is infinite, this is always done: E = ½ |∫ x dmu|^2.
 
     Example:
@@ -50,7 +50,7 @@ def energy(
     M, c, v = quadratic_form(model, state.d)
     gain, directions = reads_of(state, model)
     x, c = units(state.x) if directions else state.x, jnp.asarray(c * gain)
-    return finite_energy(v * energy_of(x, state.weights, c, M, centerd), c)
+    return finite_energy(v * energy_of(x, state.weights, c, M, centered), c)
 
 
 def _flat(name: str, state: Any, model: Any) -> Tokens:
@@ -111,21 +111,21 @@ def reads_of(state: Tokens, model: Transformer | AbstractAttention | float) -> t
     return 1.0 if gain is None else jnp.ravel(gain)[0] ** 2 * state.d, True
 
 
-@partial(jax.jit, static_argnames="centerd")
+@partial(jax.jit, static_argnames="centered")
 def energy_of(
     x: Float[Array, "n d"],
     w: Float[Array, " n"],
     c: Float[Array, ""],
     M: Float[Array, "d d"] | None = None,
-    centerd: bool = False,
+    centered: bool = False,
 ) -> Float[Array, ""]:
-    """Return `(1/2c) ∬ e^{c <Mx,y>} dmu dmu` of arrays; M = None is the identity. Centered if `centerd`, and at c = 0."""
+    """Return `(1/2c) ∬ e^{c <Mx,y>} dmu dmu` of arrays; M = None is the identity. Centered if `centered`, and at c = 0."""
     left, n = x if M is None else x @ M.T, x.shape[0]
 
     def double_sum(f: Callable) -> Array:
         return w @ map_rows(jax.checkpoint(lambda rows: f(rows @ x.T) @ w), n, n, left)
 
-    if centerd:
+    if centered:
         return 0.5 * double_sum(lambda s: s * expm1_ratio(c * s))
     whole = 0.5 * double_sum(lambda s: jnp.exp(c * s)) / jnp.where(c == 0, 1, c)
     # Near c = 0, correct up to the first derivative: ½ ∬ s + c s^2/2, s = <Mx,y>.

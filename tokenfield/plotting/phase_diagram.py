@@ -112,14 +112,14 @@ def _range(ax, beta, fold, jump, star) -> None:
     write_title(ax, "both laws stable, in units of $\\kappa_c$", "b")
     at = lambda share: left + share * (beta[-1] - left)  # noqa: E731
     line = lambda x, values: float(np.interp(x, beta, values))  # noqa: E731
-    centerd = {"ha": "center", "va": "center"}
-    ax.text(at(0.5), (1 + top) / 2, "order only", **centerd)
-    ax.text(at(0.3), bottom + 0.15 * (1 - least), "uniform only", **centerd)
-    ax.text(at(0.78), (1 + line(at(0.78), jump)) / 2 + 0.03 * (1 - least), "both, order\nfavored", **centerd)
+    centered = {"ha": "center", "va": "center"}
+    ax.text(at(0.5), (1 + top) / 2, "order only", **centered)
+    ax.text(at(0.3), bottom + 0.15 * (1 - least), "uniform only", **centered)
+    ax.text(at(0.78), (1 + line(at(0.78), jump)) / 2 + 0.03 * (1 - least), "both, order\nfavored", **centered)
     ax.annotate(
         "both, uniform\nfavored",
         (at(0.78), (line(at(0.78), fold) + line(at(0.78), jump)) / 2),
         (at(0.28), 1 - 0.6 * (1 - least)),
         arrowprops={"arrowstyle": "-", "color": INK, "lw": 0.7},
-        **centerd,
+        **centered,
     )

@@ -81,7 +81,7 @@ def title_of(frames: Frames) -> str:
 def principal_axes(x: np.ndarray, weights: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The leading principal axes of tokens pooled over time, and the share of the variance that each explains.
 
-    The pool is at most 12 evenly chosen frames of at most 256 evenly chosen tokens, weighted and centerd. Axes have
+    The pool is at most 12 evenly chosen frames of at most 256 evenly chosen tokens, weighted and centered. Axes have
     their largest coordinate positive, so that the same run gives the same picture.
 
     Args:
