@@ -87,7 +87,7 @@ def test_bad_arguments_are_named(arguments, message):
         (
             tkf.Transformer(tkf.Unnormalized(800.0, Q=np.eye(3), K=np.eye(3)), tkf.PostLN()),
             lambda: START,
-            "With log_unit=800 time runs in units",
+            "With log_unit=800, the unit of time is",
         ),
         (tkf.Softmax(1.0), lambda: START, "model must be a Transformer, got Softmax: wrap it"),
         (tkf.Transformer(tkf.Softmax(1.0), tkf.PreLN(gain=[1.0, 2.0])), lambda: START, "gain must have length 3"),

@@ -209,7 +209,7 @@ def test_bad_input(build, words):
     ("model", "words"),
     [
         (tkf.Transformer(tkf.Softmax()), "NoNorm does not keep directions .* have one: Gaussian, Tokens"),
-        (tkf.Transformer(tkf.Softmax(A=np.eye(3)), tkf.PostLN()), "only isotropic .* have one: Tokens"),
+        (tkf.Transformer(tkf.Softmax(A=np.eye(3)), tkf.PostLN()), "only under isotropic .* have one: Tokens"),
         (tkf.Transformer(tkf.Softmax(causal=True), tkf.PostLN()), "causal mask"),
         (tkf.Transformer(tkf.Hardmax(), tkf.PostLN()), "Hardmax attention is not continuous"),
         (tkf.Transformer(tkf.Softmax(), tkf.PreLN(gain=2.0)), "gain"),

@@ -215,7 +215,7 @@ def test_attention_matrix_of_rescaled_tokens_needs_the_time_and_enough_digits():
     early = tkf.attention_matrix(tkf.Tokens(x[0]), model.attention)
     np.testing.assert_allclose(tkf.attention_matrix(run.state(0), model, 3.0), early, rtol=0, atol=1e-9)
     assert tkf.attention_matrix(tkf.Tokens(x[1]), model.attention).max(axis=1).min() > 0.99
-    with pytest.raises(ValueError, match="energy is one of x"):
+    with pytest.raises(ValueError, match="energy is a function of x"):
         tkf.energy(run.final, tkf.Transformer(tkf.Softmax(2.0), tkf.Rescaled()))
 
 

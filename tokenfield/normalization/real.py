@@ -15,11 +15,11 @@ from .base import AbstractNorm, forever
 
 
 class AbstractTokenMap(Named, eqx.Module):
-    """A map of each token by itself."""
+    """A map applied to each token."""
 
     @abc.abstractmethod
     def __call__(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        """The tokens after the map."""
+        """Return the tokens after the map."""
 
     @abc.abstractmethod
     def check(self, d: int) -> None:
@@ -94,7 +94,7 @@ class RMSNorm(AbstractTokenMap):
 class PreNorm(AbstractNorm):
     """`x <- x + h A(N(x))`, N any map of tokens: the layer of GPT-2 (`LayerNorm`) and Llama (`RMSNorm`).
 
-    `PreLN` is its idealization on directions and lengths, on which the theory rests.
+    `PreLN` is its idealization in terms of directions and lengths, which the theory uses.
 
     Args:
         map: the map N, such as `LayerNorm` or `RMSNorm`.

@@ -31,7 +31,7 @@ def energy(
 ) -> Float[Array, ""]:
     """Return the energy `E_beta(mu) = (1/2beta) ∬ e^{beta<x,y>} dmu dmu`, which the SA and USA flows increase (FORMULAS §2).
 
-    With `V = v I` it is v times that, so that the velocity is still its gradient. For a general symmetric A with `A = c V` it is
+    With `V = v I` it is multiplied by v, so that the velocity is its gradient. For a general symmetric A with `A = c V` it is
     `(1/2c) ∬ e^{<Ax,y>} dmu dmu`. Other models have no energy. If the norm moves directions on the sphere, it is the energy of
     the directions. Inside jit, vmap or grad, `A = c V` is assumed, because the entries of matrices are not known there.
 
@@ -58,7 +58,9 @@ def _flat(name: str, state: Any, model: Any) -> Tokens:
     state = only_tokens(name, state)
     for space in (state.given_space, model.space if isinstance(model, Transformer) else None):
         if space is not None and space.indefinite:
-            raise ValueError(f"{name} is one of R^d and its sphere, not of {type(space).__name__}: see mean_distance")
+            raise ValueError(
+                f"{name} is defined in R^d and on its sphere, not in {type(space).__name__}: see mean_distance"
+            )
     return state
 
 
@@ -186,10 +188,11 @@ def quadratic_form(
     attention = model.attention if isinstance(model, Transformer) else model
     if isinstance(model, Transformer) and isinstance(model.norm, Rescaled):
         raise ValueError(
-            "energy is one of x, but a state under Rescaled holds z = e^(-tV) x: pass beta instead of the model for the energy of z"
+            "energy is a function of x, but a state under Rescaled holds z = e^(-tV) x: for the energy of z, pass beta instead "
+            "of the model"
         )
     if isinstance(model, Transformer) and model.depth is not None:
-        raise ValueError("a model with weights by layer has no one energy: choose a layer, model.at_layer(0)")
+        raise ValueError("a model with weights by layer has no single energy: choose a layer, model.at_layer(0)")
     if isinstance(model, Transformer) and not (model.mlp is None and model.context is None):
         raise ValueError("a model with an MLP or a context has no interaction energy")
     if not isinstance(attention, (Softmax, Unnormalized)) or not isinstance(attention.score, Bilinear):

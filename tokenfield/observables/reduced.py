@@ -15,7 +15,7 @@ from .safe import root
 
 @order_parameter.register(Equiangular)
 def _(state: Equiangular) -> Float[Array, ""]:
-    """`|mean direction|^2 = (1 + (n-1) rho)/n`."""
+    """Return the root of `|mean direction|^2 = (1 + (n-1) rho)/n`."""
     return root(1 - (state.n - 1) / state.n * state.gap)
 
 

@@ -31,7 +31,7 @@ class Observable(Protocol):
 
 
 class Labels(NamedTuple):
-    """What an observable says of itself."""
+    """The name, unit, axes and other properties of an observable."""
 
     name: str
     long_name: str
@@ -42,7 +42,7 @@ class Labels(NamedTuple):
     in_loop: bool = False
 
     def text(self, function: Callable[..., Any], *args: Any, **options: Any) -> str:
-        """Return the long name, with arguments in place of their {names}."""
+        """Return the long name, with arguments filled in for their {names}."""
         if "{" not in self.long_name:
             return self.long_name
         bound = inspect.signature(function).bind_partial(*args, **options)
@@ -66,15 +66,15 @@ def observable(
     - For a `Trajectory` it returns an `xarray.DataArray` labeled by time. For an `Ensemble` the dims are member and time, with
       NaN after the end of a member; a list among the arguments must then have one entry per member (such as its model).
     - `f.register(kind)` adds another kind of state.
-    - Sweeps and runs know it by its name, and as "module:function". Its parameters are those after the state; one that is
-      called `model` is given the model of the run.
+    - Sweeps and runs refer to it by its name, or as "module:function". Its parameters are those after the state; one that is
+      called `model` is set to the model of the run.
 
     Args:
-        long_name: what it measures, as a label for axes of figures. A parameter in braces, such as {threshold}, is filled in.
+        long_name: what it measures, as an axis label. A parameter in braces, such as {threshold}, is filled in.
         units: its unit; "1" for a dimensionless number.
         dims: names of the axes of its value, if it is an array.
-        range: the least and the largest value that it can have.
-        rotation_invariant: True if it stays the same when all tokens are rotated. A sweep may then compute it in the span of
+        range: its smallest and largest possible values.
+        rotation_invariant: True if it is invariant under rotations of all tokens. A sweep may then compute it in the span of
             the tokens, which is faster.
         in_loop: False for a function that is not pure JAX. A sweep then computes it after the run.
         name: its name, if it is not that of the function.
@@ -98,7 +98,7 @@ def observable(
 
 
 def labels_of(function: Callable[..., Any]) -> Labels:
-    """Return the labels of an observable. A function without the decorator may read anything, in plain Python."""
+    """Return the labels of an observable. Without the decorator, nothing is assumed about a function."""
     name = getattr(function, "__name__", type(function).__name__)
     return getattr(function, "labels", Labels(name, name.replace("_", " ")))
 

@@ -47,7 +47,7 @@ class AtMostClusters(AbstractStopRule):
 
     @property
     def clusters(self):
-        return self.k if self.tol == TOLERANCE else None  # clusters merge whatever the tolerance
+        return self.k if self.tol == TOLERANCE else None  # clusters merge at any tolerance
 
     def resolve(self, model, state):
         needs(self, state, Tokens, Equiangular)

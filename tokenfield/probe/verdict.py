@@ -158,7 +158,7 @@ def theory(dataset: "xarray.Dataset", architecture: "Architecture") -> str | Non
     elif not (is_steady(rho) and (np.diff(predicted) > 0).all()):
         rises, falls = rises_and_falls(rho)
         text += f"; the model ends below that, at {decimal_text(rho[-1])}. Its curve rises by {decimal_text(rises)} and falls by "
-        text += f"{decimal_text(falls)} in all, so it has no single pace."
+        text += f"{decimal_text(falls)} in total, so it has no single pace."
     else:
         layers = float(np.interp(rho[-1], predicted, np.arange(depth + 1)))
         pace = "a similar pace" if layers > 0.75 * depth else f"{plain_text(layers / depth)} of its pace"

@@ -90,7 +90,7 @@ class Ensemble:
 
 
 def _own(name: str, value: Any, k: int, members: int) -> Any:
-    """Return a setting of member k: of those that may differ between members, a list has one entry for each."""
+    """Return a setting of member k: a setting that may differ between members is a list with one entry for each."""
     each = name in ("model", "method") or (name == "reductions" and any(isinstance(item, list) for item in value))
     return value[k] if each and isinstance(value, list) and len(value) == members else value
 
@@ -115,7 +115,7 @@ def stacked_dataset(
 
 
 def _with_moving_weights(states: Any) -> int:
-    """Return a member whose weights change in time, if there is one: its dataset has the time axis that all members then need."""
+    """Return a member whose weights change with time, if there is one: its time axis is then used for all members."""
     if not isinstance(states, Tokens):
         return 0
     weights = np.asarray(states.weights)
