@@ -134,7 +134,7 @@ export const PANELS = {
       return {
         spec: { x: timeAxis(runs, log), y: c.n > 20 ? { min: 1, max: 1.1 * c.n, log: true } : { min: 0, max: c.n + 0.5, whole: true }, lines: [...groups, ...lines(runs, "clusters", theme, { step: true })], hlines },
         marks,
-        readout: [...readout(runs, "clusters", theme), ...(groups.length && last?.groups > 0 ? [{ text: `${last.groups} forming`, color: theme.second }] : [])],
+        readout: [...readout(runs, "clusters", theme), ...(groups.length && last?.groups > 0 && last.clusters > last.groups ? [{ text: `${last.groups} forming`, color: theme.second }] : [])],
         text: last ? `${last.clusters} ${last.clusters === 1 ? "cluster" : "clusters"}.` : "",
       };
     },

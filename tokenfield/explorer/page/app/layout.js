@@ -51,7 +51,7 @@ export const layoutMethods = {
     const transport = make("div", { class: "transport", role: "group", "aria-label": "Time" },
       button("Rewind", "Rewind to the start (R)", () => this.start(true)), parts.play, button("Step", "One step (.)", () => this.step()), parts.speed.element, parts.log.element);
     parts.panels = make("section", { class: "panels", "aria-label": "Plots" });
-    const key = make("p", { class: "key" }, make("span", { class: "measured", text: "measured" }), make("span", { class: "predicted", text: "theory: point at a label for its formula" }));
+    const key = make("p", { class: "key" }, make("span", { class: "measured", text: "measured" }), make("span", { class: "predicted", text: "theory: labels show formulas" }));
     parts.tip = make("div", { class: "tip", role: "tooltip", id: `tip-${Math.random().toString(36).slice(2, 8)}`, hidden: true });
     this.root.replaceChildren(header, make("main", {}, this.buildControls(), make("div", { class: "middle" }, parts.story, stage, parts.notices, transport), make("div", { class: "side" }, key, parts.panels)), parts.tip);
     this.scene = new Scene(parts.canvas, this.camera, this.options.canvas2d === true);

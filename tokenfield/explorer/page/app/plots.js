@@ -36,7 +36,7 @@ export const plotsMethods = {
     if (!this.runs.length || !this.runs[0].frame) return;
     const names = Object.keys(this.panels).filter((name) => {
       const box = this.panels[name].canvas.getBoundingClientRect();
-      return box.bottom > 0 && box.top < innerHeight;
+      return box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
     });
     if (!names.length) return;
     this.turn = ((this.turn ?? -1) + 1) % names.length;
