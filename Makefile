@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ATLAS_FLAGS ?=
 DOCS_FLAGS ?=
 
-.PHONY: atlas atlas-full docs test fuzz lint bench browser models weights lock clean
+.PHONY: atlas atlas-full docs test test-all fuzz lint bench browser models weights lock clean
 
 atlas: $(VENV)/base weights
 	@echo "The quick atlas: small experiments for every claim, about three minutes on two cores. make atlas-full takes about a quarter of an hour."
@@ -23,9 +23,13 @@ docs: $(VENV)/docs weights
 test: $(VENV)/test browser weights lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-# The tests with random inputs, and the grids of which `make test` takes a part, for a night.
+# The same with all combinations of kernels, norms, states, ..., of which `make test` takes a part: about half an hour.
+test-all: $(VENV)/test browser weights lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal --all
+
+# The tests with random inputs, for a night.
 fuzz: $(VENV)/test
-	$(BIN)/python -m pytest tests/fuzz tests/independent tests/gradients/test_modes.py --fuzz 40 --draws 20000
+	$(BIN)/python -m pytest tests/fuzz tests/independent --fuzz 40 --draws 20000
 
 lint: $(VENV)/test
 	$(BIN)/ruff check .

@@ -25,6 +25,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")  # no program carries the lines it came from
 sys.path.insert(0, str(Path(__file__).parent))
 
+import grids  # noqa: E402
 import shapes  # noqa: E402  (after the settings of JAX, which it imports)
 
 shapes.install()
@@ -34,10 +35,18 @@ gc.set_threshold(50_000, 20, 20)  # tracing makes many objects that live: look f
 
 
 def pytest_addoption(parser):
-    """How long the tests with random inputs look: seconds by default, hours with `make fuzz`."""
-    more = "factor on the number of inputs in tests/fuzz; above 1, all pairs in tests/gradients/test_modes.py"
-    parser.addoption("--fuzz", type=float, default=1.0, help=more)
+    """How much to test: minutes by default, half an hour with `make test-all`, a night with `make fuzz`."""
+    parser.addoption("--all", action="store_true", help="run slow tests, and all combinations of tests marked `grid`")
+    parser.addoption("--fuzz", type=float, default=1.0, help="factor on the number of inputs in tests/fuzz")
     parser.addoption("--draws", type=int, default=500, help="number of random draws in tests/independent")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out slow tests and most combinations of grids, unless `--all` is given."""
+    if config.getoption("--all"):
+        return
+    items[:], left_out = grids.split(items)
+    config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_collection_finish():
