@@ -17,7 +17,9 @@ FIT = """
 const plot = document.getElementById("{plot_id}");
 const fit = () => {
   const height = Math.min(640, plot.clientWidth + 140);
-  if (plot._fullLayout.height !== height) Plotly.relayout(plot, { height });
+  if (plot.clientHeight === height) return;
+  plot.parentElement.style.height = `${height}px`;
+  Plotly.relayout(plot, { height });
 };
 window.addEventListener("resize", fit);
 fit();
