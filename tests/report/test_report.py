@@ -79,9 +79,9 @@ def test_summary_has_the_events(runs):
     assert summary(runs[3])["events"] == []
 
 
-def test_summary_at_beta_zero_has_the_centerd_energy(runs):
+def test_summary_at_beta_zero_has_the_centered_energy(runs):
     numbers = summary(made(runs[3].dataset["x"].values, tkf.Transformer(tkf.Softmax(0.0), tkf.PostLN())))
-    assert (numbers["energy"], numbers["energy_kind"]) == (tkf.energy(runs[3].final, 0.0), "centerd")
+    assert (numbers["energy"], numbers["energy_kind"]) == (tkf.energy(runs[3].final, 0.0), "centered")
 
 
 def test_summary_under_a_radial_norm_is_of_directions():

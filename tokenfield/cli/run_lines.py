@@ -48,7 +48,7 @@ def _events(traj: Trajectory) -> str:
     listed = [event_text(traj, event, 4) for event in traj.events if event not in merges]
     if merges:
         listed.insert(0, f"{len(merges)} merges, the last {event_text(traj, merges[-1], 4).removeprefix('merge ')}")
-    more = f"; … {len(listed)} in all" if len(listed) > LISTED + 1 else ""
+    more = f"; … {len(listed)} in total" if len(listed) > LISTED + 1 else ""
     return "; ".join(listed[: LISTED + 1]) + more
 
 

@@ -48,7 +48,7 @@ def predict(
         kappa: inverse noise, compared with the critical one.
         radius: length of the tokens at the start, for norms under which it grows (pre, peri).
         alpha: rate of nGPT [1].
-        tau: time at which Mix-LN turns from Post to Pre.
+        tau: time at which Mix-LN switches from Post-LN to Pre-LN.
 
     Returns:
         a table: a sequence of `Prediction(key, name, value, formula, section, valid, note)`, also indexed by key.

@@ -29,7 +29,7 @@ export const controlsMethods = {
     parts.alpha = slider("α", { min: 0.1, max: 4, step: 0.1, value: 1, shown: short, title: "nGPT: rate", onchange: (alpha) => this.setModel({ norm: { kind: "ngpt", alpha } }) });
     parts.noisy = check("noise", false, (on) => this.setModel({ noise: on ? { kappa: 4 } : null, norm: on ? { kind: "post" } : this.config.norm }), "Brownian motion of strength √(2/κ); needs Post-LN");
     parts.kappa = slider("κ", { min: -1, max: 3, step: 0.01, value: 0.6, shown: (v) => short(10 ** v), title: "Inverse noise: smaller is noisier", onchange: (v) => this.setModel({ noise: { kappa: Number((10 ** v).toPrecision(3)) } }) });
-    parts.compare = choice("Compare with", [["", "Nothing"], ...NORM_NAMES], "", (kind) => {
+    parts.compare = choice("Compare", [["", "Nothing"], ...NORM_NAMES], "", (kind) => {
       this.view.compare = kind || null;
       this.start();
     }, "Run a second norm beside this one");
@@ -144,7 +144,7 @@ export const controlsMethods = {
     parts.speed.set(Math.log10(view.speed));
     parts.log.set(view.log);
     const names = Object.fromEntries(NORM_NAMES);
-    if (!this.root.classList.contains("gaussian")) parts.names.replaceChildren(...(this.runs.length > 1 ? [make("span", { text: names[norm.kind] }), make("span", { text: names[view.compare] })] : []));
+    if (!this.root.classList.contains("gaussian")) parts.names.replaceChildren(...(this.runs.length > 1 ? [make("span", { text: names[norm.kind], class: "first" }), make("span", { text: names[view.compare], class: "second" })] : []));
     this.showPlaying();
   },
 };

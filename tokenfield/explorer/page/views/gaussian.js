@@ -3,8 +3,6 @@
  * ((a, c), (c, b)) is the point (a − b, 2c, a + b) of the cone x² + y² ≤ z²; those of rank one are its surface.
  */
 
-import { PALETTE } from "./palette.js";
-
 const MOST_POINTS = 600; // of a path
 const GLYPH = 11, GLYPH_STEP = 34; // pixels: half the largest ellipse on the path, and between two of them
 const STEPS = 72;
@@ -35,6 +33,7 @@ export function drawGaussian(scene, { cx, cy, radius, width }, frame, path, them
   const [plane, cone] = [-1, 1].map((side) => ({ cx: cx + (side * width) / 4, cy, radius: Math.min(radius, 0.23 * width) }));
   drawPlane(scene, plane, frame, theme);
   drawCone(scene, cone, frame, path, theme);
+  scene.bottom = cy + plane.radius;
 }
 
 function ellipse(scene, cx, cy, { big, small, turn }, scale, width, color, alpha) {
@@ -51,8 +50,8 @@ function drawPlane(scene, { cx, cy, radius }, frame, theme) {
   const scale = radius / Math.max(1, Math.hypot(mx, my) + 2 * axes.big), wire = theme.wire.slice(0, 3);
   scene.line(cx - radius, cy, cx + radius, cy, 1, wire, 0.5);
   scene.line(cx, cy - radius, cx, cy + radius, 1, wire, 0.5);
-  for (const size of [1, 2]) ellipse(scene, cx + scale * mx, cy - scale * my, axes, size * scale, 2, PALETTE[0], size === 1 ? 0.95 : 0.4);
-  scene.point(cx + scale * mx, cy - scale * my, 4, PALETTE[3], 1);
+  for (const size of [1, 2]) ellipse(scene, cx + scale * mx, cy - scale * my, axes, size * scale, 2, theme.palette[0], size === 1 ? 0.95 : 0.4);
+  scene.point(cx + scale * mx, cy - scale * my, 4, theme.palette[3], 1);
 }
 
 /** The cone as high as the largest trace of the path, the path, and small ellipses of the shapes on it. */
@@ -78,19 +77,19 @@ function drawCone(scene, { cx, cy, radius }, frame, path, theme) {
   let before = null, shown = null;
   for (const point of path) {
     const at = screen(point);
-    if (before) segment(before, at, 1.8, PALETTE[0], 0.8);
+    if (before) segment(before, at, 1.8, theme.palette[0], 0.8);
     if (!shown || Math.hypot(at[0] - shown[0], at[1] - shown[1]) > GLYPH_STEP) {
-      glyph(scene, at, point, 0.45);
+      glyph(scene, at, point, theme, 0.45);
       shown = at;
     }
     before = at;
   }
   const at = screen(now);
-  glyph(scene, at, now, 1);
-  scene.point(at[0], at[1], 4, PALETTE[3], 1);
+  glyph(scene, at, now, theme, 1);
+  scene.point(at[0], at[1], 4, theme.palette[3], 1);
 }
 
 /** The ellipse of a covariance divided by its trace. */
-function glyph(scene, [x, y], [a, b, trace], alpha) {
-  ellipse(scene, x, y, axesOf([a / trace, b / trace, 1]), GLYPH, 1.4, PALETTE[1], alpha);
+function glyph(scene, [x, y], [a, b, trace], theme, alpha) {
+  ellipse(scene, x, y, axesOf([a / trace, b / trace, 1]), GLYPH, 1.4, theme.palette[1], alpha);
 }

@@ -6,7 +6,7 @@ import { CanvasRenderer } from "./canvas.js";
 import { drawGaussian, follow } from "./gaussian.js";
 import { GlRenderer } from "./gl.js";
 import { visibleGroups } from "./groups.js";
-import { ClusterColors, PALETTE } from "./palette.js";
+import { ClusterColors } from "./palette.js";
 
 const TRAIL_POINTS = 9000; // of all trails together
 const LONGEST_TRAIL = 26;
@@ -33,6 +33,7 @@ export class Scene {
     this.trailPart = 1; // of the length of trails
     this.points = new Float32Array(7 * 64);
     this.lines = new Float32Array(10 * 64);
+    this.bottom = Infinity; // lower end of what was drawn
   }
 
   /** Return the state of drawing of one run; there is one for each run side by side. */
@@ -116,6 +117,7 @@ export class Scene {
     if (frame.kind === DENSITY) return this.drawDensity(index, frame, theme);
     const { n, d } = frame;
     const place = this.place(index);
+    this.bottom = place.cy + place.radius;
     this.pointCount = this.lineCount = 0;
     if (d > 3) return;
     if (d === 3) {
@@ -174,11 +176,11 @@ export class Scene {
       const [sx, sy, toward] = this.screen(place, d, x[i * d], x[i * d + 1], d === 3 ? x[i * d + 2] : 0);
       if (toward < 0 !== side < 0) continue;
       const size = weights ? Math.sqrt(Math.min(40, weights[i] * n)) : 1;
-      const tint = color[i] < 0 ? theme.single : PALETTE[color[i]];
+      const tint = color[i] < 0 ? theme.single : theme.palette[color[i]];
       const depth = d === 3 ? 0.72 + 0.28 * toward : 1;
       const chosen = options.chosen?.view === index && options.chosen.token === i;
       if (chosen) this.point(sx, sy, base * size * depth + 5, theme.dark ? [1, 1, 1] : [0, 0, 0], 0.5);
-      if (options.first && i === 0) this.point(sx, sy, base * size * depth + 6, PALETTE[3], 0.55);
+      if (options.first && i === 0) this.point(sx, sy, base * size * depth + 6, theme.palette[3], 0.55);
       this.point(sx, sy, base * size * depth, tint, side < 0 ? 0.45 : 0.95);
     }
   }
@@ -189,7 +191,7 @@ export class Scene {
     if (long < 2) return;
     const n = trail[0].length / d, { cx, cy, radius } = place, [r, u, f] = this.camera.rows, { crowd, columns } = this;
     for (let i = 0; i < n; i++) {
-      const tint = color[i] < 0 ? theme.single : PALETTE[color[i]];
+      const tint = color[i] < 0 ? theme.single : theme.palette[color[i]];
       let x1 = 0, y1 = 0, z1 = 0;
       for (let k = 0; k < long; k++) {
         const past = trail[k], a = past[i * d], b = past[i * d + 1];
@@ -282,7 +284,7 @@ export class Scene {
       const angle = (2 * Math.PI * k) / n, radius = place.radius * (0.62 + (0.36 * Math.max(0, x[k % n])) / most);
       return [place.cx + radius * Math.cos(angle), place.cy - radius * Math.sin(angle)];
     };
-    for (let k = 0; k < n; k++) this.line(...at(k), ...at(k + 1), 2, PALETTE[0], 0.95);
+    for (let k = 0; k < n; k++) this.line(...at(k), ...at(k + 1), 2, theme.palette[0], 0.95);
     this.flush();
   }
 
