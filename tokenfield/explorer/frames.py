@@ -81,11 +81,11 @@ def decode(data: bytes) -> list[Frame]:
         place += HEADER.size
         size = d + d * d if kind == GAUSSIAN else n * d
         arrays = []
-        for there, count, kind_of in ((1, size, "<f4"), (flags & WEIGHTS, n, "<f4"), (flags & LABELS, n, "<i4")):
-            if there and len(data) - place < 4 * count:
+        for present, count, kind_of in ((1, size, "<f4"), (flags & WEIGHTS, n, "<f4"), (flags & LABELS, n, "<i4")):
+            if present and len(data) - place < 4 * count:
                 raise ValueError(f"frames: {len(data) - place} bytes at {place} are too few for {count} numbers")
-            arrays.append(np.frombuffer(data, kind_of, count, place) if there else None)
-            place += 4 * count if there else 0
+            arrays.append(np.frombuffer(data, kind_of, count, place) if present else None)
+            place += 4 * count if present else 0
         values, weights, labels = arrays
         frames.append(Frame(kind, n, d, values, time, unit, energy, order, clusters, weights, labels))  # type: ignore[arg-type]
     return frames

@@ -14,7 +14,7 @@ from .layers import AbstractLayerFlow, check_layers, layer_flow
 class DensityLayers(AbstractLayerFlow):
     """`T(x) = N(x + h Gamma(x))`, and `∫ phi dmu <- ∫ phi(T x) dmu` for every harmonic phi, by the quadrature of the basis.
 
-    The mass is kept exactly. If two points come to one place, T folds the sphere over, and the density becomes infinite at the
+    The mass is conserved exactly. If T maps two points to one, it folds the sphere, and the density becomes infinite at the
     edges of the fold (`folds`).
     """
 
@@ -60,6 +60,4 @@ for _kind in (CircleDensity, ZonalDensity):
 
 @layer_flow.register(SphereDensity)
 def _(state: SphereDensity, model: Transformer) -> AbstractLayerFlow:
-    raise ValueError(
-        "layers moves densities along great circles only, got SphereDensity: take a ZonalDensity or tokens"
-    )
+    raise ValueError("layers moves densities along great circles only, got SphereDensity: use a ZonalDensity or tokens")

@@ -145,7 +145,7 @@ def windows(
             why = f"the model has {limit} positions" if limit is not None and size == limit else f"max_tokens is {size}"
             spread = "evenly spread" if len(starts) > 1 else "the first"
             notes.append(
-                f"text {number} has {len(pieces)} tokens and {why}: measured in {len(starts)} window(s) of {size} tokens"
+                f"text {number} has {len(pieces)} tokens and {why}: measured in {len(starts)} window{'s' * (len(starts) != 1)} of {size} tokens"
                 + (f" of the {whole} that it holds, {spread}" if len(starts) < whole else "")
             )
         for start in starts:
