@@ -3,8 +3,8 @@
     python -m benchmarks.live_clients            # 20 pages for 10 minutes
     python -m benchmarks.live_clients 1 --clients 20
 
-Every page plays a run of its own and changes it every few seconds. Memory is compared between the first fifth of the time, in
-which programs are compiled, and the end: it may differ by 10 percent.
+Every page plays a run of its own and changes it every few seconds. Memory is compared between the third and fourth tenth of the
+time, when programs have been compiled, and the last two: it may differ by 10 percent.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 LIMIT = 0.10
+SAMPLES = 60  # of the memory
 ROOT = Path(__file__).parent.parent
 
 
@@ -73,18 +74,15 @@ async def soak(address: str, process: int, clients: int, minutes: float) -> bool
     begun, frames = time.monotonic(), [0] * clients
     until = begun + 60 * minutes
     tasks = [asyncio.create_task(watch(address, k, until, frames)) for k in range(clients)]
-    first: list[float] = []
-    last: list[float] = []
+    memory: list[float] = []
     while time.monotonic() < until:
-        await asyncio.sleep(60 * minutes / 60)
-        part = (time.monotonic() - begun) / (60 * minutes)
-        if 0.2 < part < 0.4:
-            first.append(resident(process))
-        elif 0.8 < part < 1:
-            last.append(resident(process))
+        await asyncio.sleep(60 * minutes / SAMPLES)
+        memory.append(resident(process))
     ended = await asyncio.gather(*tasks, return_exceptions=True)
     reasons = [repr(each) for each in ended if isinstance(each, BaseException)]
-    before, after = sum(first) / len(first), sum(last) / len(last)
+    tenth = [sum(part) / len(part) for part in (memory[k * 6 : k * 6 + 6] for k in range(10)) if part]
+    before, after = sum(tenth[2:4]) / 2, sum(tenth[-2:]) / 2
+    print("MB in each tenth of the time:", *(f"{each:.0f}" for each in tenth))
     print(
         f"{clients} pages for {minutes:g} minutes: {before:.0f} MB at first, {after:.0f} MB at the end "
         f"({100 * (after / before - 1):+.1f} %), {sum(frames) / clients / (60 * minutes):.1f} frames a second and page, "

@@ -61,7 +61,7 @@ def text(value: Any) -> str:
         return repr(value)
     if isinstance(value, (tuple, list)):
         items = [text(item) for item in value[:MOST_ITEMS]]
-        return f"[{', '.join(items)}{f', … {len(value)} in all' if len(value) > MOST_ITEMS else ''}]"
+        return f"[{', '.join(items)}{f', … {len(value)} in total' if len(value) > MOST_ITEMS else ''}]"
     if isinstance(value, float) or _is_array(value):
         return _array_text(value)
     name = getattr(value, "__name__", None)

@@ -115,11 +115,11 @@ def _acquired(file: Path) -> int | None:
             raise
         try:
             free = _lock(descriptor)
-            there = free and (WINDOWS or _is_at(descriptor, file))
+            locked = free and (WINDOWS or _is_at(descriptor, file))
         except BaseException:
             os.close(descriptor)
             raise
-        if there:
+        if locked:
             return descriptor
         os.close(descriptor)
         if not free:

@@ -25,19 +25,19 @@ class NotebookBar:
         self.html, self.last = HTML, -PAUSE
         self.handle: Any = display(HTML(self._page(0.0, "")), display_id=True)
 
-    def update(self, done: float, words: str) -> None:
+    def update(self, done: float, text: str) -> None:
         """Show how much is done; at most five times in a second."""
         now = time.monotonic() - self.start
         if now - self.last >= PAUSE:
             self.last = now
             left = now * (self.total - done) / done if 0 < done <= self.total else float("inf")
             rest = f" · {left:.0f} s left" if left < 1e6 else ""
-            self.handle.update(self.html(self._page(done, f"{words} · {now:.0f} s{rest}")))
+            self.handle.update(self.html(self._page(done, f"{text} · {now:.0f} s{rest}")))
 
     def close(self) -> None:
         """Remove the bar."""
         self.handle.update(self.html(""))
 
-    def _page(self, done: float, words: str) -> str:
+    def _page(self, done: float, text: str) -> str:
         share = min(max(done / self.total, 0.0), 1.0) if 0 < self.total < float("inf") else 0.0
-        return f'{escape(self.title)} <progress value="{share:.4f}" max="1"></progress> {escape(words)}'
+        return f'{escape(self.title)} <progress value="{share:.4f}" max="1"></progress> {escape(text)}'

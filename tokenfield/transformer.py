@@ -197,7 +197,7 @@ class Transformer(Explained, eqx.Module):
         nu, cross, lower = self.context, self.cross, self.space.lower
         if nu is not None and cross is None:
             attention = lambda x: self.attention(t, lower(x), nu, positions)  # noqa: E731
-        elif self.space.turned:  # scores are inner products of the space
+        elif self.space.indefinite:  # scores are inner products of the space
             attention = lambda x: self.attention(t, lower(x), Measure(x, w, positions), positions)  # noqa: E731
         found: list[Callable] = [attention]
         if nu is not None and cross is not None:
@@ -304,7 +304,7 @@ class Transformer(Explained, eqx.Module):
         if self.encoder is not None:
             self.encoder.check(d)
         for head in (*self.attention.heads, *(() if self.cross is None else self.cross.heads)):
-            if self.space.turned and not isinstance(head.score, Bilinear):
+            if self.space.indefinite and not isinstance(head.score, Bilinear):
                 raise ValueError(
                     f"attention: {type(head).__name__} compares tokens by distances of R^d, not by the inner product of "
                     f"{type(self.space).__name__}: use Softmax, Unnormalized, Linear, …"

@@ -74,12 +74,12 @@ def test_energies_at_every_beta():
             ]
             mean = mpmath.fsum(mpmath.exp(beta * (c - 1)) for c in cosines) / 25
             plain = mpmath.fsum(mpmath.exp(beta * c) for c in cosines) / 50 / beta
-            centerd = mpmath.fsum(mpmath.expm1(beta * c) for c in cosines) / 50 / beta
+            centered = mpmath.fsum(mpmath.expm1(beta * c) for c in cosines) / 50 / beta
         rtol = 1e-14 + 1e-15 * beta
         np.testing.assert_allclose(tkf.normalized_energy(state, beta), float(mean), rtol=rtol)
         if beta < 700:
             np.testing.assert_allclose(tkf.energy(state, beta), float(plain), rtol=rtol)
-            np.testing.assert_allclose(tkf.energy(state, beta, centerd=True), float(centerd), rtol=rtol + 1e-13)
+            np.testing.assert_allclose(tkf.energy(state, beta, centered=True), float(centered), rtol=rtol + 1e-13)
     np.testing.assert_allclose(tkf.energy(state, 0.0), 0.5 * np.sum(x.mean(axis=0) ** 2), rtol=1e-14)
     with pytest.raises(ValueError, match="use normalized_energy"):
         tkf.energy(tkf.circle_tokens([0.0, 0.0]), 1e4)

@@ -158,7 +158,7 @@ def test_a_head_is_not_taken_for_isotropic_because_its_score_is():
     run = tkf.simulate(tkf.Transformer(head), tkf.Tokens(x0), 0.2, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(run.final.x, expected, rtol=0, atol=1e-8)
     assert not head.isotropic
-    with pytest.raises(tkf.NoClosedEquation, match="only isotropic attention"):
+    with pytest.raises(tkf.NoClosedEquation, match="only under isotropic attention"):
         tkf.simulate(tkf.Transformer(head, norm=tkf.PostLN()), tkf.Equiangular(0.1, 3), 0.5)
     with pytest.raises(tkf.NoClosedEquation, match=r"depends on scores and distances only .* got Coordinates"):
         tkf.simulate(tkf.Transformer(head, norm=tkf.Rescaled()), tkf.Tokens(x0), 0.5)
@@ -171,6 +171,8 @@ def test_what_would_be_taken_for_something_else_is_refused():
         TypeError, match="Mine overrides average, which is final: derive from AbstractGeneralHead instead"
     ):
         type("Mine", (AbstractPairwise,), {"average": lambda self, *a: 0, "phi": lambda self, s: s})
+    with pytest.raises(TypeError, match="Mine overrides softmax, which is final"):
+        type("Mine", (AbstractPairwise,), {"softmax": True, "phi": lambda self, s: s})
 
     class Gauss(AbstractPairwise):
         exponential: ClassVar[bool] = True
@@ -182,7 +184,7 @@ def test_what_would_be_taken_for_something_else_is_refused():
         def phi(self, s):
             return jnp.exp(s)
 
-    with pytest.raises(ValueError, match="Gauss cannot take SquaredDistance as its score"):
+    with pytest.raises(ValueError, match="Gauss cannot use SquaredDistance as its score"):
         Gauss()
 
 

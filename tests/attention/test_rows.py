@@ -150,7 +150,7 @@ def test_coefficients_far_from_the_origin(kind, causal):
             1 / max(offset, 1) if kind == "Softmax" else 1.0
         )  # its scores grow with the offset, so tokens come closer
         x = offset * np.array([0.6, -0.3, 0.7]) + scale * rng.standard_normal((n, d))
-        X, centerd = x.astype(LONG), x.astype(LONG) - x.mean(0)
+        X, centered = x.astype(LONG), x.astype(LONG) - x.mean(0)
         if kind == "L2":
             attention, s = tkf.L2(beta=0.7, causal=causal), -LONG(0.7) * ((X[:, None] - X) ** 2).sum(-1)
         elif kind == "L2-QK":
@@ -159,10 +159,10 @@ def test_coefficients_far_from_the_origin(kind, causal):
         elif kind == "Softmax":
             attention, s = (
                 tkf.Softmax(Q=Q, K=K, causal=causal),
-                (X @ Q.T) @ (centerd @ K.T).T,
+                (X @ Q.T) @ (centered @ K.T).T,
             )  # the rest is a constant in each row
         else:
-            attention, s = tkf.Sinkhorn(Q=Q, K=K, tolerance=1e-12), (centerd @ Q.T) @ (centerd @ K.T).T
+            attention, s = tkf.Sinkhorn(Q=Q, K=K, tolerance=1e-12), (centered @ Q.T) @ (centered @ K.T).T
         found = attention.average_of_itself(
             jnp.zeros(()), Measure(jnp.asarray(x), jnp.asarray(w), jnp.arange(n) / n), jnp.eye(n)
         )

@@ -65,7 +65,7 @@ QUICK = ["--n", 6, "--d", 2, "--no-animation"]
 def test_the_same_command_goes_on_after_ctrl_c(flags, tmp_path, capsys, monkeypatch):
     from tokenfield.driver import record
 
-    real, calls = record.go_on, []
+    real, calls = record.advance_chunk, []
     command = ["simulate", *QUICK, *flags, "--json"]
     monkeypatch.setattr(record, "CHUNK_SECONDS", 0.0)
     monkeypatch.setattr(tkf.Trajectory, "plot", lambda self: SimpleNamespace(savefig=lambda path, **_: path.touch()))
@@ -78,7 +78,7 @@ def test_the_same_command_goes_on_after_ctrl_c(flags, tmp_path, capsys, monkeypa
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(record, "go_on", interrupted)
+    monkeypatch.setattr(record, "advance_chunk", interrupted)
     cut = tokenfield_here(capsys, *command, "--out", tmp_path / "cut")
     assert cut.returncode == 130
     assert "kept in" in cut.stderr
@@ -118,7 +118,7 @@ def test_overwriting_leaves_no_mixture_of_two_runs(tmp_path, capsys, monkeypatch
     assert {path.name for path in folder.iterdir()} == before  # the old run is as it was
     assert "t1 = 1.0" in (folder / "config.toml").read_text()
     with monkeypatch.context() as patch:
-        patch.setattr(record, "go_on", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(record, "advance_chunk", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert tokenfield_here(capsys, *other).returncode == 130
     assert not (folder / "trajectory.zarr").exists()
     (folder / "checkpoint.npz").write_bytes(b"damaged")

@@ -219,7 +219,7 @@ def test_titles_in_the_figure_and_unknown_laws():
     assert np.isnan(study["recursion"].sel(rule="Other")).all()
     rows = {row.key: row for row in predict(8, 16, 2.0, Other())}
     assert rows["terminal_law"].value is None
-    assert "Other does not say its terminal law" in rows["terminal_law"].note
+    assert "Other does not define terminal_law" in rows["terminal_law"].note
 
 
 def test_lipschitz_constant(capsys):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
-from tokenfield.driver.collapse import join
+from tokenfield.driver.collapse import group_tokens
 
 STAIRCASE = 0.5 * np.array([0, 0.5, 2, 4, 7]) * math.log(2000) / math.sqrt(2000)
 
@@ -240,8 +240,8 @@ def test_an_infinite_time_says_what_may_stop_it():
 
 def test_groups_are_joined_only_if_they_are_narrow():
     line = np.stack([np.arange(50) * 0.9e-3, np.ones(50)], 1)
-    assert join(line, 1e-3).max() == 49
+    assert group_tokens(line, 1e-3).max() == 49
     tight = np.concatenate([np.full((30, 2), 0.5) + 1e-5 * np.random.default_rng(0).random((30, 2)), np.eye(2)])
-    groups = join(tight, 1e-3)
+    groups = group_tokens(tight, 1e-3)
     assert len(set(groups[:30])) == 1
     assert len(set(groups)) == 3

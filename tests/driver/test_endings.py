@@ -33,7 +33,7 @@ def noisy(kappa):
     ],
 )
 def test_too_many_steps_are_refused_before_the_first(kappa, t1, dt):
-    message = "steps, more than max_steps = 1000000: take a larger dt"
+    message = "steps, more than max_steps = 1000000: use a larger dt"
     for kind in (ValueError, tkf.SolverError):
         with pytest.raises(kind, match=message):
             tkf.simulate(noisy(kappa), START, t1, seed=0, dt=dt)
@@ -85,13 +85,13 @@ def test_a_sweep_marks_such_a_cell_as_failed():
 @pytest.fixture
 def cut_short(monkeypatch):
     """A time loop that stops by itself, for no reason."""
-    plain = record.go_on
+    plain = record.advance_chunk
 
-    def go_on(problem, record, budget):
+    def advance_chunk(problem, record, budget):
         record = plain(problem, record, budget)
         return eqx.tree_at(lambda r: r.carry.status, record, record.carry.status * 0 + STOPPED)
 
-    monkeypatch.setattr(record, "go_on", go_on)
+    monkeypatch.setattr(record, "advance_chunk", advance_chunk)
 
 
 @pytest.mark.parametrize("state", [START, tkf.Equiangular(0.1, 5)])

@@ -87,7 +87,7 @@ def test_bad_arguments_are_named(arguments, message):
         (
             tkf.Transformer(tkf.Unnormalized(800.0, Q=np.eye(3), K=np.eye(3)), tkf.PostLN()),
             lambda: START,
-            "With log_unit=800 time runs in units",
+            "With log_unit=800, the unit of time is",
         ),
         (tkf.Softmax(1.0), lambda: START, "model must be a Transformer, got Softmax: wrap it"),
         (tkf.Transformer(tkf.Softmax(1.0), tkf.PreLN(gain=[1.0, 2.0])), lambda: START, "gain must have length 3"),
@@ -117,7 +117,7 @@ def test_models_and_states_that_do_not_fit(model, state, message):
     ("build", "message"),
     [
         (lambda: tkf.Softmax(beta=1.0, A=np.eye(2)), "beta or A, not both"),
-        (lambda: tkf.Softmax(Q=np.eye(2)), "Q and K go together, got only Q"),
+        (lambda: tkf.Softmax(Q=np.eye(2)), "Q and K must be given together, got only Q"),
         (lambda: tkf.Softmax(Q=np.ones((2, 3)), K=np.ones((1, 3))), "same number of rows"),
         (lambda: tkf.Softmax(beta=float("nan")), "beta must be finite"),
         (lambda: tkf.Softmax(beta="warm"), "beta must be a number"),

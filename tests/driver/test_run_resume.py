@@ -28,7 +28,7 @@ def test_chunks_do_not_change_a_bit(monkeypatch):
 def test_an_interrupted_run_resumes_to_the_same_bits(norm, tmp_path, monkeypatch):
     model, path = tkf.Transformer(tkf.Softmax(4.0), norm), tmp_path / "run.npz"
     whole = tkf.simulate(model, START, 20.0)
-    real, calls = record.go_on, []
+    real, calls = record.advance_chunk, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -39,11 +39,11 @@ def test_an_interrupted_run_resumes_to_the_same_bits(norm, tmp_path, monkeypatch
     monkeypatch.setattr(record, "CHUNK_SECONDS", 0.0)
     for _ in range(2):  # interrupt it twice
         calls.clear()
-        monkeypatch.setattr(record, "go_on", interrupted)
+        monkeypatch.setattr(record, "advance_chunk", interrupted)
         with pytest.raises(KeyboardInterrupt):
             tkf.simulate(model, START, 20.0, checkpoint=path)
         assert path.exists()
-    monkeypatch.setattr(record, "go_on", real)
+    monkeypatch.setattr(record, "advance_chunk", real)
     resumed = tkf.simulate(model, START, 20.0, checkpoint=path)
     np.testing.assert_array_equal(whole.dataset["x"], resumed.dataset["x"])
     again = tkf.simulate(model, START, 20.0, checkpoint=path)  # a finished run is read back

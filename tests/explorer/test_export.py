@@ -13,7 +13,7 @@ import pytest
 import tokenfield as tkf
 from tokenfield.cli import main
 from tokenfield.explorer import export, serve, widget
-from tokenfield.explorer.export import bundle, export_page, one_file
+from tokenfield.explorer.export import export_page, joined, one_file
 from tokenfield.explorer.extra import require
 from tokenfield.explorer.frames import decode
 from tokenfield.explorer.page_files import page_files
@@ -121,7 +121,9 @@ MODULES = {
 
 
 def test_modules_become_one_script():
-    script = bundle(MODULES, "main.js")
+    parts = joined(MODULES, "main.js")
+    assert list(parts) == ["b.js", "lib/a.js", "main.js"]
+    script = "".join(parts.values())
     assert re.findall(r"^// (.*)$", script, re.M) == ["b.js", "lib/a.js", "main.js"]
     assert not re.search(r"^(import|export)\b", script, re.M)
     assert "const { twice, TWO: Z } = $lib_a;" in script
@@ -141,24 +143,30 @@ def test_modules_become_one_script():
 )
 def test_modules_that_cannot_be_joined_are_refused(modules, message):
     with pytest.raises(ValueError, match=message):
-        bundle(modules, "main.js")
+        joined(modules, "main.js")
 
 
 def test_the_page_is_one_file_that_asks_for_nothing(traj, tmp_path):
     page = one_file(replay_data(traj))
-    assert len(one_file()) < 450_000  # the engine is in it twice: for the page, and for its worker
+    assert len(one_file().encode()) < 300_000
     assert sum(len(data) for data in page_files().values()) < 300_000
     outside = re.sub(r"<script.*?</script>|<style>.*?</style>", "", page, flags=re.S)
     assert not re.search(r'(src|href)\s*=\s*"(?!data:)', outside)
     assert not re.search(r"@import|url\((?!['\"]?data:|#)", page[page.index("<style>") : page.index("</style>")])
-    assert page.count("<script") == page.count("</script>") == 2
-    code = page[page.index('<script type="module">') :]
+    scripts = dict(re.findall(r"<script ([^>]*)>\n?(.*?)</script>", page, re.S))
+    assert page.count("<script") == page.count("</script>") == len(scripts) == 4
+    engine, worker = scripts['id="tokenfield-engine"'], scripts['type="text/plain" id="tokenfield-worker"']
+    code = engine + worker + scripts['type="module"']
+    names = re.findall(r"^// ([\w/]+\.js)$", code, re.M)
+    assert len(names) == len(set(names))  # each module is in the file once
+    assert worker.count("// engine/worker.js") == 1
     assert not re.search(r"^\s*(import|export)\s", code, re.M)
     assert not re.search(r"""(fetch|importScripts|WebSocket)\(\s*["'`]https?:""", code)
     data = json.loads(re.search(r'id="tokenfield">(.*?)</script>', page, re.S)[1])
     assert data["mode"] == "replay"
     assert data["replay"]["times"] == traj.times.tolist()
-    assert "onmessage" in data["worker"]
+    assert "onmessage" in worker
+    assert "worker" not in data
     assert export_page(tmp_path / "page.html").read_text() == one_file()
     assert '"docs": "theory/"' in export_page(tmp_path / "page.html", docs="theory/").read_text()
     with pytest.raises(ValueError, match="is a folder: give a file"):

@@ -80,6 +80,35 @@ def test_tokens_are_added_moved_painted_and_removed(opened, address):  # noqa: F
     assert wrong == []
 
 
+def test_tools_are_chosen_by_the_arrow_keys(opened, address):  # noqa: F811
+    page, wrong = opened(f"{address}#n=5&d=2&beta=1", LOCAL, **STILL)
+    drawn_frames(page, 1)
+    page.get_by_role("radio", name="Turn").focus()
+    page.keyboard.press("ArrowDown")
+    assert page.get_by_role("radio", checked=True).get_attribute("aria-label") == "Add"
+    assert page.evaluate("document.activeElement.dataset.tool") == "add"
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    assert page.get_by_role("radio", checked=True).get_attribute("aria-label") == "Remove"
+    assert wrong == []
+
+
+def test_plots_show_the_last_numbers_and_the_formulas_behind_labels(opened, address):  # noqa: F811
+    page, wrong = opened(f"{address}#n=60&d=2&beta=100&seed=1", LOCAL, viewport={"width": 1280, "height": 800})
+    drawn_frames(page, 12)
+    page.get_by_role("button", name="Pause").click()
+    order = page.locator("[data-panel=order] .readout")
+    assert 0 <= float(order.inner_text()) <= 1
+    label = page.locator("[data-panel=clusters] .markchip")
+    assert label.inner_text() == "kmax = 14"
+    assert page.locator("[data-panel=modes] .markchip").inner_text().startswith("k = 14: rate 0.7")
+    label.hover()
+    tip = page.get_by_role("tooltip")
+    assert tip.locator("sup").first.inner_text() == "d/2−1"
+    assert "Holds for: number of first clusters" in tip.inner_text()
+    assert wrong == []
+
+
 def test_matrices_move_tokens_as_they_say(opened, address):  # noqa: F811
     """Under V = -I tokens repel, and under a stretched A and V = I they meet; entries can be typed."""
     page, wrong = opened(f"{address}#n=12&d=2&beta=1&seed=1&speed=20", LOCAL, **STILL)

@@ -135,7 +135,7 @@ def test_a_layer_folds_where_the_step_says(V):
     found = tkf.layers(model(head), start, depth=3, step=1.001 * step)
     assert [(event.kind, event.time) for event in found.events] == [("fold", pytest.approx(1.001 * step))]
     assert len(found.times) == 1
-    assert "take a smaller step" in found.events[0].detail["message"]
+    assert "use a smaller step" in found.events[0].detail["message"]
     assert tkf.solve(model(head), start, 2.0 * step, method=tkf.Layers(2.0 * step)).reason == "fold"
     assert tkf.layers(model(head), start, depth=1, step=0.4 * step).events == []
 
@@ -192,7 +192,7 @@ def test_what_is_refused():
         tkf.layers(tkf.Transformer(tkf.Softmax(1.0), norm=tkf.PreLN()), start, 3)
     with pytest.raises(ValueError, match="layers has no noise"):
         tkf.layers(tkf.Transformer(tkf.Softmax(1.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(1.0)), start, 3)
-    with pytest.raises(ValueError, match="checkpoint: layers of a density"):
+    with pytest.raises(ValueError, match="checkpoint is not supported for layers of a density"):
         tkf.layers(model(tkf.Softmax(1.0)), start, 3, checkpoint="run.ckpt")
     with pytest.raises(ValueError, match="density must be a CircleDensity or a ZonalDensity"):
         tkf.theory.fold_step(model(tkf.Softmax(1.0)), tkf.SphereDensity.uniform(8))

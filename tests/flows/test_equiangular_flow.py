@@ -171,7 +171,7 @@ def test_observables_are_those_of_the_tokens():
     for beta in (0.0, 2.0):
         assert tkf.energy(state, beta) == pytest.approx(tkf.energy(tokens, beta), rel=1e-13)
         assert tkf.normalized_energy(state, beta) == pytest.approx(tkf.normalized_energy(tokens, beta), rel=1e-13)
-    assert tkf.energy(state, 2.0, centerd=True) == pytest.approx(tkf.energy(tokens, 2.0, centerd=True), rel=1e-13)
+    assert tkf.energy(state, 2.0, centered=True) == pytest.approx(tkf.energy(tokens, 2.0, centered=True), rel=1e-13)
     cov = np.diag([4.0, 1.0])
     p = np.array([2.0, 1.0]) / 3
     assert tkf.effective_rank(tkf.Gaussian(None, cov)) == pytest.approx(np.exp(-(p * np.log(p)).sum()))
@@ -209,7 +209,7 @@ def test_bad_input(build, words):
     ("model", "words"),
     [
         (tkf.Transformer(tkf.Softmax()), "NoNorm does not keep directions .* have one: Gaussian, Tokens"),
-        (tkf.Transformer(tkf.Softmax(A=np.eye(3)), tkf.PostLN()), "only isotropic .* have one: Tokens"),
+        (tkf.Transformer(tkf.Softmax(A=np.eye(3)), tkf.PostLN()), "only under isotropic .* have one: Tokens"),
         (tkf.Transformer(tkf.Softmax(causal=True), tkf.PostLN()), "causal mask"),
         (tkf.Transformer(tkf.Hardmax(), tkf.PostLN()), "Hardmax attention is not continuous"),
         (tkf.Transformer(tkf.Softmax(), tkf.PreLN(gain=2.0)), "gain"),

@@ -76,8 +76,8 @@ def test_energy_identity(beta):
     state, c = start(9, 4, seed=1), 0.6
     dx, dm = velocity_of(model_of(beta, c), state)
     x, m = np.asarray(state.x), np.asarray(state.weights)
-    centerd = lambda s: s if beta == 0 else jnp.expm1(beta * s) / beta  # noqa: E731
-    energy = lambda x, m: 0.5 * m @ centerd(x @ x.T) @ m  # noqa: E731
+    centered = lambda s: s if beta == 0 else jnp.expm1(beta * s) / beta  # noqa: E731
+    energy = lambda x, m: 0.5 * m @ centered(x @ x.T) @ m  # noqa: E731
     _, rate = jax.jvp(energy, (jnp.asarray(x), jnp.asarray(m)), (jnp.asarray(dx), jnp.asarray(dm)))
     phi = naive(x, m, beta, c)[2]
     predicted = m @ (dx**2).sum(1) + c * m @ (phi - m @ phi) ** 2

@@ -127,7 +127,7 @@ def test_fixed_steps_end_at_zero_or_say_that_they_are_too_long(method):
     (event,) = tkf.simulate(model, tkf.Tokens([[1.0, 0.0]]), 5.0, method=method, dt=0.3).events
     assert (event.kind, event.time) == ("vanished", pytest.approx(1.0, rel=1e-12))
     passing = tkf.Tokens([[1.0, 0.0], [-1.0, 0.01]], [1.0, 0.0])
-    with pytest.raises(tkf.SolverError, match=r"dt = 0\.06 is too long at t = 0\.9\d*, where a token passes near 0"):
+    with pytest.raises(tkf.SolverError, match=r"dt = 0\.06 is too large at t = 0\.9\d*, where a token passes near 0"):
         tkf.simulate(tkf.Transformer(tkf.Softmax(0.0), tkf.PreLN()), passing, 2.0, method=method, dt=0.06)
 
 

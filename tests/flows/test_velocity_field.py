@@ -75,7 +75,7 @@ def test_noise_and_weights_that_move_do_not_change_it():
         (lambda: tkf.velocity_field(tkf.Softmax(), tokens(), np.eye(3)), "model must be a Transformer, got Softmax"),
         (
             lambda: tkf.velocity_field(tkf.Transformer(tkf.Softmax(), tkf.Rescaled()), tokens(), np.eye(3)),
-            "Rescaled.* has no field of x",
+            "Rescaled.* has no velocity field of x",
         ),
         (
             lambda: tkf.velocity_field(tkf.by_layer([MODELS["none"]] * 2), tokens(), np.eye(3)),

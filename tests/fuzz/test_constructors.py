@@ -82,7 +82,7 @@ def functions():
     yield tkf.cosine_above, {"rho": 0.9}
     yield tkf.energy_settled, {"rate": 1e-6, "beta": 1.0}
     yield tkf.clusters, {"state": tokens, "tol": 1e-3, "metric": "auto"}
-    yield tkf.effective_rank, {"state": tokens, "centerd": False}
+    yield tkf.effective_rank, {"state": tokens, "centered": False}
     yield tkf.mean_cosine, {"state": tokens}
     yield tkf.pairwise_cosines, {"state": tokens}
     yield tkf.order_parameter, {"state": tokens}

@@ -30,17 +30,17 @@ def test_observables(seed):
     assert tkf.mean_cosine(state) == pytest.approx(observables.mean_cosine(x, w), rel=1e-11, abs=1e-13)
     pairs = observables.cosines(x)[np.triu_indices(len(x), 1)]
     np.testing.assert_allclose(tkf.pairwise_cosines(state), pairs, rtol=0, atol=1e-14)
-    for centerd in (False, True):
-        if np.linalg.norm(x - w @ x) > 1e-5 or not centerd:
-            rank = observables.effective_rank(x, w, centerd)
-            assert tkf.effective_rank(state, centerd=centerd) == pytest.approx(rank, rel=1e-7), seed
+    for centered in (False, True):
+        if np.linalg.norm(x - w @ x) > 1e-5 or not centered:
+            rank = observables.effective_rank(x, w, centered)
+            assert tkf.effective_rank(state, centered=centered) == pytest.approx(rank, rel=1e-7), seed
 
     beta = signed(rng, 1e-3, 30.0)
     expected = observables.energy(x, w, beta * np.eye(d), beta)
     assert tkf.energy(state, beta) == pytest.approx(float(expected), rel=1e-12)
     assert tkf.energy(state, tkf.Softmax(beta=beta)) == pytest.approx(float(expected), rel=1e-12)
     less = expected - np.longdouble(0.5) / beta
-    assert tkf.energy(state, beta, centerd=True) == pytest.approx(float(less), rel=1e-12, abs=2e-15 / abs(beta))
+    assert tkf.energy(state, beta, centered=True) == pytest.approx(float(less), rel=1e-12, abs=2e-15 / abs(beta))
     A = matrix(rng, d)
     A, c = A + A.T, float(rng.uniform(0.3, 2.0))
     if np.abs(A).max() > 0:

@@ -21,12 +21,12 @@ OBSERVABLES = {
     "smallest_cosine": lambda s, b: tkf.smallest_cosine(s),
     "pairwise_cosines": lambda s, b: PAIRS @ tkf.pairwise_cosines(s),
     "energy": lambda s, b: tkf.energy(s, b),
-    "centerd_energy": lambda s, b: tkf.energy(s, b, centerd=True),
+    "centered_energy": lambda s, b: tkf.energy(s, b, centered=True),
     "energy_under_a_norm": lambda s, b: tkf.energy(s, tkf.Transformer(tkf.Softmax(b), NORM)),
     "energy_of_a_form": lambda s, b: tkf.energy(s, tkf.Unnormalized(A=b * FORM, V=FORM)),
     "normalized_energy": lambda s, b: tkf.normalized_energy(s, tkf.Unnormalized(b, V=-2.0)),
     "effective_rank": lambda s, b: tkf.effective_rank(s),
-    "effective_rank_of_the_spread": lambda s, b: tkf.effective_rank(s, centerd=True),
+    "effective_rank_of_the_spread": lambda s, b: tkf.effective_rank(s, centered=True),
     "soft_cluster_count": lambda s, b: tkf.soft_cluster_count(s, 0.3 * b),
     "soft_cluster_count_of_points": lambda s, b: tkf.soft_cluster_count(s, b, metric="distance"),
 }
@@ -84,20 +84,20 @@ def test_energies_have_the_derivatives_of_their_formulas():
     assert float(by_v) == pytest.approx(tkf.energy(tkf.Tokens(x, w), beta), rel=1e-12)
 
 
-@pytest.mark.parametrize("centerd", [False, True])
-def test_the_energy_around_beta_zero(centerd):
-    """½ ∬ s + beta s^2/2 + …, with all digits of its derivative at small beta when it is centerd."""
+@pytest.mark.parametrize("centered", [False, True])
+def test_the_energy_around_beta_zero(centered):
+    """½ ∬ s + beta s^2/2 + …, with all digits of its derivative at small beta when it is centered."""
     x, w, _ = start()
     s, mass = x @ x.T, np.outer(w, w)
-    energy = lambda b: tkf.energy(tkf.Tokens(x, w), b, centerd=centerd)  # noqa: E731
+    energy = lambda b: tkf.energy(tkf.Tokens(x, w), b, centered=centered)  # noqa: E731
     found, slope = jax.jit(jax.value_and_grad(energy))(0.0)
     assert float(found) == energy(0.0) == pytest.approx(0.5 * (mass * s).sum(), rel=1e-13)
     assert float(slope) == pytest.approx((mass * s**2).sum() / 4, rel=1e-12)
-    if centerd:
+    if centered:
         for beta in (1e-9, -1e-4):
             series = sum((mass * s ** (k + 2)).sum() * (k + 1) * beta**k / math.factorial(k + 2) / 2 for k in range(6))
             assert float(jax.grad(energy)(beta)) == pytest.approx(series, rel=1e-12)
-    together = lambda b: tkf.energy(tkf.Equiangular(0.4, 5), b, centerd=centerd)  # noqa: E731
+    together = lambda b: tkf.energy(tkf.Equiangular(0.4, 5), b, centered=centered)  # noqa: E731
     assert float(jax.grad(together)(0.0)) == pytest.approx((1 + 4 * 0.4**2) / 20, rel=1e-13)
 
 
@@ -139,7 +139,7 @@ def test_the_effective_rank_of_equal_singular_values_has_its_derivative(values):
     slope[sigma > 0] = -np.exp(entropy) * (np.log(p) + entropy) / sigma.sum()
     found = jax.grad(lambda x: tkf.effective_rank(tkf.Tokens(x)))(np.diag(sigma) @ turn)
     np.testing.assert_allclose(found, np.diag(slope) @ turn, atol=1e-14)
-    by_cov = jax.grad(lambda cov: tkf.effective_rank(tkf.Gaussian(None, cov), centerd=True))(
+    by_cov = jax.grad(lambda cov: tkf.effective_rank(tkf.Gaussian(None, cov), centered=True))(
         turn.T @ np.diag(sigma**2) @ turn
     )
     by_square = np.where(sigma > 0, slope / np.where(sigma > 0, 2 * sigma, 1), 0)
@@ -155,7 +155,7 @@ def test_observables_of_an_angle_have_the_derivatives_of_their_formulas():
         tkf.mean_length: 0.0,
         tkf.fraction_above: 0.0,
         lambda s: tkf.energy(s, beta): (n - 1) / n * math.exp(beta * rho) / 2,
-        lambda s: tkf.energy(s, beta, centerd=True): (n - 1) / n * math.exp(beta * rho) / 2,
+        lambda s: tkf.energy(s, beta, centered=True): (n - 1) / n * math.exp(beta * rho) / 2,
         lambda s: tkf.normalized_energy(s, beta): (n - 1) / n * beta * math.exp(-beta * (1 - rho)),
     }
     for measure, slope in slopes.items():

@@ -155,7 +155,7 @@ def test_effective_rank_of_known_spectra():
     assert tkf.effective_rank(tkf.Tokens([[1.0, 2.0], [-2.0, -4.0]])) == pytest.approx(1)
     p = np.array([3.0, 1.0]) / 4
     assert tkf.effective_rank(tkf.Tokens([[3.0, 0.0], [0.0, 1.0]])) == pytest.approx(np.exp(-(p * np.log(p)).sum()))
-    assert tkf.effective_rank(tkf.Tokens([[1.0, 1.0], [1.0, 1.0]]), centerd=True) == 0
+    assert tkf.effective_rank(tkf.Tokens([[1.0, 1.0], [1.0, 1.0]]), centered=True) == 0
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -215,7 +215,7 @@ def test_attention_matrix_of_rescaled_tokens_needs_the_time_and_enough_digits():
     early = tkf.attention_matrix(tkf.Tokens(x[0]), model.attention)
     np.testing.assert_allclose(tkf.attention_matrix(run.state(0), model, 3.0), early, rtol=0, atol=1e-9)
     assert tkf.attention_matrix(tkf.Tokens(x[1]), model.attention).max(axis=1).min() > 0.99
-    with pytest.raises(ValueError, match="energy is one of x"):
+    with pytest.raises(ValueError, match="energy is a function of x"):
         tkf.energy(run.final, tkf.Transformer(tkf.Softmax(2.0), tkf.Rescaled()))
 
 

@@ -68,5 +68,5 @@ def test_an_angle_counts_as_its_tokens(metric):
 def test_what_it_does_not_take(options, message):
     with pytest.raises(ValueError, match=message):
         tkf.soft_cluster_count(tokens(), **options)
-    with pytest.raises(TypeError, match="soft_cluster_count is not known for a state of type CircleDensity"):
+    with pytest.raises(TypeError, match="soft_cluster_count is not defined for a state of type CircleDensity"):
         tkf.soft_cluster_count(tkf.CircleDensity.uniform(4))

@@ -115,7 +115,7 @@ CIRCLE = run(POST, tkf.uniform_sphere(4, 2, seed=0).x)
         (lambda: tkf.layers([POST, SHARP], tkf.Tokens(np.eye(2))).plot_field(), "this run has no single model"),
         (
             lambda: run(tkf.Transformer(tkf.Softmax(1.0), tkf.Rescaled()), np.eye(2)).plot_field(),
-            "Rescaled.* has no field of x",
+            "Rescaled.* has no velocity field of x",
         ),
     ],
 )  # fmt: skip

@@ -69,11 +69,11 @@ def test_energy_curve_is_the_normalized_energy_of_the_states(runs, d):
     np.testing.assert_allclose(line(ax, "order parameter").get_ydata(), expected, rtol=1e-12)
 
 
-def test_energy_at_beta_zero_is_the_centerd_one(runs):
+def test_energy_at_beta_zero_is_the_centered_one(runs):
     x = runs[3].dataset["x"].values
     ax = panel(energy_panel, made(x, model=tkf.Transformer(tkf.Softmax(0.0), tkf.PostLN())))
     expected = [tkf.energy(state, 0.0) for state in runs[3].states]
-    np.testing.assert_allclose(line(ax, "centerd energy").get_ydata(), expected, rtol=1e-12)
+    np.testing.assert_allclose(line(ax, "centered energy").get_ydata(), expected, rtol=1e-12)
 
 
 def test_model_without_energy_has_order_and_rank(runs):

@@ -7,8 +7,15 @@ from scipy.stats import ortho_group
 
 import tokenfield as tkf
 from tokenfield.probe.gram_layers import gram_layers
-from tokenfield.probe.predicted import RULES, flow_cosines, layer_cosines, measured_start, other_norms, predict
-from tokenfield.probe.predicted import turned_cosines as turned
+from tokenfield.probe.predicted import (
+    RULES,
+    flow_cosines,
+    layer_cosines,
+    measured_start,
+    other_norms,
+    predict,
+    rotated_cosines,
+)
 from tokenfield.theory.layer_curves import equiangular_layers
 
 BETAS, N, RHO = [0.5, 3.0, 1.5], 7, 0.2
@@ -38,12 +45,14 @@ def test_one_beta_for_all_is_the_curve_of_the_theory():
 @pytest.mark.parametrize("name", RULES)
 def test_turned_values_without_a_mask_are_one_cosine(name):
     rule = RULES[name]()
-    np.testing.assert_allclose(turned(rule, RHO, N, BETAS), gram_layers(rule, RHO, N, BETAS, turned=True), atol=1e-13)
+    np.testing.assert_allclose(
+        rotated_cosines(rule, RHO, N, BETAS), gram_layers(rule, RHO, N, BETAS, rotated=True), atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_turned_values_are_what_random_rotations_do(causal):
-    """Tokens in many more dimensions than there are of them; each layer's average turned by a random rotation."""
+    """Tokens in many more dimensions than there are of them; each layer's average rotated by a random rotation."""
     d, rng = 600, np.random.default_rng(0)
     x = np.zeros((N, d))
     x[:, :N] = np.asarray(tkf.equiangular_tokens(RHO, N).x)
@@ -55,7 +64,7 @@ def test_turned_values_are_what_random_rotations_do(causal):
         x = x + P @ theta @ ortho_group.rvs(d, random_state=rng).T
         theta = x / np.linalg.norm(x, axis=1, keepdims=True)
         found.append(((theta @ theta.T).sum() - N) / (N * (N - 1)))
-    np.testing.assert_allclose(turned(tkf.PreLN(), RHO, N, BETAS, causal), found, atol=0.03)
+    np.testing.assert_allclose(rotated_cosines(tkf.PreLN(), RHO, N, BETAS, causal), found, atol=0.03)
     kept = layer_cosines(tkf.PreLN(), RHO, N, BETAS, causal)
     assert np.abs(kept[1:] - found[1:]).min() > 0.06  # so the tolerance tells the two apart
 

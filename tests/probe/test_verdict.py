@@ -142,7 +142,7 @@ def test_pace_counts_layers_of_the_theory():
 def test_a_curve_that_rises_and_falls_has_no_pace():
     """It may fall by a tenth of what it rises."""
     text = spoken(with_cosines(0.1, 0.5, 0.2, 0.4, 0.3))["pace"]
-    assert "rises by 0.60 and falls by 0.40 in all, so it has no single pace" in text
+    assert "rises by 0.60 and falls by 0.40 in total, so it has no single pace" in text
     assert "of its pace" not in text
     assert "similar" not in text
     assert "single" not in spoken(with_cosines(0.1, 0.3, 0.3, 0.29, 0.3))["pace"]

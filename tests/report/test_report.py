@@ -79,9 +79,9 @@ def test_summary_has_the_events(runs):
     assert summary(runs[3])["events"] == []
 
 
-def test_summary_at_beta_zero_has_the_centerd_energy(runs):
+def test_summary_at_beta_zero_has_the_centered_energy(runs):
     numbers = summary(made(runs[3].dataset["x"].values, tkf.Transformer(tkf.Softmax(0.0), tkf.PostLN())))
-    assert (numbers["energy"], numbers["energy_kind"]) == (tkf.energy(runs[3].final, 0.0), "centerd")
+    assert (numbers["energy"], numbers["energy_kind"]) == (tkf.energy(runs[3].final, 0.0), "centered")
 
 
 def test_summary_under_a_radial_norm_is_of_directions():
@@ -171,7 +171,7 @@ def test_report_escapes_text_and_says_how_it_was_made(report, runs):
     assert rows["seed"] == "17"
     assert rows["start"] == "sphere"
     assert rows["tolerances (relative, absolute)"] == "1e−06, 1e−09"
-    assert rows["steps (rejected)"] == f"{numbers['steps']} ({numbers['rejected_steps']})"
+    assert rows["steps"] == f"{numbers['steps']} ({numbers['rejected_steps']} rejected)"
 
 
 def test_report_holds_figure_and_animation(report):

@@ -235,7 +235,7 @@ def test_equiangular_cells_are_the_runs_of_one_number():
     assert float(found["length"].min()) > 1.01
     failed = tkf.sweep(changed(plan, record={"rank": "effective_rank"})).failed
     assert len(failed) == 4
-    assert "effective_rank is not known for a state of type Equiangular" in failed[0]["error"]
+    assert "effective_rank is not defined for a state of type Equiangular" in failed[0]["error"]
 
 
 @pytest.mark.parametrize("rho", [0.2, 0.95])

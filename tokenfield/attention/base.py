@@ -1,4 +1,4 @@
-"""What an attention is: the map `Gamma_mu(x) = ∫ k(x, y) V y dmu(y)`."""
+"""The interface of attention: the map `Gamma_mu(x) = ∫ k(x, y) V y dmu(y)`."""
 
 import abc
 import math
@@ -17,7 +17,7 @@ from .bounded import ENTRIES, BoundedSoftmax
 from .measure import AtomicMeasure, last
 from .pairs import Weighted, pair_sums, softmax_sums
 from .parameters import AbstractScore, Bilinear, Parameter, ValueMap
-from .positions import Positions, Rules, as_rules, biased, check_rules, rotated, turns, turns_only, visible
+from .positions import Positions, Rules, as_rules, biased, check_rules, only_rotations, rotated, rotates, visible
 from .sums import BLOCK_ENTRIES, divide, map_rows, row_max
 
 
@@ -25,11 +25,11 @@ class AbstractAttention(Named, eqx.Module):
     """`Gamma_mu`, a function of a point x and a measure mu: weighted tokens y_j at positions tau_j, e.g. `Tokens`."""
 
     bias: ClassVar[Array | None] = None
-    """A vector added to Gamma. An attention that has one has a field of this name instead."""
+    """A vector added to Gamma. Subclasses with a bias override this with a field."""
     offsets: ClassVar[tuple[Array, ...] | None] = None
-    """Vectors added to the heads. An attention that has some has a field of this name instead."""
+    """Vectors added to the outputs of the heads. Subclasses with offsets override this with a field."""
     whole_matrix: ClassVar[bool] = False
-    """True if the matrix of all pairs is formed, for any number of tokens."""
+    """True if the n x n matrix of all pairs is materialized for any number of tokens."""
 
     @abc.abstractmethod
     def __call__(
@@ -39,40 +39,41 @@ class AbstractAttention(Named, eqx.Module):
         mu: AtomicMeasure,
         positions: Float[Array, " m"] | None = None,
     ) -> Float[Array, "m dv"]:
-        """`Gamma_mu(x_i)` at any points x, divided by `e^{log_unit}`: cross-attention, with queries x and context mu.
+        """Return `Gamma_mu(x_i)` at points x, divided by `e^{log_unit}`: cross-attention, with queries x and context mu.
 
         Args:
-            positions: where the points are, for a causal mask and for rules such as `RoPE`; by default after all of mu.
+            positions: the positions of the points, for a causal mask and for rules such as `RoPE`; by default after all
+                positions of mu.
         """
 
     @abc.abstractmethod
     def of_itself(self, t: Float[Array, ""], mu: AtomicMeasure, unit: bool = False) -> Float[Array, "n dv"]:
-        """`Gamma_mu(y_i)` at the tokens of mu itself: self-attention.
+        """Return `Gamma_mu(y_i)` at the tokens of mu itself: self-attention.
 
-        `unit=True` promises that all tokens have length 1, which admits a faster sum.
+        With `unit=True`, the caller guarantees that all tokens have length 1, which allows a faster sum.
         """
 
     @property
     @abc.abstractmethod
     def heads(self) -> tuple["AbstractHead", ...]:
-        """The single heads that make up this attention."""
+        """The heads of this attention."""
 
     @property
     @abc.abstractmethod
     def isotropic(self) -> bool:
-        """True when rotations commute with the map: A = beta I and V scalar."""
+        """True if rotations commute with the map: A = beta I and V scalar."""
 
     @property
     @abc.abstractmethod
     def log_unit(self) -> Array:
-        """Logarithm of the factor taken out of Gamma to keep it in range (0 but for `Unnormalized`)."""
+        """Logarithm of the factor by which Gamma is divided to prevent overflow (0 except for `Unnormalized`)."""
 
     @abc.abstractmethod
     def check(self, d: int) -> None:
-        """Raise a ValueError if the matrices do not fit tokens in R^d."""
+        """Raise ValueError if the matrices do not fit tokens in R^d."""
 
     def __init_subclass__(cls, **options):
-        """Refuse to derive from a concrete attention: what is known of it (series, energies, …) would be taken for true of cls."""
+        """Forbid subclasses of a concrete attention: its series, energies, … would be used for the subclass as well."""
         super().__init_subclass__(**options)
         for base in cls.__mro__[1:]:
             if (
@@ -86,21 +87,21 @@ class AbstractAttention(Named, eqx.Module):
 
 
 class AbstractHead(AbstractAttention):
-    """One head: a score, a value map and a kernel that turns scores into mixing coefficients."""
+    """One head: a score, a value map and a kernel that maps scores to mixing coefficients."""
 
     score: eqx.AbstractVar[AbstractScore]
     value: eqx.AbstractVar[ValueMap]
     causal: eqx.AbstractVar[bool]
     normalized: eqx.AbstractVar[bool]
-    """True when the coefficients of each row are divided by their sum. A row whose sum is 0 stays 0."""
+    """True if the coefficients of each row are divided by their sum. If the sum is 0, the row stays 0."""
     by_scores: ClassVar[bool] = False
-    """True promises that the coefficients depend on the tokens through their scores and distances alone. Rotations then
-    commute with a head whose score and V are isotropic, and such a run may be reduced to the span of its tokens."""
+    """True if the coefficients depend on the tokens only through their scores and distances. Rotations then commute with
+    a head whose score and V are isotropic, and such a run may be reduced to the span of its tokens."""
     unit_exponent: ClassVar[Array | None] = None
-    """A head whose numbers may leave all range has a field of this name instead: it divides its sums by `e^unit_exponent`."""
+    """The head divides its sums by `e^unit_exponent`. Heads that may overflow override this with a field."""
 
     positions: ClassVar[Rules] = ()
-    """The rules by which scores depend on positions. A head that takes some has a field of this name instead."""
+    """The rules by which scores depend on positions. Heads that take such rules override this with a field."""
 
     @abc.abstractmethod
     def average(
@@ -111,18 +112,18 @@ class AbstractHead(AbstractAttention):
         positions: Float[Array, " m"],
         values: Float[Array, "n v"],
     ) -> Float[Array, "m v"]:
-        """`sum_j w_j k(x_i, y_j) values_j` for every i: values = y gives Gamma before V, values = I the matrix."""
+        """Return `sum_j w_j k(x_i, y_j) values_j` for every i: values = y gives Gamma before V, values = I the matrix."""
 
     @abc.abstractmethod
     def average_of_itself(
         self, t: Float[Array, ""], mu: AtomicMeasure, values: Float[Array, "n v"], unit: bool = False
     ) -> Float[Array, "n v"]:
-        """`average` at the tokens of mu, perhaps in a faster way."""
+        """Return `average` at the tokens of mu, by a faster sum if there is one."""
 
     @property
     @abc.abstractmethod
     def selective(self) -> bool:
-        """True when a token attends to those of the largest score alone once scores are large, as softmax does."""
+        """True if tokens attend only to the largest scores in the limit of large scores, as with softmax."""
 
     def __call__(self, t, x, mu, positions=None):
         positions = last(mu, len(x)) if positions is None else positions
@@ -146,7 +147,7 @@ class AbstractHead(AbstractAttention):
 
     @property
     def isotropic(self):
-        return self.by_scores and self.score.isotropic and self.value.isotropic and not turns(self.positions)
+        return self.by_scores and self.score.isotropic and self.value.isotropic and not rotates(self.positions)
 
     @property
     def log_unit(self):
@@ -160,7 +161,7 @@ class AbstractHead(AbstractAttention):
 
 
 class AbstractGeneralHead(AbstractHead):
-    """A head that is known by its `average` alone: derive from it to write a kernel that is not a function of the score."""
+    """A head defined by its `average` alone. Derive from it to write a kernel that is not a function of the score."""
 
     def average_of_itself(self, t, mu, values, unit=False):
         return self.average(t, mu.x, mu, mu.positions, values)
@@ -173,9 +174,9 @@ class AbstractGeneralHead(AbstractHead):
 class AbstractPairwise(AbstractHead):
     """A kernel that is a function phi of the score alone, normalized or not.
 
-    Token i gives token j the coefficient `w_j phi(s_ij)`, divided by `sum_l w_l phi(s_il)` if `normalized`. Where that sum is
-    0, the row is 0: the token attends to nothing. A new kernel of this kind writes `phi`. If phi is exp, `exponential = True`
-    says so: the largest score is then subtracted from each normalized row, which keeps it in range.
+    Token i gives token j the coefficient `w_j phi(s_ij)`, divided by `sum_l w_l phi(s_il)` if `normalized`. If that sum is 0,
+    the row is 0: the token attends to nothing. A new kernel of this kind defines `phi`. If phi is exp, set
+    `exponential = True`: the largest score is then subtracted from each normalized row, which prevents overflow.
     """
 
     score: AbstractScore
@@ -208,7 +209,7 @@ class AbstractPairwise(AbstractHead):
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
-        final = {"average", "average_of_itself", "of_itself", "__call__", "factors", "scores", "seen"}
+        final = {"average", "average_of_itself", "of_itself", "__call__", "factors", "scores", "seen", "softmax"}
         if overridden := final & cls.__dict__.keys():
             raise TypeError(
                 f"{cls.__name__} overrides {min(overridden)}, which is final: derive from AbstractGeneralHead instead"
@@ -217,8 +218,8 @@ class AbstractPairwise(AbstractHead):
     def __check_init__(self):
         if not self.softmax and not self.score.exact:
             raise ValueError(
-                f"{type(self).__name__} cannot take {type(self.score).__name__} as its score, which is known up to a constant in "
-                "each row: only a normalized exponential does not see that"
+                f"{type(self).__name__} cannot use {type(self.score).__name__} as its score, which is known only up to a "
+                "constant in each row: use a normalized exponential kernel, which does not depend on that constant"
             )
 
     @property
@@ -232,23 +233,24 @@ class AbstractPairwise(AbstractHead):
 
     @property
     def beta(self) -> Parameter:
-        """The inverse temperature, a number or a function of time; None if there is a matrix A in its place."""
+        """The inverse temperature, a number or a function of time; None if the head has a matrix A instead."""
         return self.score.beta
 
     @abc.abstractmethod
     def phi(self, s: Array) -> Array:
-        """The kernel as a function of the score, entry by entry."""
+        """Return the kernel of each score (elementwise)."""
 
     def factors(
         self, t: Float[Array, ""], x: Float[Array, "m d"], mu: AtomicMeasure, positions: Float[Array, " m"]
     ) -> tuple[Float[Array, "m k"], Float[Array, "n k"], Float[Array, " n"] | None]:
-        """Queries of the points x, keys of mu, and what is added to the scores of each key (None: nothing).
+        """Return the queries of the points x, the keys of mu, and the bias of each key (None for 0).
 
-        Softmax sees no constant in a row, so its keys are those of tokens about a point among them, which keeps digits far
-        from 0: the mean, or under a mask the first token, which all rows see. Keys that are turned are read as they are.
+        Softmax does not change if a constant is added to a row. Its keys are therefore computed relative to the mean of the
+        tokens (with a mask: to the first token, which all rows see), which is more accurate far from 0. This does not apply to
+        keys that are rotated by their position.
         """
         about = None
-        if self.softmax and not turns(self.positions):
+        if self.softmax and not rotates(self.positions):
             first = mu.positions == mu.positions.min()
             about = (first / first.sum()).astype(mu.x.dtype) if self.causal else mu.weights
         q, k, b = self.score.factors(t, x, mu.x, about)
@@ -264,20 +266,20 @@ class AbstractPairwise(AbstractHead):
         row: Int[Array, " b"],
         factor: float = 1.0,
     ) -> Float[Array, "b n"]:
-        """The scores of a block of rows: queries q at positions s, numbered by `row`, with keys k at positions tau.
+        """Return the scores of a block of rows: queries q at positions s, numbered by `row`, with keys k at positions tau.
 
-        They are multiplied by a factor, which q and b have already.
+        Scores are multiplied by `factor`, which q and b already contain.
         """
         scores = q @ k.T if b is None else q @ k.T + b
         return biased(self.positions, scores, s, tau, row, factor)
 
     def seen(self, s: Float[Array, " b"], tau: Float[Array, " n"]) -> Bool[Array, "b n"] | None:
-        """Which keys at positions tau are seen from positions s; None if all of them are."""
+        """Return the mask of the keys at positions tau that are visible from positions s; None if all are visible."""
         return visible(self.positions, self.causal, s, tau)
 
     def average(self, t, x, mu, positions, values):
         many = len(x) * len(mu.x) > BLOCK_ENTRIES
-        bounded = many and self.softmax and not self.causal and turns_only(self.positions)
+        bounded = many and self.softmax and not self.causal and only_rotations(self.positions)
         return self._average(t, x, mu, positions, values, bounded)
 
     def _average(
@@ -289,7 +291,7 @@ class AbstractPairwise(AbstractHead):
         values: Float[Array, "n v"],
         bounded: bool,
     ) -> Float[Array, "m v"]:
-        """`average`; with `bounded`, the largest score of a row is searched for only where its bound is too large."""
+        """Return `average`; with `bounded`, compute the largest score of a row only if its upper bound is too large."""
         check_rules(self.positions, len(x), len(mu.x))
         q, k, b = self.factors(t, x, mu, positions)
         if q.shape[1] == 1:
@@ -297,7 +299,7 @@ class AbstractPairwise(AbstractHead):
             # differently from it, which is fatal for scores beyond 1e18. A product of pairs is not.
             q, k = (jnp.pad(a, ((0, 0), (0, 1))) for a in (q, k))
 
-        base = math.log2(math.e) if self.softmax else 1.0  # e^s = 2^{base s}, and powers of 2 are quicker
+        base = math.log2(math.e) if self.softmax else 1.0  # e^s = 2^{base s}, and powers of 2 are faster
         q, b = base * q, None if b is None else base * b
         weighted = Weighted(self.normalized).columns(values, mu.weights)
 
@@ -305,8 +307,8 @@ class AbstractPairwise(AbstractHead):
             s = self.scores(q, k, b, position, mu.positions, row, base)
             seen = self.seen(position, mu.positions)
             if self.softmax:
-                # What is not seen may score far above all that is: it must not overflow before its weight 0 takes it out. A
-                # derivative by that weight needs its kernel all the same.
+                # Masked scores may be far above the visible ones: they must not overflow before the weight 0 is applied. The
+                # derivative with respect to that weight still needs their kernel.
                 s = s - row_max(s, mu.weights > 0 if seen is None else seen & (mu.weights > 0))
                 c = exp2(jnp.minimum(s, 0.8 * jnp.finfo(s.dtype).maxexp))
             else:

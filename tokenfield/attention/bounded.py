@@ -1,8 +1,8 @@
-"""Softmax of many scores without a search for the largest one of each row.
+"""Softmax of many scores without computing the largest score of each row.
 
-`<q_i, k_j> <= |q_i| max_j |k_j|` bounds all scores of a row, and softmax does not see what is subtracted from all of them. The
-search is a pass over all pairs that takes as long as their exponentials. A mask allows no such bound: what is hidden would
-change the rounding of what is seen.
+All scores of a row are at most `|q_i| max_j |k_j|`, and softmax does not change if a constant is subtracted from a row.
+Computing the maximum would be a pass over all pairs that takes as long as their exponentials. With a mask the bound is not
+used: masked scores would change the rounding of the visible ones.
 """
 
 from collections.abc import Callable
@@ -23,9 +23,9 @@ class BoundedSoftmax(NamedTuple):
 
     Args:
         k: keys.
-        bias: what is added to the scores of each key; None for 0.
-        w: weights.
-        values: what is averaged.
+        bias: (n,) number added to the scores of each key; None for 0.
+        w: (n,) weights.
+        values: (n, k) values to average.
     """
 
     k: Float[Array, "n k"]
@@ -34,13 +34,13 @@ class BoundedSoftmax(NamedTuple):
     values: Float[Array, "n v"]
 
     def __call__(self, q: Float[Array, "b k"], by_rows: Callable[[], Float[Array, "b v"]]) -> Float[Array, "b v"]:
-        """The averages of a block of queries. Those of rows that underflow are taken from `by_rows`."""
+        """Return the averages of a block of queries. Rows that underflow are taken from `by_rows`."""
         scores = q @ self.k.T - self._bound(q)
         E = exp2(scores if self.bias is None else scores + self.bias)
         return quotient(E @ Weighted(True).columns(self.values, self.w), by_rows)
 
     def _bound(self, q: Float[Array, "b k"]) -> Float[Array, "b 1"]:
-        """A number that no score of a row exceeds, rounding included. It is a constant for derivatives."""
+        """Return an upper bound of the scores of a row, rounding included. Derivatives treat it as a constant."""
         lengths = lambda a: jnp.sqrt((a * a).sum(-1, keepdims=True))  # noqa: E731
         rounding = 4 * (q.shape[1] + 4) * float(jnp.finfo(q.dtype).eps)
         bound = (1 + rounding) * lengths(q) * lengths(self.k).max()

@@ -1,11 +1,11 @@
-"""Attention to a measure that is given once and for all."""
+"""Attention to a fixed measure."""
 
 from .base import AbstractAttention
 from .measure import AtomicMeasure
 
 
 class Fixed(AbstractAttention):
-    """`x -> Gamma_mu(x)` for a given measure mu, whatever the tokens are: the field in which they move."""
+    """`x -> Gamma_mu(x)` for a fixed measure mu, which does not depend on the tokens."""
 
     attention: AbstractAttention
     mu: AtomicMeasure

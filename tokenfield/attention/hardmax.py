@@ -14,11 +14,11 @@ from .sums import divide, map_rows, row_max
 
 
 class Hardmax(AbstractGeneralHead):
-    """Hardmax attention: the mean over `C_i = argmax_j <A x_i, x_j>`, ties sharing by weight (FORMULAS §9).
+    """Hardmax attention: the weighted mean over `C_i = argmax_j <A x_i, x_j>`, including ties (FORMULAS §9).
 
     Args:
-        rule: "self" lets a token attend to itself (a leader has C_i = {i}); "others" leaves out every token
-            at the same *place*, `|x_j - x_i| <= tie (1 + |x_i|)` (a token that sees no other place attends to itself).
+        rule: "self" lets a token attend to itself (a leader has C_i = {i}); "others" excludes all tokens at the same point,
+            `|x_j - x_i| <= tie (1 + |x_i|)` (if no other tokens are left, the token attends to itself).
         tie: scores within `tie * (1 + |max|)` of the largest count as equal to it.
         A, Q, K, V, causal, positions: as in `Softmax`; the scale of A does not matter.
 

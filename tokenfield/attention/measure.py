@@ -1,4 +1,4 @@
-"""The measure that attention asks: weighted points at positions."""
+"""The measure that tokens attend to: weighted points with positions."""
 
 from typing import Any, Protocol, runtime_checkable
 

@@ -17,13 +17,13 @@ from .parameters import ValueMap
 class MultiHead(AbstractAttention):
     """`Gamma = sum_h W_h (Gamma^{(h)} + v_h) + b` over heads of any kind (FORMULAS §1).
 
-    Concatenate-then-mix is this with W_h the blocks of columns of one output matrix.
+    The usual form, one output matrix applied to the concatenated heads, has its blocks of columns as W_h.
 
     Args:
         heads: the heads; head h maps R^d to R^{d_h} through its own V.
         outputs: output maps W_h of shape (d, d_h), numbers or None (the identity); one for each head.
-        bias: (d,) a vector b that all tokens are told; 0 by default.
-        offsets: (heads, d_h) vectors v_h, for heads of one width: the biases of values, if rows of the kernel sum to 1.
+        bias: (d,) a vector b added to the output of every token; 0 by default.
+        offsets: (heads, d_h) vectors v_h, for heads of equal width: the biases of values, if rows of the kernel sum to 1.
 
     Example:
         >>> import tokenfield as tkf
@@ -104,11 +104,11 @@ class MultiHead(AbstractAttention):
             given = W.shape(f"outputs[{index}]") or width
             if given not in (d, (d, width)):
                 raise ValueError(
-                    f"outputs[{index}] must have shape ({d}, {width}) to bring head {index} back to R^{d}, got {given}"
+                    f"outputs[{index}] must have shape ({d}, {width}) to map head {index} back to R^{d}, got {given}"
                 )
 
 
 def heads_and_outputs(attention: AbstractAttention) -> tuple[tuple[AbstractHead, ValueMap], ...]:
-    """`(head, W)` pairs of any attention; a single head has W = I."""
+    """Return the pairs `(head, W)` of any attention; a single head has W = I."""
     outputs = attention.outputs if isinstance(attention, MultiHead) else (ValueMap(),)
     return tuple(zip(attention.heads, outputs, strict=True))

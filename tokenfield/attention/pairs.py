@@ -1,9 +1,9 @@
 """The pair sum of an isotropic kernel on the unit sphere, where the matrix of scores is symmetric.
 
-Every pair of blocks of tokens is visited once: its block E of kernel values serves the rows of one (as E) and those
-of the other (as E^T). This halves the exponentials and the score products, and the n x n matrix is never formed.
-Two orders of visiting are used, as measured: strips of blocks for narrow tokens, single blocks for wide ones.
-Products with E^T are kept transposed, as values^T E, which is the faster order in memory.
+Every pair of blocks of tokens is computed once. Its block E of kernel values is used for the rows of one block (as E)
+and of the other (as E^T). This halves the number of exponentials and score products, and the n x n matrix is never
+materialized. By measurement, strips of blocks are faster for tokens with few coordinates, and single blocks for many.
+Products with E^T are computed transposed, as values^T E, which is faster in memory.
 """
 
 import math
@@ -36,7 +36,7 @@ def pair_sums(
     w: Float[Array, " n"],
     values: Float[Array, "n m"],
 ) -> Float[Array, "n m"]:
-    """`sum_j w_j phi(b <x_i,x_j>) values_j` for unit x, divided by `sum_j w_j phi(…)` if `normalized`."""
+    """Return `sum_j w_j phi(b <x_i,x_j>) values_j` for unit x, divided by `sum_j w_j phi(…)` if `normalized`."""
     sums = _symmetric_product(lambda u, v: phi(b * cosines(u, v)), Weighted(normalized), x, w, values)
     return divide(sums[:, :-1], sums[:, -1:]) if normalized else sums
 
@@ -48,11 +48,11 @@ def softmax_sums(
     values: Float[Array, "n m"],
     by_rows: Callable[[], Float[Array, "n m"]],
 ) -> Float[Array, "n m"]:
-    """The same with phi = exp, normalized.
+    """Return the same sums with phi = exp, normalized.
 
-    `b <x,y> <= |b|` bounds every score, so no maximum is searched for. Where all that a row sees lies far below |b| its
-    sum underflows: a token of weight 0 far from the others at large b, or any at large -b. Such rows are taken from
-    `by_rows`, which subtracts the maximum of each.
+    All scores are at most |b|, so the maximum of a row is not computed. If all scores of a row are far below |b|, its sum
+    underflows (a token of weight 0 far from the others at large b, or any token at large -b). Such rows are taken from
+    `by_rows`, which subtracts the maximum of each row.
     """
     c = b * b.dtype.type(math.log2(math.e))
     kernel = lambda u, v: exp2(_scores(c, u, v))  # noqa: E731
@@ -60,10 +60,10 @@ def softmax_sums(
 
 
 def quotient(sums: Float[Array, "b p"], by_rows: Callable[[], Float[Array, "b m"]]) -> Float[Array, "b m"]:
-    """All columns of `sums` but the last, divided by the last: the normalizer. Where it underflows, the rows of `by_rows`.
+    """Divide the columns of `sums` by the last one, the normalizer. Rows where it underflows are taken from `by_rows`.
 
-    `exp2` is at least `tiny`, so rows that sum to `tiny/eps` are right to rounding, and its root leaves room for the square by
-    which derivatives divide.
+    `exp2` is at least `tiny`, so rows that sum to at least `tiny/eps` are accurate to rounding. The threshold is the square
+    root of this, because derivatives divide by the square of the normalizer.
     """
     limits = jnp.finfo(sums.dtype)
     right = sums[:, -1:] >= math.sqrt(limits.tiny / limits.eps)
@@ -74,7 +74,7 @@ def quotient(sums: Float[Array, "b p"], by_rows: Callable[[], Float[Array, "b m"
 
 @jax.custom_batching.custom_vmap
 def everywhere(true: Bool[Array, ""]) -> Bool[Array, ""]:
-    """True if it is for every member of a batch: one decision for all, so that vmap keeps a `cond` and runs one branch."""
+    """Return True if `true` holds for every member of a batch. With one decision for all, vmap of `cond` runs one branch only."""
     return true
 
 
@@ -89,19 +89,19 @@ def cosines(u: Float[Array, "a d"], v: Float[Array, "b d"]) -> Float[Array, "a b
 
 @jax.custom_jvp
 def _scores(c: Float[Array, ""], u: Float[Array, "a d"], v: Float[Array, "b d"]) -> Float[Array, "a b"]:
-    """`c <u,v> - |c|`, of which the last term is a constant for derivatives: a normalized kernel does not see it."""
+    """Return `c <u,v> - |c|`. Derivatives treat `|c|` as a constant, because it cancels in a normalized kernel."""
     return c * cosines(u, v) - jnp.abs(c)
 
 
 @_scores.defjvp
 def _(primals, tangents):
-    """As a product of the factors `c u` and `v`: reverse mode then has c from a sum over tokens instead of one over pairs."""
+    """Differentiate the product of `c u` and `v`: reverse mode then sums over tokens instead of pairs to get the gradient by c."""
     (c, u, v), (dc, du, dv) = primals, tangents
     return _scores(c, u, v), cosines(dc * u + c * du, v) + cosines(c * u, dv)
 
 
 class Weighted(NamedTuple):
-    """Values times weights, with the weights themselves as a last column if the normalizer is wanted too."""
+    """Values times weights, with the weights themselves as a last column if the normalizer is needed too."""
 
     normalizer: bool
 
@@ -110,13 +110,13 @@ class Weighted(NamedTuple):
         return jnp.concatenate([values, *ones], axis=1) * w[:, None]
 
     def rows(self, values: Float[Array, "a m"], w: Float[Array, " a"]) -> Float[Array, "p a"]:
-        """The transpose of `columns`, written so that it is laid out in memory: a plain `.T` would not be."""
+        """Return the transpose of `columns`, contiguous in memory: a plain `.T` would not be."""
         ones = [jnp.ones_like(w)[None, :]] if self.normalizer else []
         return jnp.concatenate([values.T, *ones]) * w
 
 
 def _symmetric_product(kernel: Kernel, weighted: Weighted, x: Array, w: Array, values: Array) -> Array:
-    """`K weighted(values)` for the symmetric matrix `K_ij = kernel(x_i, x_j)`."""
+    """Return `K weighted(values)` for the symmetric matrix `K_ij = kernel(x_i, x_j)`."""
     n, d = x.shape
     if n <= ONE_BLOCK:
         if weighted.normalizer:
@@ -126,7 +126,7 @@ def _symmetric_product(kernel: Kernel, weighted: Weighted, x: Array, w: Array, v
 
 
 def _by_blocks(kernel: Kernel, weighted: Weighted, x: Array, w: Array, values: Array) -> Array:
-    """Pairs of blocks i < j, one after another."""
+    """Sum over pairs of blocks i < j, one pair after another."""
     n, blocks = len(x), -(-len(x) // BLOCK)
     split = lambda a: _pad(a, blocks * BLOCK).reshape(blocks, BLOCK, *a.shape[1:])  # noqa: E731
     x, w, values = split(x), split(w), split(values)
@@ -146,7 +146,7 @@ def _by_blocks(kernel: Kernel, weighted: Weighted, x: Array, w: Array, values: A
 
 
 def _by_strips(kernel: Kernel, weighted: Weighted, x: Array, w: Array, values: Array) -> Array:
-    """Each block with itself and with the strip of blocks that follow it, half-way round the cycle of all blocks."""
+    """Sum over each block with itself and with the strip of blocks that follow it, up to half of the cycle of all blocks."""
     n = len(x)
     blocks = max(3, math.ceil(n / 464), math.ceil(n * n / (2 * STRIP_ENTRIES))) | 1  # odd: half of the others follow
     block = 16 * math.ceil(n / blocks / 16)
@@ -174,5 +174,5 @@ def _by_strips(kernel: Kernel, weighted: Weighted, x: Array, w: Array, values: A
 
 
 def _pad(a: Array, n: int) -> Array:
-    """Zeros at the end: tokens of weight 0."""
+    """Pad with zeros at the end: tokens of weight 0."""
     return jnp.pad(a, ((0, n - len(a)),) + ((0, 0),) * (a.ndim - 1))

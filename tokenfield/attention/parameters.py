@@ -16,12 +16,12 @@ Parameter: TypeAlias = Array | Callable | None
 
 
 def at(value: Parameter, t: Float[Array, ""], like: Array) -> Array:
-    """A parameter at time t, in the precision of `like`."""
+    """Return a parameter at time t, in the precision of `like`."""
     return jnp.asarray(value(t) if callable(value) else value, like.dtype)
 
 
 def mean(x: Float[Array, "n d"], w: Float[Array, " n"]) -> Float[Array, " d"]:
-    """`w @ x` as a constant: what it is used for does not depend on it."""
+    """Return `w @ x` without a derivative: results do not depend on it, except by rounding."""
     return jax.lax.stop_gradient(w @ x)
 
 
@@ -40,10 +40,10 @@ class AbstractScore(eqx.Module):
         y: Float[Array, "n d"],
         about: Float[Array, " n"] | None = None,
     ) -> tuple[Float[Array, "m k"], Float[Array, "n k"], Float[Array, " n"] | None]:
-        """Queries q of points x, keys k of points y, and the bias (None where it is zero).
+        """Return the queries q of points x, the keys k of points y, and the bias (None if it is zero).
 
-        With weights `about`, keys are those of y about their mean by these weights: scores change by a constant in each
-        row only, and lose no digits where all points are far from 0.
+        With weights `about`, keys are computed relative to the weighted mean of y. This changes scores only by a constant in
+        each row, and is more accurate if all points are far from 0.
         """
 
     @abc.abstractmethod
@@ -53,16 +53,16 @@ class AbstractScore(eqx.Module):
     @property
     @abc.abstractmethod
     def isotropic(self) -> bool:
-        """True when the score depends on lengths and the angle only."""
+        """True if the score depends on lengths and the angle only."""
 
     @property
     @abc.abstractmethod
     def autonomous(self) -> bool:
-        """True when no parameter is a function of time."""
+        """True if no parameter is a function of time."""
 
     @abc.abstractmethod
     def sharpness(self, t: Float[Array, ""], like: Array) -> Array:
-        """b such that two *unit* vectors of cosine c score `b c` up to a constant in each row (isotropic only)."""
+        """Return b such that two *unit* vectors with cosine c have score `b c`, up to a constant in each row (isotropic only)."""
 
     @property
     @abc.abstractmethod
@@ -70,7 +70,7 @@ class AbstractScore(eqx.Module):
         """The biases of queries and keys, by name."""
 
     def check(self, d: int) -> None:
-        """The shapes of beta, A, Q, K and of the biases against the dimension of the tokens."""
+        """Raise ValueError unless beta, A, Q, K and the biases fit the dimension of the tokens."""
         given = {name: getattr(self, name, None) for name in ("beta", "A", "Q", "K")}
         shapes = {name: shape_of(name, value) for name, value in given.items() if value is not None}
         if beta := shapes.pop("beta", ()):
@@ -83,7 +83,9 @@ class AbstractScore(eqx.Module):
             raise ValueError(f"Q and K must have the same number of rows, got shapes {shapes['Q']} and {shapes['K']}")
         for name, bias in self.biases.items():
             if bias.shape != (self.width(d),):
-                raise ValueError(f"{name} must have length {self.width(d)}, as Q and K have rows, got {bias.shape[0]}")
+                raise ValueError(
+                    f"{name} must have length {self.width(d)}, the number of rows of Q and K, got {bias.shape[0]}"
+                )
 
 
 class Bilinear(AbstractScore):
@@ -149,14 +151,14 @@ class Bilinear(AbstractScore):
         return self.factor.astype(like.dtype) * at(self.beta, t, like)
 
     def matrix(self, t: Float[Array, ""], d: int) -> Float[Array, "d d"]:
-        """A itself: `s(x, y) = <A x, y>`; raise ValueError if there are biases."""
+        """Return A, where `s(x, y) = <A x, y>`; raise ValueError if there are biases."""
         if self.biases:
             raise ValueError("attention: scores with biases q, k are not <Ax, y> for any matrix A")
         q, k, _ = self.factors(t, jnp.eye(d), jnp.eye(d))
         return k @ q.T if self.A is None else q.T
 
     def symmetric(self) -> bool:
-        """True when A is known to be symmetric and constant."""
+        """True if A is known to be symmetric and constant."""
         if self.isotropic:
             return True
         if self.biases or not self.autonomous or not is_concrete(self.A, self.Q, self.K):
@@ -170,7 +172,7 @@ class Bilinear(AbstractScore):
 
 
 class SquaredDistance(AbstractScore):
-    """`s(x, y) = -factor beta |Q x - K y|^2`; without Q, K they are the identity."""
+    """`s(x, y) = -factor beta |Q x - K y|^2`; Q and K are the identity by default."""
 
     beta: Parameter
     Q: Parameter
@@ -217,9 +219,9 @@ class SquaredDistance(AbstractScore):
 
 
 def check_pair(Q: Parameter, K: Parameter) -> None:
-    """Q and K come together and map to the same space."""
+    """Raise ValueError unless Q and K are both given or both None, and map to the same space."""
     if (Q is None) != (K is None):
-        raise ValueError(f"Q and K go together, got only {'K' if Q is None else 'Q'}")
+        raise ValueError(f"Q and K must be given together, got only {'K' if Q is None else 'Q'}")
     if Q is None or K is None or callable(Q) or callable(K):
         return
     rows = as_float("Q", Q, 2).shape, as_float("K", K, 2).shape
@@ -245,7 +247,7 @@ class ValueMap(eqx.Module):
 
     @property
     def narrow(self) -> bool:
-        """True if V has fewer rows than columns: it is then quicker to average V y than y."""
+        """True if V has fewer rows than columns: averaging V y is then faster than averaging y."""
         shape = self.shape()
         return len(shape) == 2 and shape[0] < shape[1]
 
@@ -259,7 +261,7 @@ class ValueMap(eqx.Module):
         return self(t, jnp.eye(d)).T
 
     def shape(self, name: str = "V") -> tuple[int, ...]:
-        """The shape of V; that of a number for the identity."""
+        """Return the shape of V; that of a number for the identity."""
         return () if self.V is None else shape_of(name, self.V)
 
     def check(self, d: int) -> None:

@@ -1,6 +1,6 @@
 """Rules by which attention depends on positions: rotations of queries and keys, biases of the scores, masks (FORMULAS §13).
 
-Each is a property of two positions: that of the query, s, and that of the key, tau. Any number of them can be given to a head.
+Each rule depends on the position s of the query and the position tau of the key. A head can have any number of rules.
 """
 
 import abc
@@ -26,11 +26,11 @@ class AbstractPositions(Named, eqx.Module):
 
 
 class AbstractRotation(AbstractPositions):
-    """A linear map of queries and keys that depends on their position. Keys are then read as they are, not about their mean."""
+    """A linear map of queries and keys that depends on their position. Keys are then not centered at their mean."""
 
     @abc.abstractmethod
     def rotated(self, q: Float[Array, "n k"], s: Float[Array, " n"]) -> Float[Array, "n k"]:
-        """Queries, or keys, at positions s."""
+        """Return the rotated queries (or keys) at positions s."""
 
 
 class AbstractBias(AbstractPositions):
@@ -38,26 +38,26 @@ class AbstractBias(AbstractPositions):
 
     @abc.abstractmethod
     def bias(self, s: Float[Array, "b 1"], tau: Float[Array, "1 n"], row: Int[Array, " b"]) -> Float[Array, "b n"]:
-        """The bias of the scores of queries at s with keys at tau. `row` numbers the queries, for a rule that is a matrix."""
+        """Return the bias of the scores of queries at s with keys at tau. `row` is the index of the query, for a bias matrix."""
 
 
 class AbstractMask(AbstractPositions):
-    """A rule that hides keys from queries or, if it is `stronger`, shows them whatever other masks hide."""
+    """A rule that hides keys from queries or, if it is `stronger`, shows keys that other masks hide."""
 
     stronger: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
     def sees(self, s: Float[Array, "b 1"], tau: Float[Array, "1 n"]) -> Bool[Array, "b n"]:
-        """True where a query at s sees a key at tau."""
+        """Return True where a query at s sees a key at tau."""
 
 
 class RoPE(AbstractRotation):
-    """Rotary positions: the coordinate pair m of queries and keys turns by `omega_m s`, `omega_m = theta^{-2m/k}` (Su et al. 2021).
+    """Rotary positions: coordinate pair m of queries and keys rotates by `omega_m s`, `omega_m = theta^{-2m/k}` (Su et al. 2021).
 
     The score then depends on `s - tau` only. Positions of real models are indices: `Tokens(x, positions=range(n))`.
 
     Args:
-        theta: the base of the frequencies; or give them one by one:
+        theta: the base of the frequencies. Instead of theta, the frequencies themselves can be given:
         frequencies: (k/2,) frequencies omega_m.
         halves: the pairs are coordinates m and m + k/2, as in Llama; by default 2m and 2m + 1.
 
@@ -90,12 +90,14 @@ class RoPE(AbstractRotation):
         angle = (s[:, None] * omega).astype(q.dtype)
         cos, sin = jnp.cos(angle), jnp.sin(angle)
         a, b = (q[:, : k // 2], q[:, k // 2 :]) if self.halves else (q[:, 0::2], q[:, 1::2])
-        turned = a * cos - b * sin, a * sin + b * cos
-        return jnp.concatenate(turned, 1) if self.halves else jnp.stack(turned, 2).reshape(q.shape)
+        pairs = a * cos - b * sin, a * sin + b * cos
+        return jnp.concatenate(pairs, 1) if self.halves else jnp.stack(pairs, 2).reshape(q.shape)
 
     def check(self, width):
         if width % 2:
-            raise ValueError(f"RoPE turns pairs of coordinates of queries and keys, got an odd number of them, {width}")
+            raise ValueError(
+                f"RoPE rotates pairs of coordinates of queries and keys, got an odd number of them, {width}"
+            )
         if self.frequencies is not None and len(self.frequencies) != width // 2:
             raise ValueError(
                 f"frequencies must have length {width // 2} for queries in R^{width}, got {len(self.frequencies)}"
@@ -160,11 +162,12 @@ class Window(AbstractMask):
     """Only tokens with `|s - tau| <= width` are seen; under a causal mask those with `0 <= s - tau <= width`.
 
     Args:
-        width: the largest distance of positions that is seen, >= 0.
+        width: the largest visible distance of positions, >= 0.
 
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Softmax(beta=1.0, causal=True, positions=[tkf.Window(0.25), tkf.Sinks(4)])
+        Softmax(beta=1.0, causal=True, positions=[Window(width=0.25), Sinks(k=4)])
     """
 
     width: Array
@@ -183,14 +186,15 @@ class Window(AbstractMask):
 
 
 class Sinks(AbstractMask):
-    """The first k tokens are always seen, whatever a `Window` hides (Xiao et al. 2023). A causal mask still hides later tokens.
+    """The first k tokens are always visible, even if a `Window` hides them (Xiao et al. 2023). A causal mask still applies.
 
     Args:
-        k: number of first tokens that are always seen.
+        k: number of first tokens that are always visible.
 
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Softmax(beta=1.0, causal=True, positions=[tkf.Window(0.25), tkf.Sinks(4)])
+        Softmax(beta=1.0, causal=True, positions=[Window(width=0.25), Sinks(k=4)])
     """
 
     k: int = eqx.field(static=True)
@@ -229,7 +233,7 @@ def check_rules(rules: Rules, m: int, n: int) -> None:
 
 
 def rotated(rules: Rules, q: Float[Array, "n k"], s: Float[Array, " n"]) -> Float[Array, "n k"]:
-    """Queries or keys at positions s, turned by the rules that do so."""
+    """Return queries or keys at positions s, rotated by the rules that are rotations."""
     for rule in rules:
         if isinstance(rule, AbstractRotation):
             q = rule.rotated(q, s)
@@ -244,7 +248,7 @@ def biased(
     row: Int[Array, " b"],
     factor: float = 1.0,
 ) -> Float[Array, "b n"]:
-    """Scores with the biases of all rules, times a factor that the scores have already."""
+    """Return the scores plus `factor` times the biases of all rules. The scores already contain the factor."""
     for rule in rules:
         if isinstance(rule, AbstractBias):
             scores = scores + factor * rule.bias(s[:, None], tau[None, :], row)
@@ -252,7 +256,7 @@ def biased(
 
 
 def visible(rules: Rules, causal: bool, s: Float[Array, " b"], tau: Float[Array, " n"]) -> Bool[Array, "b n"] | None:
-    """Which keys each query sees; None if it sees all of them."""
+    """Return the mask of the keys that each query sees; None if it sees all of them."""
     masks = [rule for rule in rules if isinstance(rule, AbstractMask)]
     weak, strong = ([mask for mask in masks if mask.stronger is kind] for kind in (False, True))
     if not (causal or weak):
@@ -266,11 +270,11 @@ def visible(rules: Rules, causal: bool, s: Float[Array, " b"], tau: Float[Array,
     return seen & (tau <= s) if causal else seen
 
 
-def turns(rules: Rules) -> bool:
-    """True if a rule turns queries and keys."""
+def rotates(rules: Rules) -> bool:
+    """Return True if a rule rotates queries and keys."""
     return any(isinstance(rule, AbstractRotation) for rule in rules)
 
 
-def turns_only(rules: Rules) -> bool:
-    """True if no rule hides keys or adds to scores."""
+def only_rotations(rules: Rules) -> bool:
+    """Return True if no rule hides keys or adds to scores."""
     return all(isinstance(rule, AbstractRotation) for rule in rules)

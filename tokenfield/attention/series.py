@@ -1,8 +1,8 @@
-"""Attention by the series of its kernel: on the circle and on the 2-sphere a sum over n tokens costs O(n · modes).
+"""Attention by a series of its kernel: on the circle and on the 2-sphere a sum over n tokens costs O(n · modes).
 
-`e^{beta<x,y>}` is smooth, so a short series in waves holds it to rounding: `sqrt(70 beta)` waves or so. The moments of
-the tokens against the waves are summed once, multiplied by the kernel's coefficients, and summed again at each token.
-Such a sum has *absolute* accuracy: exponentially small forces between clusters far apart need the direct sum.
+`e^{beta<x,y>}` is smooth, so a series of about `sqrt(70 beta)` waves represents it to rounding. The moments of the tokens
+against the waves are computed once, multiplied by the kernel's coefficients, and summed at each token. The accuracy of
+such a sum is *absolute*: exponentially small forces between distant clusters need the direct sum.
 """
 
 import math
@@ -30,7 +30,7 @@ class SeriesSum(AbstractAttention):
 
     head: AbstractHead
     coefficients: Float[Array, "..."]
-    """The kernel, divided by `e^{|beta|}`, in waves: see `kernel_waves`."""
+    """The coefficients of the kernel, divided by `e^{|beta|}`: see `kernel_waves`."""
     log_scale: Float[Array, ""]
 
     def __init__(self, head: AbstractHead, d: int, modes: int):
@@ -67,10 +67,10 @@ class SeriesSum(AbstractAttention):
 
 
 def by_series(attention: AbstractAttention, x: Any, w: Any, tolerance: float) -> AbstractAttention:
-    """The attention as a `SeriesSum`, where that is faster and its error stays well below a tolerance of the velocity.
+    """Return the attention as a `SeriesSum` if that is faster and its error is well below a tolerance of the velocity.
 
-    Softmax divides by `Z_i`, in units of `e^{|beta|}` at least w_i (for beta >= 0) and at least `e^{-2|beta|}`: its error is
-    at most that of a sum over the least of these.
+    Softmax divides by `Z_i`. In units of `e^{|beta|}`, `Z_i` is at least w_i (for beta >= 0) and at least `e^{-2|beta|}`, so
+    the error is at most that of a sum divided by the smallest of these.
     """
     n, d = x.shape
     if not isinstance(attention, (Softmax, Unnormalized)) or d not in MOST_MODES or attention.uses_positions:
@@ -90,7 +90,7 @@ def by_series(attention: AbstractAttention, x: Any, w: Any, tolerance: float) ->
 
 
 def least_modes(beta: float, d: int) -> int:
-    """A lower bound of `modes_needed`, from `I_k(b) >= (b/2)^k / k!`, which takes no Bessel functions."""
+    """Return a lower bound of `modes_needed`, from `I_k(b) >= (b/2)^k / k!`, without Bessel functions."""
     half = abs(beta) / 2
 
     def term(k: int) -> float:
@@ -103,7 +103,7 @@ def least_modes(beta: float, d: int) -> int:
 
 
 def modes_needed(beta: float, d: int) -> int | None:
-    """The last wave of the kernel that rounding does not hide, rounded up; None if that is too many."""
+    """Return the number of waves of the kernel above rounding level, rounded up; None if there are too many."""
     for modes in MODES:
         rest = multipliers(beta, d, 2 * modes + 64)[modes + 1 :]
         dimensions = 2.0 if d == 2 else 2 * np.arange(modes + 1, modes + 1 + len(rest)) + 1.0
@@ -113,12 +113,12 @@ def modes_needed(beta: float, d: int) -> int | None:
 
 
 def rounding(modes: int) -> float:
-    """Error of a sum over its largest possible value: above all that was measured up to beta = 1000."""
+    """Return a bound of a sum's error, relative to its largest possible value: above all errors measured up to beta = 1000."""
     return 4e-17 * (modes + 64)
 
 
 def multipliers(beta: float, d: int, modes: int) -> np.ndarray:
-    """`w_k e^{-|beta|}`, k = 0 … modes: what the kernel makes of a spherical harmonic of degree k (FORMULAS §8)."""
+    """Return `w_k e^{-|beta|}`, k = 0 … modes: the factors by which the kernel multiplies harmonics of degree k (FORMULAS §8)."""
     from scipy.special import ive
 
     k, b = np.arange(modes + 1), abs(beta)
@@ -129,11 +129,11 @@ def multipliers(beta: float, d: int, modes: int) -> np.ndarray:
 
 
 def kernel_waves(beta: float, d: int, modes: int) -> np.ndarray:
-    """The kernel in waves.
+    """Return the coefficients of the kernel in waves.
 
-    On the circle `e^{beta cos(a-b)} = sum_k c_k cos k(a-b)`: the numbers c_k. On the sphere, with colatitudes a, b and
-    longitudes p, q, `e^{beta<x,y>} = sum_m cos m(p-q) sum_{jk} G_mjk f_j(a) f_k(b)`, f_k a cosine for even m and a sine for
-    odd m: the array G, as the harmonics of order m have such waves.
+    On the circle these are the numbers c_k in `e^{beta cos(a-b)} = sum_k c_k cos k(a-b)`. On the sphere, with colatitudes a, b
+    and longitudes p, q, they are the array G in `e^{beta<x,y>} = sum_m cos m(p-q) sum_{jk} G_mjk f_j(a) f_k(b)`, where f_k is
+    a cosine for even m and a sine for odd m, like the harmonics of order m.
     """
     w = multipliers(beta, d, modes)
     if d == 2:
@@ -143,9 +143,9 @@ def kernel_waves(beta: float, d: int, modes: int) -> np.ndarray:
 
 
 def harmonic_waves(m: int, modes: int) -> np.ndarray:
-    """`(l, k)`: associated Legendre functions of order m and degrees l = m … modes, in waves of k times the colatitude.
+    """Return the `(l, k)` coefficients of associated Legendre functions of order m and degrees l = m … modes in waves.
 
-    From their values at nodes where sums determine the waves exactly.
+    Wave k is a cosine or sine of k times the colatitude. The coefficients follow exactly from values at enough nodes.
     """
     nodes = 2 * (modes + 1)
     theta = math.pi * (np.arange(nodes) + 0.5) / nodes
@@ -155,10 +155,10 @@ def harmonic_waves(m: int, modes: int) -> np.ndarray:
 
 
 def wave_sums(coefficients: Float[Array, "..."], x: Float[Array, "n d"], w: Float[Array, " n"]) -> Float[Array, "n m"]:
-    """`sum_j w_j k(x_i, x_j) (x_j, 1)` for unit x: d+1 columns.
+    """Return `sum_j w_j k(x_i, x_j) (x_j, 1)` for unit x: d+1 columns.
 
-    A wave is a product of two factors f and p, so both sums over waves are products of matrices. Waves times a coordinate
-    are waves next to them, so the moments of 1 give those of x.
+    A wave is a product of two factors f and p, so both sums over waves are products of matrices. A wave times a coordinate
+    is a sum of neighboring waves, so the moments of x follow from those of 1.
     """
     n, d = x.shape
     factors, fields = (_circle_factors, _circle_fields) if d == 2 else (_sphere_factors, _sphere_fields)
@@ -175,18 +175,18 @@ def wave_sums(coefficients: Float[Array, "..."], x: Float[Array, "n d"], w: Floa
 
     def evaluate(x):
         parts = zip(F, factors(x, modes), strict=True)
-        return sum((_kept(field @ f).reshape(d + 1, len(p), size) * p).sum(1) for field, (f, p) in parts)
+        return sum((_computed_once(field @ f).reshape(d + 1, len(p), size) * p).sum(1) for field, (f, p) in parts)
 
     return jax.lax.map(evaluate, x).transpose(0, 2, 1).reshape(blocks * size, d + 1)[:n]
 
 
 def times(p: tuple[Array, Array], q: tuple[Array, Array]) -> tuple[Array, Array]:
-    """The product of complex numbers, as real and imaginary parts."""
+    """Return the product of complex numbers, given as real and imaginary parts."""
     return p[0] * q[0] - p[1] * q[1], p[0] * q[1] + p[1] * q[0]
 
 
 def few_powers(z: tuple[Array, Array], count: int) -> tuple[Array, Array]:
-    """`z^0, …, z^{count-1}` on a new first axis, one by one."""
+    """Return `z^0, …, z^{count-1}` on a new first axis, computed one by one."""
     found = [(jnp.ones_like(z[0]), jnp.zeros_like(z[0])), z]
     while len(found) < count:
         found.append(times(found[len(found) // 2], found[-(-len(found) // 2)]))  # errors then grow like log k
@@ -195,7 +195,7 @@ def few_powers(z: tuple[Array, Array], count: int) -> tuple[Array, Array]:
 
 
 def powers(z: tuple[Array, Array], count: int) -> tuple[Array, Array]:
-    """The same as products of few powers, which compile quickly."""
+    """Return the same powers as products of a few powers, which compile quickly."""
     step = math.isqrt(count - 1) + 1
     low = few_powers(z, step + 1)
     high = few_powers((low[0][step], low[1][step]), -(-count // step))
@@ -203,15 +203,15 @@ def powers(z: tuple[Array, Array], count: int) -> tuple[Array, Array]:
     return real.reshape(-1, *z[0].shape)[:count], imaginary.reshape(-1, *z[0].shape)[:count]
 
 
-_kept = jax.lax.optimization_barrier  # inlined where they are used, these would be computed many times
+_computed_once = jax.lax.optimization_barrier  # inlined where they are used, these would be computed many times
 
 
 def _circle_factors(x: Float[Array, "2 b"], modes: int) -> list[tuple[Array, Array]]:
-    """Wave `k = step i + r` is the product of the waves `step i` and r < step."""
+    """Return the factors of waves: wave `k = step i + r` is the product of the waves `step i` and r < step."""
     step = _step(modes)
     c, s = few_powers((x[0], x[1]), step + 1)
     high = few_powers((c[step], s[step]), modes // step + 1)
-    return [(_kept(jnp.concatenate(high)), _kept(jnp.concatenate([c[:step], s[:step]])))]
+    return [(_computed_once(jnp.concatenate(high)), _computed_once(jnp.concatenate([c[:step], s[:step]])))]
 
 
 def _step(modes: int) -> int:
@@ -219,7 +219,7 @@ def _step(modes: int) -> int:
 
 
 def _circle_fields(c: Float[Array, " k"], moments: list[Array]) -> list[Array]:
-    """`sum_k c_k Re(e^{ika} conj M_k)`, `M_k = sum_j w_j v_j e^{ikb_j}`, as matrices between the factors."""
+    """Return the matrices between the factors for `sum_k c_k Re(e^{ika} conj M_k)`, `M_k = sum_j w_j v_j e^{ikb_j}`."""
     modes = len(c) - 1
     (hc, hs), step = moments[0].reshape(2, -1, moments[0].shape[1]), _step(modes + 1)
     M = (hc[:, :step] - hs[:, step:] + 1j * (hc[:, step:] + hs[:, :step])).reshape(-1)[: modes + 2]
@@ -232,18 +232,20 @@ def _circle_fields(c: Float[Array, " k"], moments: list[Array]) -> list[Array]:
 
 
 def _sphere_factors(x: Float[Array, "3 b"], modes: int) -> list[tuple[Array, Array]]:
-    """Cosines of the colatitude with longitudes of even order, and sines with those of odd order."""
+    """Return cosines of the colatitude for longitudes of even order, and sines for those of odd order."""
     r = jnp.sqrt(x[0] ** 2 + x[1] ** 2)
     safe = jnp.where(r > 0, r, 1)
     z = jnp.where(r > 0, x[0] / safe, 1.0), x[1] / safe
     even = powers(times(z, z), modes // 2 + 1)
     odd = times(z, (even[0][: (modes + 1) // 2], even[1][: (modes + 1) // 2]))
     colatitude = powers((x[2], r), modes + 1)
-    return [(_kept(f), _kept(jnp.concatenate(p))) for f, p in zip(colatitude, (even, odd), strict=True)]
+    return [
+        (_computed_once(f), _computed_once(jnp.concatenate(p))) for f, p in zip(colatitude, (even, odd), strict=True)
+    ]
 
 
 def _sphere_fields(G: Float[Array, "k k k"], moments: list[Array]) -> list[Array]:
-    """The same on the sphere, `M_mk = sum_j w_j v_j f_k(b_j) e^{imq_j}`, for even and for odd m."""
+    """Return the same on the sphere, `M_mk = sum_j w_j v_j f_k(b_j) e^{imq_j}`, for even and for odd m."""
     modes = len(G) - 1
     M = jnp.zeros((modes + 3, modes + 2), complex)  # m = -1, 0, …, modes + 1
     for parity, moment in enumerate(moments):

@@ -13,7 +13,7 @@ from .._types import Beta, Map, Values
 from .base import AbstractHead
 from .measure import AtomicMeasure
 from .parameters import Bilinear, Parameter, ValueMap, mean
-from .positions import Positions, Rules, as_rules, biased, check_rules, rotated, turns, visible
+from .positions import Positions, Rules, as_rules, biased, check_rules, rotated, rotates, visible
 
 MOST_TOKENS = 4096  # the coupling is an n x n matrix
 
@@ -22,10 +22,10 @@ class Sinkhorn(AbstractHead):
     """Sinkhorn attention: `k mu mu` is the coupling of mu with itself made from `e^{<Ax,y>}` by scaling rows and
     columns (FORMULAS §1; Sander et al. 2022).
 
-    The scalings are computed in the log domain by OTT-JAX until the marginals are right to `tolerance` (in L1);
-    rows then sum to 1 to rounding. If that takes more than `max_iterations` the result is NaN, which a solver
-    treats as a failed step. That happens if a token sees another one from which no chain of seen tokens leads back, as with
-    `Sinks` beyond a narrow `Window`: a doubly stochastic matrix is 0 there.
+    The scalings are computed in the log domain by OTT-JAX until the marginals are accurate to `tolerance` (in L1);
+    rows then sum to 1 to rounding. If that takes more than `max_iterations`, the result is NaN, which a solver
+    treats as a failed step. This happens if a token sees another one from which no chain of visible tokens leads back, as
+    with `Sinks` outside a narrow `Window`: a doubly stochastic matrix is 0 there.
 
     Args:
         beta, A, Q, K, V: as for `Softmax`.
@@ -77,11 +77,11 @@ class Sinkhorn(AbstractHead):
 
     @property
     def beta(self) -> Parameter:
-        """The inverse temperature, a number or a function of time; None if there is a matrix A in its place."""
+        """The inverse temperature, a number or a function of time; None if the head has a matrix A instead."""
         return self.score.beta
 
     def average(self, t, x, mu, positions, values):
-        """The potential of the keys is that of mu coupled with itself, and holds at all points x."""
+        """Use the key potential of the coupling of mu with itself, at any points x."""
         g = self._potential(self._scores(t, mu.x, mu, mu.positions), mu)
         return jax.nn.softmax(self._scores(t, x, mu, positions) + g, axis=-1) @ values
 
@@ -99,13 +99,13 @@ class Sinkhorn(AbstractHead):
     def _scores(
         self, t: Float[Array, ""], x: Float[Array, "m d"], mu: AtomicMeasure, positions: Float[Array, " m"]
     ) -> Float[Array, "m n"]:
-        """Scores of the points x with the tokens of mu; those that are not seen are -inf."""
+        """Return the scores of the points x with the tokens of mu; masked scores are -inf."""
         if max(len(x), len(mu.x)) > MOST_TOKENS:
             most = max(len(x), len(mu.x))
             raise ValueError(f"Sinkhorn holds an n x n matrix and takes at most {MOST_TOKENS} tokens, got {most}")
         check_rules(self.positions, len(x), len(mu.x))
-        # Constants in rows and columns of the scores change no coupling: about the mean they keep their digits far from 0.
-        m = 0 if turns(self.positions) else mean(mu.x, mu.weights)
+        # Constants in rows and columns of the scores do not change the coupling. Relative to the mean, scores are more accurate.
+        m = 0 if rotates(self.positions) else mean(mu.x, mu.weights)
         q, k, _ = self.score.factors(t, x - m, mu.x - m)
         q, k = rotated(self.positions, q, positions), rotated(self.positions, k, mu.positions)
         s = biased(self.positions, q @ k.T, positions, mu.positions, jnp.arange(len(x)))
@@ -117,7 +117,7 @@ class Sinkhorn(AbstractHead):
 def potential(
     s: Float[Array, "n n"], w: Float[Array, " n"], symmetric: bool, tolerance: float, max_iterations: int
 ) -> Float[Array, " n"]:
-    """g, up to a constant, with `sum_i w_i p_ij = w_j` for `p_ij = e^{s_ij + g_j} / sum_k e^{s_ik + g_k}`; NaN if not found."""
+    """Return g with `sum_i w_i p_ij = w_j` for `p_ij = e^{s_ij + g_j} / sum_k e^{s_ik + g_k}`; NaN if not found."""
     from ott.geometry.geometry import Geometry
     from ott.problems.linear.linear_problem import LinearProblem
     from ott.solvers.linear.acceleration import Momentum
@@ -140,18 +140,19 @@ def _(symmetric, tolerance, max_iterations, primals, tangents):
     """The implicit function theorem: `(diag w - p^T diag(w) p) dg = dw - p^T dw - sum_i w_i p_ij (ds_ij - sum_k p_ik ds_ik)`.
 
     Scaled by `w^{-1/2}` on both sides the matrix is `I - r^T r`, `r_ij = w_i^{1/2} p_ij w_j^{-1/2}`, whose null vector is
-    `w^{1/2}`: dg is free up to a constant. Tokens of weight 0 have `g = -inf` and no share in it. Where a mask cuts the tokens
-    into groups that do not see each other, dg is free in each of them, and a diagonal of the size of rounding chooses it.
+    `w^{1/2}`: dg is unique up to a constant. Tokens of weight 0 have `g = -inf` and are left out. If a mask separates the
+    tokens into groups that do not see each other, dg has a free constant in each group, and a diagonal of the size of
+    rounding fixes it.
     """
     s, w = primals
     ds, dw = tangents
     g = potential(s, w, symmetric, tolerance, max_iterations)
     p = jax.nn.softmax(s + g, axis=-1)
-    there = w > 0
-    root = jnp.sqrt(jnp.where(there, w, 1))
-    unit = jnp.where(there, root, 0)
-    r = unit[:, None] * jnp.where(there, p / root, 0)
+    present = w > 0
+    root = jnp.sqrt(jnp.where(present, w, 1))
+    unit = jnp.where(present, root, 0)
+    r = unit[:, None] * jnp.where(present, p / root, 0)
     pull = dw - dw @ p - w @ (p * (ds - (p * ds).sum(-1, keepdims=True)))
     diagonal = (1 + 16 * jnp.finfo(w.dtype).eps) * jnp.eye(len(w))
-    solved = jnp.linalg.solve(diagonal - r.T @ r + jnp.outer(unit, unit), jnp.where(there, pull / root, 0))
-    return g, jnp.where(there, solved / root, 0)
+    solved = jnp.linalg.solve(diagonal - r.T @ r + jnp.outer(unit, unit), jnp.where(present, pull / root, 0))
+    return g, jnp.where(present, solved / root, 0)

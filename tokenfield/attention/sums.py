@@ -10,13 +10,13 @@ BLOCK_ENTRIES = 1 << 18  # scores held at once: 2 MB in double precision, within
 
 
 def map_rows(body: Callable, n: int, width: int, *arrays: Array, entries: int = BLOCK_ENTRIES) -> Array:
-    """`body(*rows)` for blocks of rows of `arrays`, joined: as `body(*arrays)`, in less memory.
+    """Return `body(*arrays)`, computed in blocks of rows to save memory.
 
     Args:
         body: takes a block of b rows of each array and returns (b, ...).
         n: number of rows.
-        width: numbers that `body` holds at once for one row.
-        entries: numbers that it may hold at once for a block.
+        width: how many numbers `body` stores per row.
+        entries: how many numbers it may store per block.
     """
     block = max(16, entries // width)
     if n <= block:
@@ -31,16 +31,16 @@ def map_rows(body: Callable, n: int, width: int, *arrays: Array, entries: int = 
 
 @jax.custom_jvp
 def row_max(s: Float[Array, "b n"], seen: Bool[Array, "b n"] | Bool[Array, " n"]) -> Float[Array, "b 1"]:
-    """Return the largest visible entry of each row, 0 for a row that sees nothing. NaNs propagate."""
+    """Return the largest visible entry of each row, or 0 if all its entries are masked. NaNs propagate."""
     top = jnp.max(jnp.where(seen, s, -jnp.inf), -1, keepdims=True)
     return jnp.where(seen.any(-1, keepdims=True), top, 0)
 
 
 @row_max.defjvp
 def _(primals, tangents):
-    """The derivative of one largest entry: those of large scores then cancel exactly where one token is far ahead.
+    """Differentiate one largest entry: the derivatives of large scores then cancel exactly if one score is far larger.
 
-    JAX compares the entries with their maximum instead, which finds none where the compiler computes them twice.
+    JAX compares the entries with their maximum instead, and finds none of them equal if the compiler computes them twice.
     """
     s, seen = primals
     first = jnp.argmax(jnp.where(seen, s, -jnp.inf), -1, keepdims=True)
@@ -49,6 +49,6 @@ def _(primals, tangents):
 
 
 def divide(numerator: Array, denominator: Array) -> Array:
-    """`numerator / denominator`, and 0 where the denominator is 0. What is not a number stays so."""
+    """Return `numerator / denominator`, and 0 where the denominator is 0. NaNs propagate."""
     nothing = denominator == 0
     return jnp.where(nothing, 0, numerator / jnp.where(nothing, 1, denominator))

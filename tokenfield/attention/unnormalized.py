@@ -21,8 +21,8 @@ class Unnormalized(AbstractPairwise):
     """Unnormalized attention, `k(x, y) = e^{<Ax,y>}`: the drift of the USA flow (FORMULAS §1, §2).
 
     Speeds reach `e^beta`, so for beta > 30 the kernel is computed as `e^{<Ax,y> - log_unit}` with
-    `log_unit = beta`: time then runs in units of `e^{-log_unit}`, which every result states. Pass
-    `log_unit=0` for plain time at any beta, or another value for a unit of your own. Without a norm it can
+    `log_unit = beta`. The unit of time is then `e^{-log_unit}`, which every result records. Set
+    `log_unit=0` for the original time unit at any beta, or choose another value. Without a norm, a run can
     blow up in finite time.
 
     Args:
@@ -69,7 +69,7 @@ class Unnormalized(AbstractPairwise):
         return super().arguments() | {"log_unit": None if derived else unit}
 
     def check_range(self, x: Float[Array, "n d"]) -> None:
-        """Raise a ValueError if the kernel of these tokens leaves the range of doubles at time 0, for want of `log_unit`."""
+        """Raise ValueError if the kernel of these tokens overflows at time 0, so that `log_unit` must be given."""
         if self.score.isotropic or not is_concrete(x, *jax.tree.leaves(self)):
             return
         with jax.ensure_compile_time_eval():  # inside jit too
@@ -80,8 +80,8 @@ class Unnormalized(AbstractPairwise):
         largest = max(float((q[row : row + ROWS] @ k.T).max()) for row in range(0, len(q), ROWS))
         if largest > most:
             raise ValueError(
-                f"log_unit must be given: <Ax,y> reaches {largest:.0f}, and its exponential is beyond any double. With "
-                f"log_unit={largest:.0f} time runs in units of e^-{largest:.0f}"
+                f"log_unit must be given: <Ax,y> reaches {largest:.0f}, and its exponential overflows. With "
+                f"log_unit={largest:.0f}, the unit of time is e^-{largest:.0f}"
             )
 
     def phi(self, s):

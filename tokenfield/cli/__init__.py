@@ -43,15 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         if _out_of_memory(error):
             _fail("out of memory: give fewer tokens, dimensions, layers or times", 2)
-        said = cut(str(error), LONGEST_MESSAGE) or "an error without a message"
-        _fail(f"{said} ({type(error).__name__}; TOKENFIELD_TRACEBACK=1 shows where)", 1)
+        message = cut(str(error), LONGEST_MESSAGE) or "an error without a message"
+        _fail(f"{message} ({type(error).__name__}; TOKENFIELD_TRACEBACK=1 shows where)", 1)
 
 
 def _help_of(error: Exception) -> str:
     """Return the command that shows the help of the command that was given wrong arguments."""
     context = getattr(error, "ctx", None)
-    words = context.command_path.split()[1:] if context is not None else []
-    return " ".join(["tokenfield", *words, "--help"])
+    command = context.command_path.split()[1:] if context is not None else []
+    return " ".join(["tokenfield", *command, "--help"])
 
 
 def _out_of_memory(error: Exception) -> bool:

@@ -51,8 +51,8 @@ def going_on_from(checkpoint: Path | None) -> Iterator[None]:
 
 def interrupted() -> str:
     """Return the message on Ctrl-C: that the command was interrupted, and which checkpoint it kept."""
-    kept = [path for path in _checkpoints if path.exists()]
-    return "interrupted" + (f"; kept in {kept[-1]}: give the same command again to go on" if kept else "")
+    checkpoints = [path for path in _checkpoints if path.exists()]
+    return "interrupted" + (f"; kept in {checkpoints[-1]}: give the same command again to go on" if checkpoints else "")
 
 
 def leave(code: int) -> None:

@@ -32,7 +32,7 @@ def predict(
     rho0: Annotated[float, flag("Cosine between tokens at the start [0].", "--rho0")] = 0.0,
     angle: Annotated[float, flag("Degrees between the clusters of a metastable pair [90].")] = 90.0,
     kappa: Annotated[float | None, flag("Inverse noise, compared with the critical one.")] = None,
-    tau: Annotated[float | None, flag("Time at which Mix-LN turns from Post to Pre.")] = None,
+    tau: Annotated[float | None, flag("Time at which Mix-LN switches from Post-LN to Pre-LN.")] = None,
     alpha: Annotated[float | None, flag("Rate of nGPT [1].")] = None,
     sets: Annotated[list[str] | None, flag("A parameter of the norm, e.g. norm.power=3.", "--set")] = None,
     everything: Annotated[bool, typer.Option("--all", help="List what does not apply too, with the reason.")] = False,

@@ -199,7 +199,7 @@ def _write(traj: Any, folder: Path, animation: Animation, format: str) -> None:
 
     try:
         traj.save(folder / DATASET, overwrite=True)
-        _say("drawing")
+        _print_status("drawing")
         write_figure(traj.plot(), figure_file(folder, FIGURE, format))
         drawn = animation.write(traj, folder)
         write_report(traj, folder, animation=drawn if animation.format == "gif" else None, command=command_line())
@@ -209,7 +209,7 @@ def _write(traj: Any, folder: Path, animation: Animation, format: str) -> None:
     (folder / CHECKPOINT).unlink(missing_ok=True)  # while it is there the folder is not finished
 
 
-def _say(message: str) -> None:
+def _print_status(message: str) -> None:
     if shows_progress():
         say(message + " …")
 

@@ -16,7 +16,7 @@ def simulate(
     norm: Annotated[str | None, kind_flag("Normalization rule [post]", "normalization", "AbstractNorm")] = None,
     beta: Annotated[float | None, flag("Inverse temperature [1].")] = None,
     causal: Annotated[bool, typer.Option("--causal", help="Token i attends to j <= i only.")] = False,
-    tau: Annotated[float | None, flag("Time at which Mix-LN turns from Post to Pre.")] = None,
+    tau: Annotated[float | None, flag("Time at which Mix-LN switches from Post-LN to Pre-LN.")] = None,
     alpha: Annotated[float | None, flag("Rate of nGPT [1].")] = None,
     tokens: Annotated[str | None, start_flag("Where tokens start [sphere]")] = None,
     n: Annotated[int | None, flag("Number of tokens [256].")] = None,

@@ -79,8 +79,8 @@ def run(
     except KeyboardInterrupt:
         from ..sweep.stored import holds_sweep
 
-        kept = f": {count_text(opened(folder).counts)}; --resume goes on" if holds_sweep(folder) else ""
-        raise Interrupted(f"interrupted{kept}") from None
+        progress_text = f": {count_text(opened(folder).counts)}; --resume goes on" if holds_sweep(folder) else ""
+        raise Interrupted(f"interrupted{progress_text}") from None
     written = draw(found, folder, format)
     print_counts(found, as_json)
     if not as_json:

@@ -197,7 +197,9 @@ def _matrix(name: str, X: Any) -> np.ndarray:
             "must be a matrix": ". Reshape your data, e.g. X.reshape(-1, 1)",
             "must be finite": ": NaN and inf have no cluster",
         }
-        raise ValueError(str(error) + next((text for words, text in hint.items() if words in str(error)), "")) from None
+        raise ValueError(
+            str(error) + next((text for phrase, text in hint.items() if phrase in str(error)), "")
+        ) from None
     if 0 in points.shape:
         raise ValueError(
             f"{name} must hold at least one point of at least one coordinate, got {points.shape[0]} sample(s) and "

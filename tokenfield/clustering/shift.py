@@ -128,16 +128,16 @@ def blur(x, w, kernel: Kernel, tol: float, max_iter: int) -> tuple[list[tuple[np
 
 def step_of(x, keys, w, kernel: Kernel) -> np.ndarray:
     """One shift of the points x over the measure (keys, w)."""
-    room = _room(len(keys)) - len(keys)
-    keys, w = np.pad(np.asarray(keys), ((0, room), (0, 0))), np.pad(np.asarray(w), (0, room))
+    padding = _padded_size(len(keys)) - len(keys)
+    keys, w = np.pad(np.asarray(keys), ((0, padding), (0, 0))), np.pad(np.asarray(w), (0, padding))
     return np.array(_shift(_padded(x), keys, w, kernel.beta, kernel.step, kernel.sphere)[: len(x)])
 
 
-def _room(n: int) -> int:
+def _padded_size(n: int) -> int:
     """n rounded up to one of a few sizes, so that little is compiled."""
     power = 1 << max(n - 1, 15).bit_length()
     return 3 * power // 4 if n <= 3 * power // 4 else power
 
 
 def _padded(x: np.ndarray) -> np.ndarray:
-    return np.pad(np.asarray(x), ((0, _room(len(x)) - len(x)), (0, 0)), mode="edge")
+    return np.pad(np.asarray(x), ((0, _padded_size(len(x)) - len(x)), (0, 0)), mode="edge")

@@ -13,20 +13,23 @@ from .._xla.arrays import from_numpy
 from ..flows import Reduction, Segment, segments
 from ..solver.base import FINISHED, HIT, RUNNING, UNDERFLOW, AbstractMethod
 from ..transformer import Transformer
-from .checkpoint import Keeper, no_checkpoint
+from .checkpoint import Checkpointer, no_checkpoint
 from .continuous import BLOW_UP_RTOL
 from .ending import how_ended
-from .ensemble_loop import ONE_THREAD_PROGRAMS, PROGRAMS, Member, Slots, all_rows, choose_each, seat
+from .ensemble_loop import ONE_THREAD_PROGRAMS, PROGRAMS, Member, Slots, all_rows, choose_each, fill_slots
 from .members import flows_of, observe_each, pack, put, stack, take
 from .progress import Progress
 from .run import AbstractLoop, run
 from .smooth import Outcome, Plan, Smooth
 
-TURNS, TURNS_ALONE = 16, 128  # iterations between progress updates
-SHRINK, FEWEST = 4, 16  # when at most a quarter of the slots still run, shrink the batch to a quarter, but not below 16
+ITERATIONS, ONE_THREAD_ITERATIONS = 16, 128  # iterations between progress updates
+SHRINK_FACTOR, MIN_WIDTH = (
+    4,
+    16,
+)  # if at most a quarter of the slots still run, shrink the batch to a quarter (at least 16)
 
 
-class Ends(NamedTuple):
+class EnsembleOutcome(NamedTuple):
     """The members at the end of their runs: flows, unknowns, times, statuses, steps taken and rejected, and saved values."""
 
     flow: Any
@@ -46,7 +49,7 @@ def solve_many(
     progress: bool | None = False,
     checkpoint: Path | None = None,
     every: float = np.inf,
-) -> Ends:
+) -> EnsembleOutcome:
     """Run an ensemble; return the members at the end of their runs.
 
     Args:
@@ -64,9 +67,9 @@ def solve_many(
         tight = plan._replace(rtol=BLOW_UP_RTOL, atol=min(plan.atol, 1e-2 * BLOW_UP_RTOL))
         again = run_members(tight, width, progress)
         rows, saved = jax.tree.map(np.array, (rows, saved))
-        put((rows, saved), blown, take(again, blown))  # the other members keep the numbers that they would have alone
+        put((rows, saved), blown, take(again, blown))  # the numbers of the other members do not depend on these
         status = _how_ended(smalls, small_models, rows, plan.method)
-    return ends_of(flows, rows, saved, status)
+    return outcome_of(flows, rows, saved, status)
 
 
 def run_members(
@@ -76,11 +79,11 @@ def run_members(
     checkpoint: Path | None = None,
     every: float = np.inf,
 ) -> tuple[Member, Any]:
-    """Run all members through all segments; return the members at the end, and what they saved."""
+    """Run all members through all segments; return the members at the end, and their saved values."""
     members = len(jax.tree.leaves(plan.y0)[0])
-    course = Smooth(plan, members)
-    keeper = no_checkpoint() if checkpoint is None else Keeper(checkpoint, course.identity, every)
-    slots = run(course, Batch(members, width, plan.observe), Progress(progress, "simulating", plan.t1), keeper)
+    schedule = Smooth(plan, members)
+    checkpointer = no_checkpoint() if checkpoint is None else Checkpointer(checkpoint, schedule.identity, every)
+    slots = run(schedule, Batch(members, width, plan.observe), Progress(progress, "simulating", plan.t1), checkpointer)
     return slots.rows, slots.saved
 
 
@@ -93,16 +96,16 @@ class Batch(AbstractLoop):
     Args:
         members: their number.
         width: the number of slots; None for one per member.
-        observe: the function of the state whose values are saved, if any. The bits of its values must not depend on the
-            number of threads, so its programs use one.
+        observe: the function of the state whose values are saved, if any. Its programs use one thread, so that the bits of
+            its values do not depend on the number of threads.
     """
 
     def __init__(self, members: int, width: int | None, observe: Callable | None):
         self.members, self.observe = members, observe
         self.width = min(width or members, members)
-        alone = observe is not None
-        self.programs = ONE_THREAD_PROGRAMS if alone else PROGRAMS
-        self.turns = TURNS_ALONE if alone else TURNS
+        single = observe is not None
+        self.programs = ONE_THREAD_PROGRAMS if single else PROGRAMS
+        self.iterations = ONE_THREAD_ITERATIONS if single else ITERATIONS
 
     def begin(self, stage, before):
         problem, t = stage.problem, jnp.asarray(stage.t, float)
@@ -111,18 +114,22 @@ class Batch(AbstractLoop):
             first, zero = int(len(times) > 0 and float(times[0]) == 0), jnp.zeros(self.members, int)
             rows = self.programs.start(problem, t, stage.y, zero, zero, jnp.full(self.members, first, int))
             seen = stage.y if self.observe is None else observe_each(problem.flow, stage.y, self.observe)
-            return self._seated(rows, jax.tree.map(lambda leaf: _buffer(leaf, len(times), first), seen), self.width)
+            return self._fill_slots(rows, jax.tree.map(lambda leaf: _buffer(leaf, len(times), first), seen), self.width)
         old = before.rows
         fresh = self.programs.start(problem, t, old.carry.y, old.carry.steps, old.carry.rejected, old.count)
-        return self._seated(choose_each(old.carry.status == FINISHED, fresh, old), before.saved, self.width)
+        return self._fill_slots(choose_each(old.carry.status == FINISHED, fresh, old), before.saved, self.width)
 
-    def go_on(self, problem, record, budget):
+    def advance(self, problem, record, budget):
         size, going = len(record.member), np.asarray(record.current.carry.status) == RUNNING
         queued = int((np.asarray(record.queue) >= 0).sum())
-        if int(record.seated) == queued and going.sum() <= size // SHRINK and size // SHRINK >= FEWEST:
-            taken = record.taken
-            record = self._seated(all_rows(record), record.saved, size // SHRINK)
-            record = eqx.tree_at(lambda slots: slots.taken, record, taken)
+        if (
+            int(record.started) == queued
+            and going.sum() <= size // SHRINK_FACTOR
+            and size // SHRINK_FACTOR >= MIN_WIDTH
+        ):
+            total_steps = record.total_steps
+            record = self._fill_slots(all_rows(record), record.saved, size // SHRINK_FACTOR)
+            record = eqx.tree_at(lambda slots: slots.total_steps, record, total_steps)
         record = self.programs.advance(problem, record, jnp.asarray(budget))
         hit = np.flatnonzero(np.asarray(record.rows.carry.status) == HIT)
         if len(hit) and not self.running(record):
@@ -141,26 +148,28 @@ class Batch(AbstractLoop):
     def time(self, record):
         return float(record.current.carry.t.mean())
 
-    def taken(self, record):
-        return int(record.taken)
+    def total_steps(self, record):
+        return int(record.total_steps)
 
     def budget(self, before, rate):
-        return self.turns  # fixed, because it decides when a batch shrinks, and bits depend on the size of a batch
+        return self.iterations  # fixed, because it decides when a batch shrinks, and bits depend on the size of a batch
 
-    def _seated(self, rows: Member, saved: Any, size: int) -> Slots:
-        """Give slots to the members that run, in order. Remaining slots get members that do not run."""
+    def _fill_slots(self, rows: Member, saved: Any, size: int) -> Slots:
+        """Fill the slots with the members that run, in order. Other members fill the remaining slots, but do not run."""
         queue = np.flatnonzero(np.asarray(rows.carry.status) == RUNNING)
         first = queue[:size]
         others = np.setdiff1d(np.arange(self.members), first)[: size - len(first)]
         padded = np.concatenate([queue, np.full(self.members - len(queue), -1)])
-        return seat(rows, saved, from_numpy(padded), jnp.asarray(len(first)), from_numpy(np.append(first, others)))
+        return fill_slots(
+            rows, saved, from_numpy(padded), jnp.asarray(len(first)), from_numpy(np.append(first, others))
+        )
 
 
-def ends_of(flows: tuple[Segment, ...], rows: Member, saved: Any, status: np.ndarray) -> Ends:
+def outcome_of(flows: tuple[Segment, ...], rows: Member, saved: Any, status: np.ndarray) -> EnsembleOutcome:
     """Return the members at the end of their runs, with NumPy arrays for what the driver reads."""
     c = rows.carry
     t, steps, rejected, counts = map(np.asarray, (c.t, c.steps, c.rejected, rows.count))
-    return Ends(flows[-1].flow, c.y, t, status, steps, rejected, saved, counts)
+    return EnsembleOutcome(flows[-1].flow, c.y, t, status, steps, rejected, saved, counts)
 
 
 def _how_ended(

@@ -36,26 +36,26 @@ def read(path: Path, identity: str) -> tuple[Any, list[np.ndarray]]:
     """Return the segment (any JSON data) and the leaves of a checkpoint; raise CheckpointError if it is from another run."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            if damaged := file.zip.testzip():  # a read by NumPy may end before that of a checksum
+            if damaged := file.zip.testzip():  # NumPy may stop reading before the checksum
                 raise ValueError(f"{damaged} does not match its checksum")
             header = json.loads(str(file["header"]))
             leaves = [file[f"leaf{k}"] for k in range(len(file.files) - 1)]
             identity_found, segment = header["identity"], header["segment"]
     except Exception as error:  # a damaged archive can raise almost any error
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CheckpointError(f"checkpoint {path} cannot be read ({reason}): delete it to start afresh") from error
+        raise CheckpointError(f"checkpoint {path} cannot be read ({reason}): delete it to start again") from error
     if identity_found != identity:
         raise CheckpointError(
             f"checkpoint {path} belongs to another run (model, state, times, tolerances or versions differ): "
-            "give another path, or delete it to start afresh"
+            "give another path, or delete it to start again"
         )
     return segment, leaves
 
 
 class Checkpoint(NamedTuple):
-    """The state of a course, and the numbers of its last record."""
+    """The data of a schedule, and the leaves of its last record."""
 
-    course: Any
+    schedule: Any
     leaves: list[np.ndarray]
 
     def fill(self, record: Any) -> Any:
@@ -63,8 +63,8 @@ class Checkpoint(NamedTuple):
         return jax.tree.unflatten(jax.tree.structure(record), [jnp.asarray(leaf) for leaf in self.leaves])
 
 
-class Keeper:
-    """The checkpoint of one run: read at the start, and written regularly and when the run is interrupted.
+class Checkpointer:
+    """Read the checkpoint of a run at the start; write it regularly, and when the run is interrupted.
 
     Args:
         path: the file; None for no checkpoint.
@@ -81,14 +81,14 @@ class Keeper:
         """Return the checkpoint to resume from, or None to start from the beginning."""
         if self.path is None or not self.path.exists():
             return None
-        (course, arrays), leaves = read(self.path, self.identity)
-        return Checkpoint(_joined(course, leaves[:arrays]), leaves[arrays:])
+        (schedule, arrays), leaves = read(self.path, self.identity)
+        return Checkpoint(_joined(schedule, leaves[:arrays]), leaves[arrays:])
 
-    def write(self, course: Any, record: Any) -> None:
-        """Write the checkpoint now: the state of a course (nested lists and dicts) and the record of its stage (a pytree)."""
+    def write(self, schedule: Any, record: Any) -> None:
+        """Write the checkpoint now: the state of a schedule (nested lists and dicts) and the record of its stage (a pytree)."""
         if self.path is not None:
             arrays: list[np.ndarray] = []
-            plain = _separated(course, arrays)
+            plain = _separated(schedule, arrays)
             write(self.path, self.identity, [plain, len(arrays)], [*arrays, *jax.tree.leaves(record)])
             self.written = time.monotonic()
 
@@ -97,9 +97,9 @@ class Keeper:
         return self.path is not None and time.monotonic() - self.written > self.every
 
 
-def no_checkpoint() -> Keeper:
-    """Return a keeper that writes nothing."""
-    return Keeper(None, str, math.inf)
+def no_checkpoint() -> Checkpointer:
+    """Return a checkpointer that writes nothing."""
+    return Checkpointer(None, str, math.inf)
 
 
 def _separated(tree: Any, arrays: list[np.ndarray]) -> Any:
@@ -116,7 +116,7 @@ def _separated(tree: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def _joined(plain: Any, arrays: list[np.ndarray]) -> Any:
-    """Return what `_separated` was given; tuples come back as lists."""
+    """Undo `_separated`; tuples come back as lists."""
     match plain:
         case dict() if ARRAY in plain:
             return arrays[plain[ARRAY]]

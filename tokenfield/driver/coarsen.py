@@ -1,4 +1,4 @@
-"""`simulate(..., method="coarsen")`: follow clusters through exponentially long waits; return a trajectory of all tokens."""
+"""`simulate(..., method="coarsen")`: follow metastable clusters over exponentially long times; return all tokens."""
 
 import math
 from pathlib import Path
@@ -20,8 +20,8 @@ from ..solver.coarsen import Coarsen
 from ..solver.methods import runge_kutta
 from ..states import Tokens
 from ..transformer import Transformer
-from .checkpoint import Keeper, no_checkpoint
-from .coarsening import CHEAP, Clusters, Epoch, Snapshot, Waiting
+from .checkpoint import Checkpointer, no_checkpoint
+from .coarsening import CHEAP, ClusterDynamics, Clusters, Epoch, Snapshot
 from .collapse import FEW, Collapse
 from .ending import check_end, check_lengths
 from .fingerprint import Program, fingerprint
@@ -29,14 +29,14 @@ from .merges import merge_errors, merge_events
 from .progress import Progress
 from .record import Single
 from .reductions import reduction
-from .run import AbstractCourse, run
+from .run import AbstractSchedule, run
 from .smooth import packed, right_hand_side
 
 MOST_SAVED = 400
 LARGEST_LOG = 690.0
 
 
-def simulate_waiting(
+def simulate_coarsened(
     model: Transformer,
     state: Tokens,
     t1: float,
@@ -77,22 +77,22 @@ def simulate_waiting(
     if small.n > FEW:
         unit = math.exp(log_scale)
         collapse = Collapse(small_model, small, unit, t1, targets, runge_kutta("dopri8"), plain, delta, max_steps)
-    course = Coarsening(collapse, clusters_of, small, t1, targets, clusters, max_steps)
+    schedule = Coarsening(collapse, clusters_of, small, t1, targets, clusters, max_steps)
     numbers = t1, targets, tolerance, delta, clusters, max_steps
     identity = lambda: _identity(small_model, small, numbers)  # noqa: E731
-    keeper = no_checkpoint() if path is None else Keeper(path, identity, every)
-    record = run(course, Single(), Progress(progress, "coarsening", max(state.n - clusters, 1)), keeper)
-    loose = course.wait(clusters_of._replace(tolerance=100 * tolerance, delta=3 * delta), np.zeros(0))
+    checkpointer = no_checkpoint() if path is None else Checkpointer(path, identity, every)
+    record = run(schedule, Single(), Progress(progress, "coarsening", max(state.n - clusters, 1)), checkpointer)
+    loose = schedule.cluster_dynamics(clusters_of._replace(tolerance=100 * tolerance, delta=3 * delta), np.zeros(0))
     run(loose, Single(), Progress(False, "", 1), no_checkpoint())
-    errors = merge_errors(course.found.merges, loose.merges, 10 * tolerance + 10 * (1 + beta) * plain)
+    errors = merge_errors(schedule.found.merges, loose.merges, 10 * tolerance + 10 * (1 + beta) * plain)
     config = {"rtol": rtol, "atol": atol, "method": "coarsen", "merge_tolerance": delta, "max_steps": max_steps}
     config["reductions"] = [*names, "coarsening"]
     steps = (0, 0) if record is None else (int(record.carry.steps), int(record.carry.rejected))
-    return _trajectory(model, state, course, errors, lift, t1, save_at, stop, config, steps)
+    return _trajectory(model, state, schedule, errors, lift, t1, save_at, stop, config, steps)
 
 
-class Coarsening(AbstractCourse):
-    """The collapse of many tokens into few clusters (if there are many), then the waits between merges."""
+class Coarsening(AbstractSchedule):
+    """First the collapse of many tokens into few clusters (if there are many), then the slow merging of these clusters."""
 
     def __init__(
         self,
@@ -106,10 +106,10 @@ class Coarsening(AbstractCourse):
     ):
         self.collapse, self.clusters, self.state, self.t1 = collapse, clusters, state, t1
         self.targets, self.least, self.most = targets, least, max_steps
-        self.waiting: Waiting | None = None
+        self.dynamics: ClusterDynamics | None = None
 
-    def wait(self, clusters: Clusters, targets: np.ndarray) -> Waiting:
-        """Return the course of the waits, from the end of the collapse."""
+    def cluster_dynamics(self, clusters: Clusters, targets: np.ndarray) -> ClusterDynamics:
+        """Return the schedule of the clusters, from the end of the collapse."""
         if self.collapse is None:
             start = Snapshot(-math.inf, 0, np.asarray(self.state.x))
             epoch = Epoch(np.asarray(self.state.weights), np.arange(self.state.n))
@@ -117,13 +117,15 @@ class Coarsening(AbstractCourse):
             start, epoch = self.collapse.snapshots[-1], self.collapse.epochs[-1]
         log_t1 = float(np.log(self.t1))
         log_targets = np.log(targets)
-        return Waiting(clusters, start.x, epoch, start.log_t, log_t1, log_targets, self.least, self.most, self.state.n)
+        return ClusterDynamics(
+            clusters, start.x, epoch, start.log_t, log_t1, log_targets, self.least, self.most, self.state.n
+        )
 
     @property
-    def found(self) -> Waiting:
-        """The waits, once the run has ended."""
-        assert self.waiting is not None
-        return self.waiting
+    def found(self) -> ClusterDynamics:
+        """The schedule of the clusters, once the run has ended."""
+        assert self.dynamics is not None
+        return self.dynamics
 
     def history(self) -> tuple[list[Snapshot], list[Epoch]]:
         """Return the snapshots of the whole run, and their epochs."""
@@ -134,8 +136,8 @@ class Coarsening(AbstractCourse):
         return [*early, *later], [*first, *self.found.epochs[1:]]
 
     @property
-    def _current(self) -> AbstractCourse:
-        current = self.collapse if self.waiting is None else self.waiting
+    def _current(self) -> AbstractSchedule:
+        current = self.collapse if self.dynamics is None else self.dynamics
         assert current is not None
         return current
 
@@ -144,12 +146,12 @@ class Coarsening(AbstractCourse):
         return self.most
 
     def stage(self):
-        if self.waiting is None and (self.collapse is None or self.collapse.ended):
-            self.waiting = self.wait(self.clusters, self.targets)
+        if self.dynamics is None and (self.collapse is None or self.collapse.ended):
+            self.dynamics = self.cluster_dynamics(self.clusters, self.targets)
         return self._current.stage()
 
-    def watch(self, record):
-        self._current.watch(record)
+    def after_chunk(self, record):
+        self._current.after_chunk(record)
 
     def finish(self, record):
         self._current.finish(record)
@@ -160,15 +162,15 @@ class Coarsening(AbstractCourse):
     def reached(self, t):
         return self._current.reached(t)
 
-    def kept(self):
-        return [None if each is None else each.kept() for each in (self.collapse, self.waiting)]
+    def checkpoint_data(self):
+        return [None if each is None else each.checkpoint_data() for each in (self.collapse, self.dynamics)]
 
-    def restore(self, kept):
+    def restore(self, data):
         if self.collapse is not None:
-            self.collapse.restore(kept[0])
-        if kept[1] is not None:
-            self.waiting = self.wait(self.clusters, self.targets)
-            self.waiting.restore(kept[1])
+            self.collapse.restore(data[0])
+        if data[1] is not None:
+            self.dynamics = self.cluster_dynamics(self.clusters, self.targets)
+            self.dynamics.restore(data[1])
 
 
 def _identity(model: Transformer, state: Tokens, numbers: tuple[Any, ...]) -> str:
@@ -182,7 +184,7 @@ def _identity(model: Transformer, state: Tokens, numbers: tuple[Any, ...]) -> st
 def _trajectory(
     model: Transformer,
     state: Tokens,
-    course: Coarsening,
+    schedule: Coarsening,
     errors: list[float],
     lift: Any,
     t1: float,
@@ -191,8 +193,8 @@ def _trajectory(
     config: dict[str, Any],
     steps: tuple[int, int],
 ) -> Trajectory:
-    waiting, (snapshots, epochs) = course.found, course.history()
-    if waiting.ended != "time" and stop is None:  # nothing moves anymore
+    dynamics, (snapshots, epochs) = schedule.found, schedule.history()
+    if dynamics.ended != "time" and stop is None:  # nothing moves anymore
         last = snapshots[-1]
         later = (
             [] if save_at is None else [float(value) for value in np.log(save_at[save_at > 0]) if value > last.log_t]
@@ -215,12 +217,12 @@ def _trajectory(
     def in_unit(value: float) -> float:
         return exact[value] if value in exact else math.exp(value - shift) if value > -math.inf else 0.0
 
-    events = merge_events(waiting.merges, errors, waiting.epochs[0].weights, base, shift)
-    if waiting.ended == "stationary":
-        words = "unstable equilibrium: the forces balance; to leave it, start from tokenfield.perturbed(state, size=1e-6, seed=0)"
-        events.append({"kind": "stationary", "time": in_unit(log_t[-1]), "detail": {"message": words}})
-    elif waiting.ended != "time" and (stop is not None or not math.isfinite(t1)):
-        events.append({"kind": waiting.ended, "time": in_unit(log_t[-1])})
+    events = merge_events(dynamics.merges, errors, dynamics.epochs[0].weights, base, shift)
+    if dynamics.ended == "stationary":
+        message = "unstable equilibrium: the forces balance; to leave it, start from tokenfield.perturbed(state, size=1e-6, seed=0)"
+        events.append({"kind": "stationary", "time": in_unit(log_t[-1]), "detail": {"message": message}})
+    elif dynamics.ended != "time" and (stop is not None or not math.isfinite(t1)):
+        events.append({"kind": dynamics.ended, "time": in_unit(log_t[-1])})
     reached = math.exp(min(log_t[-1] - math.log(t1), 0.0)) if math.isfinite(t1) else 0.0
     check_end(reached, 1.0, [event for event in events if event["kind"] != "merge"])
     check_lengths(model, states)
@@ -242,7 +244,7 @@ def _choose(snapshots: list[Snapshot], save_at: np.ndarray | None) -> list[Snaps
             snapshots[k] for k in [*found, *([] if found and found[-1] == len(snapshots) - 1 else [len(snapshots) - 1])]
         ]
     last = len(snapshots) - 1
-    kept = set(np.linspace(0, last, min(len(snapshots), MOST_SAVED)).round().astype(int).tolist())
-    kept |= {k for k in range(last) if snapshots[k].epoch != snapshots[k + 1].epoch}
-    kept |= {k + 1 for k in range(last) if snapshots[k].epoch != snapshots[k + 1].epoch}
-    return [snapshots[k] for k in sorted(kept)]
+    picked = set(np.linspace(0, last, min(len(snapshots), MOST_SAVED)).round().astype(int).tolist())
+    picked |= {k for k in range(last) if snapshots[k].epoch != snapshots[k + 1].epoch}
+    picked |= {k + 1 for k in range(last) if snapshots[k].epoch != snapshots[k + 1].epoch}
+    return [snapshots[k] for k in sorted(picked)]

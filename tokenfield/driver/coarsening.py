@@ -1,4 +1,4 @@
-"""Follow clusters through exponentially long waits: each collapsed group becomes one weighted token.
+"""Follow metastable clusters over exponentially long times: each collapsed group becomes one weighted token.
 
 Between two merges the remaining system is small and not stiff. It is integrated in rescaled time (see `flows/coarse.py`
 and `solver/coarsen.py`). Times are stored as logarithms.
@@ -19,18 +19,18 @@ from ..solver.stop import OnFlow
 from ..stop_rule import AbstractStopRule
 from .errors import SolverError
 from .merges import Merge
-from .record import begin, go_on
-from .run import AbstractCourse, Stage
+from .record import advance_chunk, begin
+from .run import AbstractSchedule, Stage
 
-BUCKETS = (8, 24, 96, 256, 512)  # numbers of tokens are padded to one of these, so that few shapes are compiled
-CHEAP = 24  # padding to this number costs nothing, so no run is padded to fewer
-HALF = math.log(2)  # a pair is halfway up its energy step when beta (1 - rho) = log 2
+BUCKETS = (8, 24, 96, 256, 512)  # the number of tokens is padded to one of these, so that few shapes are compiled
+CHEAP = 24  # so few tokens cost almost nothing: the padding is not reduced below this number
+HALF = math.log(2)  # the energy of a merge has half risen when beta (1 - rho) = log 2
 STATIONARY = 1e-12
 ROUNDING = 1e-15  # of a distance on the unit sphere
-LOOK = math.log(4)
+CHECK_INTERVAL = math.log(4)
 
 
-class Meeting(AbstractStopRule):
+class MergeRule(AbstractStopRule):
     """Stop when two tokens are within `delta`, when the time q reaches `q_end`, or when two groups are within `reach`.
 
     The distance between the centers of the two groups is the length of `difference @ x`.
@@ -94,25 +94,25 @@ class Clusters(NamedTuple):
     size: int
 
     def sized(self, count: int) -> "Clusters":
-        """Return the same run, padded for `count` tokens."""
+        """Return the parameters with a padded size for `count` tokens."""
         least = next((size for size in BUCKETS if size >= count), count)
         return self if least == self.size or (count <= self.size <= CHEAP) else self._replace(size=least)
 
     def flow(self, x: np.ndarray, weights: np.ndarray, log_t: float) -> tuple[CoarseFlow, Array]:
-        """Return the flow of a stretch that starts at `log_t`, and the tokens, both padded to a bucket size."""
+        """Return the flow of an interval that starts at `log_t`, and the tokens, both padded to a bucket size."""
         pad = max(self.size - len(x), 0)
         padded = jnp.asarray(np.concatenate([x, np.tile(np.eye(x.shape[1])[0], (pad, 1))]), float)
         zero, masses = jnp.zeros(()), jnp.asarray(np.concatenate([weights, np.zeros(pad)]), float)
-        there = jnp.asarray(np.arange(len(x) + pad) < len(x))
+        present = jnp.asarray(np.arange(len(x) + pad) < len(x))
         passive = self.normalized and bool((weights == 0).any())
         beta, log_scale = jnp.asarray(self.beta, float), jnp.asarray(self.log_scale, float)
-        flow = CoarseFlow(masses, there, beta, log_scale, zero, zero, self.normalized, passive)
+        flow = CoarseFlow(masses, present, beta, log_scale, zero, zero, self.normalized, passive)
         m = _m(flow, padded)
         elapsed = jnp.exp(jnp.minimum(log_t - m - self.log_scale, 600.0))
         return eqx.tree_at(lambda f: (f.ref, f.elapsed), flow, (m, elapsed)), padded
 
 
-class Stretch(NamedTuple):
+class Interval(NamedTuple):
     """The time between two merges: tokens x (padded), their flow, the unit of q, and the end in both times."""
 
     flow: CoarseFlow
@@ -123,7 +123,7 @@ class Stretch(NamedTuple):
     q_end: float
 
 
-class Waiting(AbstractCourse):
+class ClusterDynamics(AbstractSchedule):
     """Weighted clusters from time `e^{log_t}` to `e^{log_t1}`, or until `clusters` of them are left.
 
     Every step is recorded in `snapshots`, and there is one exactly at each of the logarithmic times `targets`.
@@ -152,7 +152,7 @@ class Waiting(AbstractCourse):
         self.merges: list[Merge] = []
         self.recent: list[Snapshot] = []
         self.s, self.ended = 0.0, ""
-        self._go_on()
+        self._next_interval()
 
     @property
     def max_steps(self):
@@ -161,15 +161,15 @@ class Waiting(AbstractCourse):
     def stage(self):
         if self.ended:
             return None
-        stretch = self.stretch
-        stop = meeting(stretch.flow, self.run.delta, stretch.q_end)
-        problem = Problem(stretch.flow, self.run.method, _settings(self.run), OnFlow(stop))
-        return Stage(problem, 0.0, stretch.flow.pack(stretch.x), chunk=1)
+        interval = self.interval
+        stop = merge_rule(interval.flow, self.run.delta, interval.q_end)
+        problem = Problem(interval.flow, self.run.method, _settings(self.run), OnFlow(stop))
+        return Stage(problem, 0.0, interval.flow.pack(interval.x), chunk=1)
 
-    def watch(self, record):
+    def after_chunk(self, record):
         s, y = float(record.carry.t), record.carry.y
         if s > self.s:  # the step was accepted
-            log_t = float(np.logaddexp(self.stretch.log_t, self.stretch.log_unit + math.log(max(float(y.q), 1e-300))))
+            log_t = float(np.logaddexp(self.interval.log_t, self.interval.log_unit + math.log(max(float(y.q), 1e-300))))
             x = np.asarray(y.x)[: len(self.epochs[-1].weights)]
             self.recent.append(Snapshot(log_t, len(self.epochs) - 1, x))
         self.s = s
@@ -179,9 +179,9 @@ class Waiting(AbstractCourse):
         self.recent, self.s = [], 0.0
         if int(record.carry.status) == UNDERFLOW:
             raise SolverError(f"no step succeeds at log t = {self.snapshots[-1].log_t:.6g}")
-        if float(record.carry.y.q) >= self.stretch.q_end:
-            self.snapshots[-1] = self.snapshots[-1]._replace(log_t=self.stretch.log_end)
-        self._go_on()
+        if float(record.carry.y.q) >= self.interval.q_end:
+            self.snapshots[-1] = self.snapshots[-1]._replace(log_t=self.interval.log_end)
+        self._next_interval()
 
     def progress(self, t):
         return self.total - len(self.epochs[-1].weights)
@@ -189,7 +189,7 @@ class Waiting(AbstractCourse):
     def reached(self, t):
         return f"log t = {(self.recent or self.snapshots)[-1].log_t:.6g}"
 
-    def kept(self):
+    def checkpoint_data(self):
         lists: dict[str, list[Any]] = {
             "snapshots": self.snapshots,
             "recent": self.recent,
@@ -198,15 +198,15 @@ class Waiting(AbstractCourse):
         }
         return {name: [*each] for name, each in lists.items()} | {"size": self.run.size, "s": self.s}
 
-    def restore(self, kept):
-        self.snapshots, self.epochs = [Snapshot(*each) for each in kept["snapshots"]], epochs_of(kept["epochs"])
-        self.merges = [Merge.restored(each) for each in kept["merges"]]
-        self.run, self.ended = self.run._replace(size=kept["size"]), ""
-        self._go_on()
-        self.recent, self.s = [Snapshot(*each) for each in kept["recent"]], kept["s"]
+    def restore(self, data):
+        self.snapshots, self.epochs = [Snapshot(*each) for each in data["snapshots"]], epochs_of(data["epochs"])
+        self.merges = [Merge.restored(each) for each in data["merges"]]
+        self.run, self.ended = self.run._replace(size=data["size"]), ""
+        self._next_interval()
+        self.recent, self.s = [Snapshot(*each) for each in data["recent"]], data["s"]
 
-    def _go_on(self) -> None:
-        """Merge clusters that are within reach, then find the next stretch, or why the run has ended."""
+    def _next_interval(self) -> None:
+        """Merge clusters that are within delta, then find the next interval, or why the run has ended."""
         x, weights = _coalesce(self.run, self.snapshots, self.epochs, self.merges)
         if len(x) <= self.clusters:
             self.ended = "one_cluster" if self.clusters == 1 else f"at_most_{self.clusters}_clusters"
@@ -221,15 +221,15 @@ class Waiting(AbstractCourse):
             self.ended = "time"
             return
         unit, end = float(flow.ref + flow.log_scale), self.ends[0]
-        if flow.passive:  # time is not rescaled here, so check regularly whether anything still moves
-            end = min(end, max(log_t, unit) + LOOK)
+        if flow.passive:  # time is not rescaled here, so end regularly to check whether anything still moves
+            end = min(end, max(log_t, unit) + CHECK_INTERVAL)
         q_end = math.exp(min(end - unit, 700.0)) - math.exp(min(log_t - unit, 700.0))
-        self.stretch = Stretch(flow, padded, log_t, unit, end, q_end if math.isfinite(end) else math.inf)
+        self.interval = Interval(flow, padded, log_t, unit, end, q_end if math.isfinite(end) else math.inf)
 
 
-def epochs_of(kept: list[Any]) -> list[Epoch]:
+def epochs_of(data: list[Any]) -> list[Epoch]:
     """Return the epochs of a checkpoint."""
-    return [Epoch(*each) for each in kept]
+    return [Epoch(*each) for each in data]
 
 
 def _coalesce(
@@ -239,7 +239,7 @@ def _coalesce(
     x, (weights, labels) = snapshots[-1].x, epochs[-1]
     merged = False
     while len(x) > 1:
-        distances = _square(x)
+        distances = _squared_distances(x)
         np.fill_diagonal(distances, np.inf)
         i, j = sorted(np.unravel_index(np.argmin(distances), distances.shape))
         if distances[i, j] > (run.delta * (1 + 1e-9) + ROUNDING) ** 2:
@@ -259,7 +259,7 @@ def _coalesce(
     return x, weights
 
 
-def _square(x: np.ndarray) -> np.ndarray:
+def _squared_distances(x: np.ndarray) -> np.ndarray:
     """Return `|x_i - x_j|^2`; for few clusters with NumPy, which needs no compilation."""
     if len(x) > 512:
         return np.array(squared_distances(jnp.asarray(x)))
@@ -315,26 +315,26 @@ def _difference(epoch: Epoch, groups: tuple[np.ndarray, np.ndarray]) -> np.ndarr
 
 
 def _half_way(run: Clusters, snapshot: Snapshot, epoch: Epoch, difference: np.ndarray, reach: float) -> float:
-    """Return `log t` at which two groups are halfway up their energy step, shortly after a snapshot."""
+    """Return `log t` at which half of the energy step of a merge is reached, shortly after a snapshot."""
     run = run.sized(len(snapshot.x))
     flow, x = run.flow(snapshot.x, epoch.weights, snapshot.log_t)
-    stop = meeting(flow, 0.0, math.inf, np.pad(difference, (0, len(x) - len(difference))), reach)
+    stop = merge_rule(flow, 0.0, math.inf, np.pad(difference, (0, len(x) - len(difference))), reach)
     problem, zero = Problem(flow, run.method, _settings(run), OnFlow(stop)), jnp.zeros((), int)
     record = begin(problem, jnp.zeros(()), flow.pack(x), zero, zero, None)
-    carry = go_on(problem, record, jnp.asarray(10_000)).carry
+    carry = advance_chunk(problem, record, jnp.asarray(10_000)).carry
     if int(carry.status) != STOPPED:
         raise SolverError(f"a merge could not be located after log t = {snapshot.log_t:.6g}: tighten rtol")
     q = float(carry.y.q)
     return float(np.logaddexp(snapshot.log_t, float(flow.ref + flow.log_scale) + math.log(max(q, 1e-300))))
 
 
-def meeting(
+def merge_rule(
     flow: CoarseFlow, delta: float, q_end: float, difference: np.ndarray | None = None, reach: float = 0.0
-) -> Meeting:
-    """Return the stop rule of a stretch."""
+) -> MergeRule:
+    """Return the stop rule of an interval."""
     number = lambda value: jnp.asarray(value, float)  # noqa: E731
     difference = np.zeros(len(flow.weights)) if difference is None else difference
-    return Meeting(_pairs(flow), number(delta), number(q_end), number(difference), number(reach))
+    return MergeRule(_pairs(flow), number(delta), number(q_end), number(difference), number(reach))
 
 
 def _settings(run: Clusters) -> Settings:

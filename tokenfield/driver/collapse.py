@@ -1,4 +1,4 @@
-"""The first collapse of many tokens into clusters, by the usual flow, without rescaling time."""
+"""The first collapse of many tokens into clusters, in the usual flow, before time is rescaled."""
 
 import math
 
@@ -10,20 +10,20 @@ from ..states import Tokens
 from ..transformer import Transformer
 from .coarsening import CHEAP, Epoch, Snapshot, epochs_of
 from .errors import SolverError
-from .run import AbstractCourse, Stage
+from .run import AbstractSchedule, Stage
 from .smooth import Plan, padded, problem_of
 
 FEW = 48  # up to this many tokens are followed in rescaled time from the start
-MANY = 4096  # above this number, it pays to compile a program for fewer tokens on the way
+MANY = 4096  # above this number, it pays to compile another program once there are fewer tokens
 PATIENCE = (
     (8, FEW),
     (24, 512),
-)  # (windows, clusters): after this many windows, up to this many clusters go on in rescaled time
+)  # (windows, clusters): after this many windows, up to this many clusters continue in rescaled time
 MOST_WINDOWS = 10_000
 SAVED = 5  # snapshots in a window
 
 
-class Collapse(AbstractCourse):
+class Collapse(AbstractSchedule):
     """Integrate in time windows and merge tokens within delta, until few are left or t1 is reached.
 
     The tokens are recorded a few times in each window, and at the times `targets`. A coarse run starts from the last of the
@@ -75,7 +75,7 @@ class Collapse(AbstractCourse):
         wanted = self.targets[(self.targets > self.t) & (self.targets <= self.t + self._span)]
         return np.union1d(self.t + np.linspace(0, self._span, SAVED)[1:], wanted)
 
-    def watch(self, record):
+    def after_chunk(self, record):
         pass
 
     def finish(self, record):
@@ -90,8 +90,8 @@ class Collapse(AbstractCourse):
         self._merge()
 
     def _merge(self) -> None:
-        """Merge tokens within delta, if that helps, and decide whether the collapse is over."""
-        groups = join(self.x, self.delta)
+        """Merge tokens within delta if this saves time, and decide whether the collapse has ended."""
+        groups = group_tokens(self.x, self.delta)
         count = int(groups.max()) + 1
         patient = any(self.windows >= windows and count <= most for windows, most in PATIENCE)
         self.ended = count <= CHEAP or patient or self.t >= self.t1 or self.windows >= MOST_WINDOWS
@@ -106,17 +106,17 @@ class Collapse(AbstractCourse):
     def reached(self, t):
         return f"t = {self.t + t:.6g}"
 
-    def kept(self):
+    def checkpoint_data(self):
         numbers = {"x": self.x, "t": self.t, "window": self.window, "windows": self.windows, "ended": self.ended}
         return numbers | {"snapshots": [*self.snapshots], "epochs": [*self.epochs]}
 
-    def restore(self, kept):
-        self.x, self.t, self.window, self.windows = (kept[name] for name in ("x", "t", "window", "windows"))
-        self.snapshots, self.epochs = [Snapshot(*each) for each in kept["snapshots"]], epochs_of(kept["epochs"])
-        self.ended = kept["ended"]
+    def restore(self, data):
+        self.x, self.t, self.window, self.windows = (data[name] for name in ("x", "t", "window", "windows"))
+        self.snapshots, self.epochs = [Snapshot(*each) for each in data["snapshots"]], epochs_of(data["epochs"])
+        self.ended = data["ended"]
 
 
-def join(x: np.ndarray, delta: float) -> np.ndarray:
+def group_tokens(x: np.ndarray, delta: float) -> np.ndarray:
     """Return a group number for each token: connected components of "within delta" whose diameter is also within delta."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
@@ -142,7 +142,7 @@ def join(x: np.ndarray, delta: float) -> np.ndarray:
 def merged(x: np.ndarray, weights: np.ndarray, labels: np.ndarray, groups: np.ndarray):
     """Replace each group by one token at its weighted mean direction."""
     count = groups.max() + 1
-    total = np.array([math.fsum(weights[groups == group]) for group in range(count)])  # rounded only once
+    total = np.array([math.fsum(weights[groups == group]) for group in range(count)])  # fsum rounds only once
     shares = np.where(total[groups] > 0, weights, 1.0)  # in a group of total weight 0, all tokens count equally
     mean = np.stack([np.bincount(groups, shares * column, count) for column in x.T], 1)
     return mean / np.linalg.norm(mean, axis=1, keepdims=True), total, groups[labels]

@@ -36,7 +36,7 @@ from ..solver.base import STOPPED, UNDERFLOW, UNRESOLVED, VANISHED, AbstractMeth
 from ..solver.methods import runge_kutta
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
-from .checkpoint import Keeper, no_checkpoint
+from .checkpoint import Checkpointer, no_checkpoint
 from .choice import check_infinite, default_method
 from .ending import check_end, check_lengths, event_kinds, how_ended
 from .errors import SolverError
@@ -79,18 +79,18 @@ def simulate(
     Args:
         model: the Transformer.
         state: the measure, e.g. `Tokens`.
-        t1: end time, in plain units (for `Unnormalized` with beta > 30, in the units that its docstring gives).
+        t1: end time (for `Unnormalized` with beta > 30, in the unit that its docstring gives).
         save_at: the number of evenly spaced states to save (101 by default, including both ends), or their times. With
             method "coarsen" or an infinite t1, the default is to save the steps of the run. If the run blows up before half of
-            them are saved, as many states are saved ever closer to the blow-up instead.
+            them are saved, the save times instead approach the time of the blow-up.
         rtol, atol: error tolerances of a step: the error of each token, as a Euclidean length, is at most
             `atol + rtol |x_i|`. On the unit sphere this is `atol + rtol`.
         seed: random seed, required for tokens with noise and an error otherwise. The same seed gives the same bits.
         stop_when: a rule such as `one_cluster()`, or a function of the state that returns a bool, or a real number that is
-            >= 0 where the run should end. The time at which it first holds is located to rounding error. The state at that
-            time is the last one, and the stop is an event.
-        method: "tsit5", "dopri5", "dopri8", "bosh3", "heun", or "euler" with a fixed step; or "coarsen", which merges
-            collapsed clusters and follows the others through exponentially long waits (SA and USA with Post-LN). The
+            >= 0 where the run should end. The first time at which it holds is located to rounding error. The run ends there,
+            with an event.
+        method: "tsit5", "dopri5", "dopri8", "bosh3", "heun", or "euler" with a fixed step; or "coarsen", which replaces
+            each collapsed cluster by one token, so that exponentially long times cost little (SA and USA with Post-LN). The
             default is "coarsen" for long runs that it supports and that have no stop rule, and "tsit5" for all others.
             With noise: "heun" (half a kick, a Heun step of the drift, half a kick; weak order 2 with `SphereNoise` and
             `EuclideanNoise`, 1 with other kinds; the default) or "euler" (projected Euler–Maruyama, weak order 1).
@@ -99,15 +99,15 @@ def simulate(
             |drift| is that of coinciding tokens (1 for SA, e^beta for USA).
         progress: show a progress bar; by default only on a terminal.
         checkpoint: path of a checkpoint file. A run that was killed resumes from it and gives the same bits. It is an error
-            if the file belongs to another run, even one that differs only in what a function computes, or if a function
-            of the run calls back into Python.
+            if the file belongs to another run (even if only a function in it computes something else), or if a function of
+            the run calls back into Python.
         checkpoint_every: seconds between checkpoints.
         max_steps: maximum number of steps.
         merge_tolerance: distance within which "coarsen" merges tokens; 1e-6 or less by default. With "coarsen", t1 may be
-            infinite: the run then ends with one cluster. Each merge is an event "merge". Its time is halfway up the step of
-            the energy, or, for clusters that were never so far apart, halfway up the rest of that step (the detail
-            `energy_fraction` says how far up). `traj.log_times` holds times too large for a double. With more than 48
-            tokens, merges during the first collapse are not events.
+            infinite: the run then ends with one cluster. Each merge is an event "merge", at the time when half of its step of
+            the energy is reached. Clusters that start closer than that merge halfway through the rest of the step; the
+            detail `energy_fraction` gives the fraction. `traj.log_times` holds times too large for a double. With more than
+            48 tokens, merges during the first collapse are not events.
 
     Returns:
         A `Trajectory`. A blow-up in finite time ends the run, with an event "blow_up" that has the time. Under Pre-LN, Peri-LN
@@ -156,10 +156,10 @@ def simulate(
         )
         t1, wanted, delta = _checked(t1, save_at, state, stop_when, merge_tolerance)
         clusters = 1 if stop_when is None else int(stop_when.clusters)  # type: ignore[union-attr, arg-type]
-        from .coarsen import simulate_waiting
+        from .coarsen import simulate_coarsened
 
         what = model, state, t1, wanted, rtol, atol, delta, clusters, stop_when
-        return simulate_waiting(*what, progress, max_steps, path, checkpoint_every)
+        return simulate_coarsened(*what, progress, max_steps, path, checkpoint_every)
     if merge_tolerance is not None:
         raise ValueError(
             f"merge_tolerance = {shown(merge_tolerance)} belongs to method 'coarsen', got method {shown(given)}"
@@ -194,7 +194,7 @@ def simulate(
     outcome = integrate(plan, progress, path, checkpoint_every)
     status, time = how_ended(outcome, stepping)
     finer = outcome.flow.finer(small.state) if random and status == UNRESOLVED else None
-    if finer is not None:  # the same path again, with more modes
+    if finer is not None:  # run again with more modes and the same noise
         own = None if path is None else path.with_name(f"{path.name}.{finer.modes}")
         return simulate(
             model,
@@ -238,18 +238,18 @@ def _checked(
 
 
 def _towards(end: float, times: np.ndarray) -> np.ndarray:
-    """As many times, ever closer to `end`, where the run blows up: the last distance is 1e-5 of the first."""
+    """Return as many times, which approach the blow-up at `end`: the last distance from it is 1e-5 of the first."""
     return np.append(end * (1 - np.geomspace(1.0, 1e-5, len(times) - 1)), times[-1])
 
 
 def save_times(save_at: int | ArrayLike | None, t1: float, states: Any) -> np.ndarray:
     """Return the times at which to save states; raise ValueError if the states would not fit in memory."""
     if save_at is None or isinstance(save_at, (int, np.integer)):
-        kept = count("save_at", 101 if save_at is None else save_at, 2)
-        refuse_large("save_at", kept, max(1, sum(np.size(leaf) for leaf in jax.tree.leaves(states))))
-        times = np.linspace(0, t1, kept)
+        number = count("save_at", 101 if save_at is None else save_at, 2)
+        refuse_large("save_at", number, max(1, sum(np.size(leaf) for leaf in jax.tree.leaves(states))))
+        times = np.linspace(0, t1, number)
         if (np.diff(times) <= 0).any():
-            raise ValueError(f"t1 = {t1:g} is too short for {kept} save times in double precision")
+            raise ValueError(f"t1 = {t1:g} is too short for {number} save times in double precision")
         return times
     times = np.asarray(as_float("save_at", save_at), float)
     if times.ndim != 1 or times.size == 0 or not np.isfinite(times).all():
@@ -261,29 +261,29 @@ def save_times(save_at: int | ArrayLike | None, t1: float, states: Any) -> np.nd
 
 def _refined(
     model: Transformer,
-    course: Refining,
+    schedule: Refining,
     progress: bool | None,
     path: Path | None,
     every: float,
     config: dict[str, Any],
 ) -> Trajectory:
     """Run a density, and add modes whenever its spectrum is no longer resolved."""
-    keeper = no_checkpoint() if path is None else Keeper(path, course.identity, every)
-    record = run(course, Single(), Progress(progress, "simulating", config["t1"]), keeper)
-    times, found = course.states()
+    checkpointer = no_checkpoint() if path is None else Checkpointer(path, schedule.identity, every)
+    record = run(schedule, Single(), Progress(progress, "simulating", config["t1"]), checkpointer)
+    times, found = schedule.states()
     events: list[dict[str, Any]] = []
-    if course.status == UNRESOLVED:
-        words = (
+    if schedule.status == UNRESOLVED:
+        message = (
             f"the density needs more than {found[-1].modes} modes, the maximum: without noise it tends to "
             "Dirac masses. Continue with tokens, e.g. traj.final.sample(n, seed)"
         )
-        events.append({"kind": "resolution", "time": course.t, "detail": {"message": words}})
-    elif course.status == STOPPED:
-        events.append({"kind": course.plan.stop.kind, "time": course.t})  # type: ignore[union-attr]
-    if course.status == UNDERFLOW:
-        raise SolverError(f"no step succeeds at t = {course.t:.6g}")
-    check_end(course.t, config["t1"], events)
-    unit = float(course.flow.log_time_unit)
+        events.append({"kind": "resolution", "time": schedule.t, "detail": {"message": message}})
+    elif schedule.status == STOPPED:
+        events.append({"kind": schedule.plan.stop.kind, "time": schedule.t})  # type: ignore[union-attr]
+    if schedule.status == UNDERFLOW:
+        raise SolverError(f"no step succeeds at t = {schedule.t:.6g}")
+    check_end(schedule.t, config["t1"], events)
+    unit = float(schedule.flow.log_time_unit)
     states = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found)
     steps = int(record.carry.steps), int(record.carry.rejected)
     return Trajectory(to_table(states, times).assign_attrs(attributes(model, config, events, unit, *steps)))

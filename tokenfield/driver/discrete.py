@@ -33,7 +33,7 @@ from .errors import SolverError
 from .smooth import Outcome, Plan, integrate
 
 ADVICE = {
-    "fold": "a layer takes different tokens to one place, where the density becomes infinite: take a smaller step, or tokens, "
+    "fold": "a layer maps different tokens to one point, where the density becomes infinite: use a smaller step, or tokens, "
     "e.g. traj.final.sample(n, seed)",
     "resolution": "the density needs more than {modes} modes, the maximum: continue with tokens, e.g. traj.final.sample(n, seed)",
 }
@@ -59,9 +59,9 @@ def layers(
 
     Args:
         model: one Transformer for all layers, a list with one per layer, or a function from the layer index to a Transformer.
-        state: the tokens before the first layer; or `Equiangular` or `Gaussian`, where layers keep them so; or a density under
-            `PostLN()`, whose points are moved as tokens. Norms that keep tokens on a sphere accept tokens of any positive
-            length: the first layer reads them unchanged and returns tokens on the sphere.
+        state: the tokens before the first layer; or `Equiangular` or `Gaussian`, if layers preserve this form; or a density
+            under `PostLN()`, whose points are moved as tokens. Norms that keep tokens on a sphere accept tokens of any
+            positive length: the first layer reads them unchanged and returns tokens on the sphere.
         depth: number of layers; with a list of models, the length of the list.
         step: the step size h.
         progress, checkpoint, checkpoint_every: as for `simulate`.
@@ -69,8 +69,8 @@ def layers(
     Returns:
         A `Trajectory` with `depth + 1` states at times `l * step`. Overflow ends it early, with an event "blow_up" at the
         layer that overflows. A token that cannot be normalized because it is 0 (`x + A(x)` with V = -1 may be 0) also ends it
-        early, with an event "vanished". Layers of a density end with an event "fold" where a layer takes different tokens to one
-        place (the step is too large), and with "resolution" where the density has come too close to Dirac masses.
+        early, with an event "vanished". Layers of a density end with an event "fold" if a layer maps different tokens to one
+        point (the step is too large), and with "resolution" if the density is too close to Dirac masses.
 
     Example:
         >>> import tokenfield as tkf
@@ -82,7 +82,9 @@ def layers(
     models = stack(model, depth)
     if isinstance(state, AbstractDensity):
         if checkpoint is not None:
-            raise ValueError("checkpoint: layers of a density start again when they need more modes, and keep none")
+            raise ValueError(
+                "checkpoint is not supported for layers of a density, which start again when they need more modes"
+            )
         return _resolved(models, state, step, progress)
     return _layers(models, state, step, progress, checkpoint, checkpoint_every)
 
@@ -134,7 +136,7 @@ def _layers(
 
 
 def _event(outcome: Outcome, step: float) -> str | None:
-    """Return the event that ended the layers early. Raise SolverError if a layer gives NaN without an overflow of the tokens."""
+    """Return the event that ended the layers early. Raise SolverError if a layer gives NaN although no token overflows."""
     if outcome.status in (VANISHED, FOLDED, UNRESOLVED):
         return REASONS[outcome.status]
     if outcome.status != UNDERFLOW:
@@ -164,7 +166,7 @@ def stack(model, depth) -> list[Transformer]:
         return [model] * depth
     if callable(model) and not isinstance(
         model, eqx.Module
-    ):  # an attention module is callable, but is no function of the layer index
+    ):  # an attention module is callable, but not a function of the layer index
         if depth is None:
             raise ValueError("depth must be given when model is a function of the layer index")
         depth = count("depth", depth)

@@ -48,13 +48,13 @@ def _fault(outcome: Outcome, method: RungeKutta) -> str:
         method.dt
     ):
         return (
-            f"dt = {float(method.dt):g} is too long at t = {outcome.t:.6g}, where a token passes near 0: use a smaller dt, "
+            f"dt = {float(method.dt):g} is too large at t = {outcome.t:.6g}, where a token passes near 0: use a smaller dt, "
             "or dt=None for adaptive steps"
         )
     return (
-        f"no step succeeds at t = {outcome.t:.6g}, where the velocity is NaN or infinite: either it overflows "
-        f"({outcome.flow.limits.overflow_advice}), or a function of time "
-        "such as A(t) is not finite, or an iteration such as Sinkhorn's did not converge (increase max_iterations)"
+        f"no step succeeds at t = {outcome.t:.6g}, where the velocity is NaN or infinite: it overflows "
+        f"({outcome.flow.limits.overflow_advice}), or a function of time such as A(t) is not finite, or an iteration such "
+        "as Sinkhorn's did not converge (increase max_iterations)"
     )
 
 

@@ -29,7 +29,7 @@ from ..solver.methods import runge_kutta
 from ..states import AbstractDensity
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
-from .batch import Ends, ends_of, run_members, solve_many
+from .batch import EnsembleOutcome, outcome_of, run_members, solve_many
 from .choice import default_method
 from .continuous import ATOL, NOISE_TOLERANCE, RTOL, save_times, simulate
 from .ending import check_members, event_kinds
@@ -61,7 +61,7 @@ def simulate_many(
     checkpoint_every: float = 30.0,
     max_steps: int = 1_000_000,
 ) -> Ensemble:
-    """Simulate an ensemble of states of one kind and size; each member has its own steps, stop and blow-up.
+    """Simulate an ensemble of states of one kind and size. Steps, stop times and blow-ups are separate for each member.
 
     Args:
         model: one Transformer for all members, or one per state (these may differ only in the values of their arrays).
@@ -131,7 +131,7 @@ def simulate_many(
     reduced = reductions(states, models, rtol + atol, rule)
     if any(
         "series" in each.names for each in reduced
-    ):  # its degree is the member's own, and large runs gain nothing together
+    ):  # members may need different degrees, and batching large runs saves nothing
         options |= {"method": method, "stop_when": rule}
         return _one_by_one(models, described, states, t1, options, progress, path, checkpoint_every)
 
@@ -160,9 +160,9 @@ def _one_by_one(
     path: Path | None,
     every: float,
 ) -> Ensemble:
-    """Run each member with `simulate`, which coarsens it or uses a series: it gives the same numbers alone and in an ensemble.
+    """Run each member with `simulate`, which coarsens it or uses a series. The numbers do not depend on the other members.
 
-    Each member has its own checkpoint, beside the path of the ensemble's.
+    The checkpoint of each member is beside the path of the ensemble's.
     """
     runs: list[Trajectory] = []
     with Progress(progress, "simulating", len(states), "runs") as bar:
@@ -194,7 +194,7 @@ def _one_by_one(
 def _dataset(
     models: list[Transformer],
     described: Transformer | list[Transformer],
-    ends: Ends,
+    ends: EnsembleOutcome,
     times: np.ndarray,
     reduced: Sequence[Reduction],
     events: list[tuple[str | None, float]],
@@ -264,7 +264,7 @@ def _simulate_noisy(
     kappa = float(models[0].noise.kappa)  # type: ignore[union-attr]
     config = {"t1": t1, "method": method, "dt": dt, "kappa": kappa, "max_steps": max_steps, "seeds": numbers}
     described = models if any(each is not models[0] for each in models) else models[0]
-    ends, kinds = ends_of(flows, rows, saved, status), event_kinds(None)
+    ends, kinds = outcome_of(flows, rows, saved, status), event_kinds(None)
     events = [(kinds.get(int(each)), float(t)) for each, t in zip(status, ends.t, strict=True)]
     dataset = _dataset(models, described, ends, times, reduced, events, t1, config, dt=dt, kappa=kappa)
     return Ensemble(dataset.assign_coords(seed=("member", numbers)))

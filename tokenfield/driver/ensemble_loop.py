@@ -1,7 +1,7 @@
 """The time loop of an ensemble: at most `width` members at a time, in one program. When one ends, the next takes its slot.
 
-Each member takes its own steps. In each iteration, what all members save is computed together in full blocks: a loop over
-the save times of each member would wait for the member with the most of them.
+Each member takes its own steps. In each iteration, the values that all members save are computed together in full blocks: a
+loop over the save times of each member would take as long as that of the member with the most of them.
 """
 
 from typing import Any, NamedTuple
@@ -28,21 +28,21 @@ class Slots(eqx.Module):
     """An ensemble of m members, of which w are running.
 
     Args:
-        rows: all members; running members are up to date only in `current`.
+        rows: all members; those that run are up to date only in `current`.
         saved: the saved values of all members.
-        queue: (m,) the members to run, in order, padded with -1; the first `seated` of them have had a slot.
+        queue: (m,) the members to run, in order, padded with -1; the first `started` of them have had a slot.
         member: (w,) the member in each slot.
         current: (w,) the members in the slots.
-        taken: total number of trial steps of all members.
+        total_steps: total number of trial steps of all members.
     """
 
     rows: Member
     saved: Any
     queue: Int[Array, " m"]
-    seated: Int[Array, ""]
+    started: Int[Array, ""]
     member: Int[Array, " w"]
     current: Member
-    taken: Int[Array, ""]
+    total_steps: Int[Array, ""]
 
     @property
     def carry(self) -> Carry:
@@ -59,9 +59,9 @@ def start_(problem: Problem, t: Array, y: Any, steps: Array, rejected: Array, co
     return eqx.filter_vmap(one)((problem.flow, problem.method), y, steps, rejected, count)
 
 
-def seat_(rows: Member, saved: Any, queue: Array, seated: Array, member: Array) -> Slots:
+def fill_slots_(rows: Member, saved: Any, queue: Array, started: Array, member: Array) -> Slots:
     """Put the members `member` into the slots."""
-    return Slots(rows, saved, queue, seated, member, _at(rows, member), jnp.zeros((), int))
+    return Slots(rows, saved, queue, started, member, _at(rows, member), jnp.zeros((), int))
 
 
 def _of(problem: Problem, parts: tuple[AbstractFlow, AbstractMethod]) -> Problem:
@@ -81,42 +81,44 @@ def advance_(problem: Problem, slots: Slots, budget: Array) -> Slots:
     def step(parts, carry):
         new, dense = attempt(_of(problem, parts), carry)
         # A step in which the stop rule holds is not taken here: `finish_` repeats it and locates the stop.
-        waits = eqx.tree_at(lambda c: c.status, carry, jnp.full_like(carry.status, HIT))
-        return (new if problem.stop is None else choose(new.status == HIT, waits, new)), dense
+        waiting = eqx.tree_at(lambda c: c.status, carry, jnp.full_like(carry.status, HIT))
+        return (new if problem.stop is None else choose(new.status == HIT, waiting, new)), dense
 
     own, rest = eqx.partition((problem.flow, problem.method), eqx.is_array)
     numbers = _at(own, slots.member)
 
-    def turn(state):
-        rows, saved, seated, member, numbers, current, taken, turns = state
+    def iteration(state):
+        rows, saved, started, member, numbers, current, total_steps, iterations = state
         running = current.carry.status == RUNNING
         parts = eqx.combine(numbers, rest)
         new, dense = eqx.filter_vmap(step)(parts, current.carry)
         new = Member(choose_each(running, new, current.carry), current.count)
         saved, new = _save(problem, parts, member, new, dense, saved)
         ended = running & (new.carry.status != RUNNING)
-        _, rows, seated, member, numbers, current = jax.lax.while_loop(
-            lambda state: state[0].any(), make_room, (ended, rows, seated, member, numbers, new)
+        _, rows, started, member, numbers, current = jax.lax.while_loop(
+            lambda state: state[0].any(), refill_slot, (ended, rows, started, member, numbers, new)
         )
-        return rows, saved, seated, member, numbers, current, taken + running.sum(), turns + 1
+        return rows, saved, started, member, numbers, current, total_steps + running.sum(), iterations + 1
 
-    def make_room(state):
+    def refill_slot(state):
         """Give the slot of the first member that has ended to the next one in the queue, if there is one."""
-        ended, rows, seated, member, numbers, current = state
+        ended, rows, started, member, numbers, current = state
         slot = jnp.argmax(ended)
         rows = _put(rows, member[slot], _row(current, slot))
-        next_ = slots.queue.at[seated].get(mode="fill", fill_value=-1)
-        waits = next_ >= 0
-        new = jnp.where(waits, next_, member[slot])
+        next_ = slots.queue.at[started].get(mode="fill", fill_value=-1)
+        has_next = next_ >= 0
+        new = jnp.where(has_next, next_, member[slot])
         numbers, current = _put(numbers, slot, _row(own, new)), _put(current, slot, _row(rows, new))
-        return ended.at[slot].set(False), rows, seated + waits, member.at[slot].set(new), numbers, current
+        return ended.at[slot].set(False), rows, started + has_next, member.at[slot].set(new), numbers, current
 
-    def going(state):
+    def keep_going(state):
         return (state[5].carry.status == RUNNING).any() & (state[-1] < budget)
 
-    start = slots.rows, slots.saved, slots.seated, slots.member, numbers, slots.current, slots.taken
-    rows, saved, seated, member, _, current, taken, _ = jax.lax.while_loop(going, turn, (*start, jnp.zeros((), int)))
-    return Slots(rows, saved, slots.queue, seated, member, current, taken)
+    start = slots.rows, slots.saved, slots.started, slots.member, numbers, slots.current, slots.total_steps
+    rows, saved, started, member, _, current, total_steps, _ = jax.lax.while_loop(
+        keep_going, iteration, (*start, jnp.zeros((), int))
+    )
+    return Slots(rows, saved, slots.queue, started, member, current, total_steps)
 
 
 def finish_(problem: Problem, rows: Member, saved: Any, queue: Array, width: int) -> tuple[Member, Any]:
@@ -134,8 +136,8 @@ def finish_(problem: Problem, rows: Member, saved: Any, queue: Array, width: int
     def block(state):
         rows, saved, begin = state
         member = jax.lax.dynamic_slice_in_dim(queue, begin, width)
-        there = jnp.minimum(member, count - 1)
-        parts, old = _at((problem.flow, problem.method), there), _at(rows, there)
+        clipped = jnp.minimum(member, count - 1)
+        parts, old = _at((problem.flow, problem.method), clipped), _at(rows, clipped)
         carry, dense = eqx.filter_vmap(end)(parts, old.carry)
         saved, new = _save(problem, parts, member, Member(carry, old.count), dense, saved)
         rows = jax.tree.map(lambda all_, some: all_.at[member].set(some, mode="drop"), rows, new)
@@ -212,6 +214,6 @@ def _compiled(options: dict[str, Any]) -> Programs:
     )
 
 
-seat = eqx.filter_jit(seat_)
+fill_slots = eqx.filter_jit(fill_slots_)
 PROGRAMS = _compiled({})
 ONE_THREAD_PROGRAMS = _compiled(ONE_THREAD)  # their bits do not depend on the number of threads

@@ -27,9 +27,9 @@ class Merge(NamedTuple):
     log_merged: float
 
     @classmethod
-    def restored(cls, kept: Any) -> "Merge":
+    def restored(cls, data: Any) -> "Merge":
         """Return the merge from a checkpoint, where tuples have become lists."""
-        log_time, fraction, tokens, labels, masses, log_merged = kept
+        log_time, fraction, tokens, labels, masses, log_merged = data
         return cls(log_time, fraction, tuple(tokens), tuple(labels), tuple(masses), log_merged)
 
 

@@ -44,7 +44,7 @@ def check_steps(parts: tuple[Segment, ...], t1: float, times: np.ndarray, dt: fl
         bound = "max_steps =" if most == max_steps else "the number of random keys,"
         raise TooManySteps(
             f"a run to t1 = {t1:g} with dt = {dt:.3g} takes {total:.3g} steps, more than {bound} {most}: "
-            "take a larger dt, a smaller t1 or less noise, or increase max_steps"
+            "use a larger dt, a smaller t1 or less noise, or increase max_steps"
         )
 
 
@@ -70,4 +70,4 @@ def refuse(**options: Any) -> None:
     """Raise ValueError for the first option that was given but does not apply to fixed random steps."""
     for name, given in options.items():
         if given:
-            raise ValueError(f"{name} makes no sense for a model with noise, which runs to t1 in fixed steps dt")
+            raise ValueError(f"{name} is not supported for a model with noise, which runs to t1 in fixed steps dt")

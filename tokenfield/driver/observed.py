@@ -1,4 +1,4 @@
-"""Ensembles of which only chosen observables are saved; they are computed inside the time loop."""
+"""Run an ensemble and save only chosen observables, computed inside the time loop."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..solver.methods import runge_kutta, written_out
+from ..solver.methods import runge_kutta, with_unrolled_stages
 from ..stop_rule import AbstractStopRule
 from ..transformer import Transformer
 from .batch import solve_many
@@ -56,14 +56,14 @@ def observe_many(
 ) -> Observed:
     """Run an ensemble like `simulate_many`, but save only `observe(state)` at the times `save_at`.
 
-    At most `width` members run at a time; when one ends, the next takes its place.
+    At most `width` members run at a time; when one ends, the next one starts.
 
     `observe` should be the same object in every call, or an Equinox module, so that it is compiled only once. If it is not
-    invariant under rotations of the state, `rotation_invariant=False` says so, and the run keeps the coordinates of the state.
+    invariant under rotations of the state, set `rotation_invariant=False`: the run then uses the coordinates of the state.
     """
     rule = shared_rule(stop_when, models, states)
     times = np.asarray(save_at, float)
-    plan = Plan((), None, t1, times, rtol, atol, written_out(runge_kutta(method)), rule, max_steps, observe)
+    plan = Plan((), None, t1, times, rtol, atol, with_unrolled_stages(runge_kutta(method)), rule, max_steps, observe)
     ends = solve_many(reductions(states, models, 0.0, rule, rotation_invariant), plan, width)
     kinds = event_kinds(rule)
     arrays = lambda tree: jax.tree.map(np.asarray, tree)  # noqa: E731

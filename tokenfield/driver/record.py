@@ -1,4 +1,4 @@
-"""One run in chunks: what has been saved so far, and "advance by at most this many steps"."""
+"""The time loop of one run: advance it by chunks of steps, and save the unknowns at the save times."""
 
 from typing import Any
 
@@ -38,11 +38,11 @@ class Record(eqx.Module):
 def begin_(
     problem: Problem, t: Array, y: Any, steps: Array, rejected: Array, saved: tuple[Any, Array] | None
 ) -> Record:
-    """Return the record at the start of a stage. `saved` is the buffer to go on filling and its count, or None for a new one."""
+    """Return the record at the start of a stage. `saved` is a buffer to continue and its count, or None for a new buffer."""
     carry = begin_carry(problem, t, y, steps, rejected)
     if saved is None:
-        room = lambda leaf: jnp.zeros((problem.settings.save_at.size, *leaf.shape), leaf.dtype)  # noqa: E731
-        saved = jax.tree.map(room, carry.y), jnp.zeros((), int)
+        zeros = lambda leaf: jnp.zeros((problem.settings.save_at.size, *leaf.shape), leaf.dtype)  # noqa: E731
+        saved = jax.tree.map(zeros, carry.y), jnp.zeros((), int)
     buffer, count = saved
     return _saved(problem, Record(carry, problem.method.no_step(carry.y), buffer, count))
 
@@ -52,7 +52,7 @@ def advance_(problem: Problem, record: Record, budget: Array) -> Record:
     settings = problem.settings
     last = record.carry.steps + record.carry.rejected + budget
 
-    def going(r: Record):
+    def keep_going(r: Record):
         c = r.carry
         return ((c.status == RUNNING) & (c.steps + c.rejected < last)) | _due(settings, r)
 
@@ -62,7 +62,7 @@ def advance_(problem: Problem, record: Record, budget: Array) -> Record:
         carry, dense = advance(problem, r.carry, r.dense, target, last, 1, ForwardMode(), differentiated=False)
         return _saved(problem, Record(carry, dense, r.saved, r.count))
 
-    return jax.lax.while_loop(going, to_next_save, record)
+    return jax.lax.while_loop(keep_going, to_next_save, record)
 
 
 def _save_time(settings: Settings, k: Array) -> Array:
@@ -78,7 +78,7 @@ def _due(settings: Settings, record: Record) -> Array:
 
 
 def _saved(problem: Problem, record: Record) -> Record:
-    """Return the record; if the run has reached the next save time, with the unknowns there saved."""
+    """Return the record, with the unknowns at the next save time if the run has reached it."""
     if not problem.settings.save_at.size:
         return record
     return jax.lax.cond(_due(problem.settings, record), lambda r: _write(problem, r), lambda r: r, record)
@@ -92,7 +92,7 @@ def _write(problem: Problem, r: Record) -> Record:
 
 
 begin_small, begin_large = compiled_once(begin_), eqx.filter_jit(begin_)
-go_on = eqx.filter_jit(advance_, compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
+advance_chunk = eqx.filter_jit(advance_, compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
 
 
 def begin(problem: Problem, t: Any, y: Any, steps: Array, rejected: Array, saved: tuple[Any, Array] | None) -> Record:
@@ -110,8 +110,8 @@ class Single(AbstractLoop):
         saved = (before.saved, before.count) if stage.continues and before is not None else None
         return begin(stage.problem, from_numpy(np.asarray(stage.t, float)), stage.y, steps, rejected, saved)
 
-    def go_on(self, problem, record, budget):
-        return jax.block_until_ready(go_on(problem, record, from_numpy(np.asarray(budget))))
+    def advance(self, problem, record, budget):
+        return jax.block_until_ready(advance_chunk(problem, record, from_numpy(np.asarray(budget))))
 
     def running(self, record):
         return int(record.carry.status) == RUNNING
@@ -122,7 +122,7 @@ class Single(AbstractLoop):
     def time(self, record):
         return float(record.carry.t)
 
-    def taken(self, record):
+    def total_steps(self, record):
         return self.steps(record)
 
     def budget(self, before, rate):

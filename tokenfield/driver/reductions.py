@@ -1,4 +1,4 @@
-"""Replace every run by an equivalent, cheaper one: the one place that does so. `Reduction.lift` undoes it."""
+"""Replace each run by an equivalent, cheaper one. `Reduction.lift` maps its states back."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ def reductions(
 
     Args:
         tolerance: allowed error of the velocities; with 0 they differ by rounding only.
-        rule: the stop rule. One that reads coordinates needs those of the state itself, so there is no "span" for it.
+        rule: the stop rule. If it reads coordinates, it needs those of the state itself, so "span" is not used.
         rotation_invariant: False if something else reads the coordinates of the state.
     """
     found: list[Any] = [None] * len(states)
@@ -28,8 +28,8 @@ def reductions(
         model = models[members[0]]
         shared = reduced_all(states[members[0]], [states[k] for k in members], model, tolerance)
         for k, each in zip(members, shared, strict=True):
-            turned = rotation_invariant and (rule is None or rule.rotation_invariant)
-            allowed = turned or "span" not in each.names
+            invariant = rotation_invariant and (rule is None or rule.rotation_invariant)
+            allowed = invariant or "span" not in each.names
             found[k] = each if allowed else Reduction(states[k], model)
     return found
 

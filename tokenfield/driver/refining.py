@@ -1,4 +1,4 @@
-"""Runs that increase their resolution on the way: a spectrum that is no longer resolved gets more modes."""
+"""Runs of a density that add modes when the spectrum is no longer resolved."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from ..solver.base import FINISHED, RUNNING, STOPPED, UNRESOLVED
 from ..solver.stop import OnFlow
 from ..stop_rule import AbstractStopRule
 from .fingerprint import fingerprint
-from .run import AbstractCourse, Stage
+from .run import AbstractSchedule, Stage
 from .smooth import Plan, padded, problem_of, programs_of
 
 
@@ -46,8 +46,8 @@ class AtEdge(AbstractStopRule):
         return self
 
 
-class Refining(AbstractCourse):
-    """A density that gets more modes each time its spectrum is no longer resolved, up to the maximum.
+class Refining(AbstractSchedule):
+    """A run of a density that adds modes, up to the maximum, each time the spectrum is no longer resolved.
 
     Args:
         plan: the run with the initial number of modes.
@@ -60,8 +60,8 @@ class Refining(AbstractCourse):
         self.ended, self.status, self.t = False, RUNNING, 0.0
         self._start(0.0, plan.segments[0].flow, plan.y0)
 
-    def _start(self, begun: float, flow: Any, y: Any) -> None:
-        self.begun, self.flow, self.y = begun, flow, y
+    def _start(self, t_start: float, flow: Any, y: Any) -> None:
+        self.t_start, self.flow, self.y = t_start, flow, y
 
     @property
     def max_steps(self):
@@ -77,19 +77,19 @@ class Refining(AbstractCourse):
     def stage(self):
         if self.ended:
             return None
-        end = self.plan.t1 - self.begun
-        left = np.clip(self.plan.save_at[len(self.saved) :] - self.begun, 0, end)
+        end = self.plan.t1 - self.t_start
+        left = np.clip(self.plan.save_at[len(self.saved) :] - self.t_start, 0, end)
         stop = AtEdge(self.flow.edge, self.plan.stop)
         plan = self.plan._replace(save_at=padded(left, self.y), stop=stop)
         return Stage(problem_of(plan, self.flow, end, end), 0.0, self.y)
 
-    def watch(self, record):
+    def after_chunk(self, record):
         pass
 
     def finish(self, record):
         status, y = int(record.carry.status), record.carry.y
         self.saved += [*np.asarray(record.saved)[: int(record.count)]]
-        self.t = self.plan.t1 if status == FINISHED else self.begun + float(record.carry.t)
+        self.t = self.plan.t1 if status == FINISHED else self.t_start + float(record.carry.t)
         self.ended, self.status, self.y = True, status, y
         rule = self.plan.stop
         if status != STOPPED or (rule is not None and bool(_holds(rule, self.flow, record.carry.t, y))):
@@ -103,19 +103,19 @@ class Refining(AbstractCourse):
             self._start(self.t, flow, flow.pack(finer))
 
     def progress(self, t):
-        return self.begun + t
+        return self.t_start + t
 
     def reached(self, t):
-        return f"t = {self.begun + t:.6g} of {self.plan.t1:.6g}"
+        return f"t = {self.t_start + t:.6g} of {self.plan.t1:.6g}"
 
-    def kept(self):
-        return {"begun": self.begun, "y": np.asarray(self.y), "saved": [*self.saved]}
+    def checkpoint_data(self):
+        return {"begun": self.t_start, "y": np.asarray(self.y), "saved": [*self.saved]}
 
-    def restore(self, kept):
-        state = self.flow.state.replaced(jnp.asarray(kept["y"]))
+    def restore(self, data):
+        state = self.flow.state.replaced(jnp.asarray(data["y"]))
         flow: Any = segments(state, self.model)[0].flow
-        self.saved = kept["saved"]
-        self._start(kept["begun"], flow, flow.pack(state))
+        self.saved = data["saved"]
+        self._start(data["begun"], flow, flow.pack(state))
 
     def states(self) -> tuple[np.ndarray, list[Any]]:
         """Return the saved times and states, and the last one, all with the final number of modes."""

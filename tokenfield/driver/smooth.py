@@ -1,4 +1,4 @@
-"""Runs of a flow, or of layers: smooth segments of time one after another."""
+"""Runs of a flow, or of layers: one smooth segment of time after another."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,11 +15,11 @@ from ..solver.base import FINISHED, AbstractMethod, Problem, Settings
 from ..solver.langevin import Langevin
 from ..solver.stop import OnFlow
 from ..stop_rule import AbstractStopRule
-from .checkpoint import Keeper, no_checkpoint
+from .checkpoint import Checkpointer, no_checkpoint
 from .fingerprint import Program, fingerprint
 from .progress import Progress
 from .record import Single
-from .run import AbstractCourse, Stage, run
+from .run import AbstractSchedule, Stage, run
 
 PADDED_NUMBERS = 1 << 20  # a buffer of more numbers is not padded
 
@@ -40,7 +40,7 @@ class Plan(NamedTuple):
     """A function of the state whose values are saved instead of the unknowns."""
 
 
-class Smooth(AbstractCourse):
+class Smooth(AbstractSchedule):
     """The smooth segments of a run, one after another.
 
     Args:
@@ -59,10 +59,10 @@ class Smooth(AbstractCourse):
 
     def identity(self) -> str:
         """Return the fingerprint of everything that the run computes."""
-        plan, alone = self.plan, (lambda tree: tree) if self.members is None else first_member
+        plan, single = self.plan, (lambda tree: tree) if self.members is None else first_member
         settings = plan.t1, plan.save_at, plan.rtol, plan.atol, plan.max_steps, self.members
-        flows = {id(segment.flow): alone(segment.flow) for segment in plan.segments}
-        programs = programs_of(tuple(flows.values()), alone(plan.y0), plan.method, plan.stop)
+        flows = {id(segment.flow): single(segment.flow) for segment in plan.segments}
+        programs = programs_of(tuple(flows.values()), single(plan.y0), plan.method, plan.stop)
         return fingerprint(plan.segments, plan.y0, settings, plan.method, plan.stop, programs=programs)
 
     @property
@@ -78,7 +78,7 @@ class Smooth(AbstractCourse):
         problem = problem_of(plan, plan.segments[self.segment].flow, end, t_last)
         return Stage(problem, self.t, self.y, continues=self.segment > 0)
 
-    def watch(self, record):
+    def after_chunk(self, record):
         pass
 
     def finish(self, record):
@@ -93,15 +93,15 @@ class Smooth(AbstractCourse):
     def reached(self, t):
         return f"t = {t:.6g} of {self.plan.t1:.6g}"
 
-    def kept(self):
+    def checkpoint_data(self):
         return {"segment": self.segment}
 
-    def restore(self, kept):
-        self.segment = kept["segment"]  # the record has the time and the unknowns
+    def restore(self, data):
+        self.segment = data["segment"]  # the time and the unknowns are in the record
 
 
 class Outcome(NamedTuple):
-    """Saved times, a buffer whose first rows are the unknowns at these times, how the run ended, and its numbers of steps."""
+    """Saved times, a buffer with the unknowns at these times in its first rows, how the run ended, and its step counts."""
 
     times: np.ndarray
     saved: Any
@@ -125,12 +125,12 @@ def integrate(
     Args:
         unit: what the progress bar counts: a time, and its name, e.g. "layers".
     """
-    course = Smooth(plan._replace(save_at=padded(plan.save_at, plan.y0)), unit=unit[0])
-    keeper = no_checkpoint() if checkpoint is None else Keeper(checkpoint, course.identity, every)
+    schedule = Smooth(plan._replace(save_at=padded(plan.save_at, plan.y0)), unit=unit[0])
+    checkpointer = no_checkpoint() if checkpoint is None else Checkpointer(checkpoint, schedule.identity, every)
     bar = Progress(progress, "simulating", plan.t1 / unit[0], unit[1])
-    record = run(course, Single(), bar, keeper)
-    c, flow = record.carry, plan.segments[course.segment].flow
-    t = course.end if int(c.status) == FINISHED else float(c.t)
+    record = run(schedule, Single(), bar, checkpointer)
+    c, flow = record.carry, plan.segments[schedule.segment].flow
+    t = schedule.end if int(c.status) == FINISHED else float(c.t)
     times = plan.save_at[: int(record.count)]
     return Outcome(times, record.saved, flow, t, c.y, int(c.status), int(c.steps), int(c.rejected))
 
@@ -166,7 +166,7 @@ def programs_of(
 
 
 def right_hand_side(flow: Any, t: Any, y: Any) -> Any:
-    """Return everything that a method evaluates of a flow, for the fingerprint to trace."""
+    """Return everything that a method computes from a flow, for the fingerprint to trace."""
     size = flow.error_size(y, y, y, t, t)
     moved = flow.scattered(y) if isinstance(flow, AbstractNoisyFlow) else y
     return flow.velocity(t, moved), flow.retract(y), size, flow.limits.longest_step(t, y), flow.unpack(y)
@@ -183,8 +183,8 @@ def padded(save_at: np.ndarray, y: Any) -> np.ndarray:
 
     Large buffers are not padded.
     """
-    room = 1 << max(len(save_at) - 1, 7).bit_length()
+    padded_size = 1 << max(len(save_at) - 1, 7).bit_length()
     numbers = sum(leaf.size for leaf in jax.tree.leaves(y))
-    if not len(save_at) or room * numbers > PADDED_NUMBERS:
+    if not len(save_at) or padded_size * numbers > PADDED_NUMBERS:
         return save_at
-    return np.pad(save_at, (0, room - len(save_at)), constant_values=np.inf)
+    return np.pad(save_at, (0, padded_size - len(save_at)), constant_values=np.inf)

@@ -45,7 +45,7 @@ class Client:
         except (messages.Gone, asyncio.CancelledError):
             raise
         except Exception as error:
-            await self._say(type="error", message=_one_line(error))
+            await self._send_message(type="error", message=_one_line(error))
 
     async def play(self) -> None:
         """Send frames while the run plays, for ever."""
@@ -57,7 +57,7 @@ class Client:
                 raise
             except Exception as error:
                 self._playing.clear()
-                await self._say(type="error", message=_one_line(error))
+                await self._send_message(type="error", message=_one_line(error))
 
     def close(self) -> None:
         """Stop computing."""
@@ -139,13 +139,13 @@ class Client:
             reason, interval = run.shot.end, run.interval
         if reason is not None:
             self._playing.clear()
-            await self._say(type="end", reason=reason)
+            await self._send_message(type="end", reason=reason)
         elif wait and not ended:
             await asyncio.sleep(interval)
 
     async def _show(self, run: LiveRun) -> None:
         """Send what is known about a run, and its current frame; what theory says about it follows when it is known."""
-        await self._say(**_info(run))
+        await self._send_message(**_info(run))
         await self._send_bytes(await self._in_thread(lambda: encode(run.frame())))
         if self._predicting is not None:
             self._predicting.cancel()
@@ -156,12 +156,12 @@ class Client:
         with contextlib.suppress(messages.Gone):
             await asyncio.sleep(REST)
             rows = await asyncio.get_running_loop().run_in_executor(_THEORY, _theory, setup, state)
-            await self._say(**info | {"theory": rows})
+            await self._send_message(**info | {"theory": rows})
 
     async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
-    async def _say(self, **message: Any) -> None:
+    async def _send_message(self, **message: Any) -> None:
         await self._send_text(json.dumps(messages.finite(message)))
 
 

@@ -22,6 +22,7 @@ NAME = re.compile(r"[A-Za-z_$][\w$]*")
 STYLE = re.compile(r'<link\s+rel="stylesheet"\s+href="\./([\w./-]+)"\s*/?>')
 ICON = re.compile(r'(<link\s+rel="icon"[^>]*\s)href="\./([\w./-]+)"')
 WORKER = "engine/worker.js"
+ENGINE_ID, WORKER_ID = "tokenfield-engine", "tokenfield-worker"  # main.js makes a worker of the two
 
 
 def export_page(path: str | os.PathLike, replay: dict[str, Any] | None = None, docs: str | None = None) -> Path:
@@ -46,28 +47,38 @@ def export_page(path: str | os.PathLike, replay: dict[str, Any] | None = None, d
 
 
 def one_file(replay: dict[str, Any] | None = None, docs: str | None = None) -> str:
-    """Return the page as one HTML text."""
+    """Return the page as one HTML text. Modules that the page shares with its worker are in it once."""
     found = page_files()
     texts = {name: data.decode() for name, data in found.items() if name.endswith((".js", ".css", ".html", ".svg"))}
     options: dict[str, Any] = {} if replay is None else {"mode": "replay", "replay": replay}
     if docs is not None:
         options["docs"] = docs
-    if WORKER in texts:
-        options["worker"] = bundle(texts, WORKER)
     html = texts["index.html"]
     main = main_script(html)
-    script = bundle(texts, posixpath.normpath(main[1])).replace("</script", "<\\/script").replace("<!--", "<\\!--")
-    inlined = f'{options_element(options)}\n<script type="module">\n{script}</script>'
-    html = html[: main.start()] + inlined + html[main.end() :]
+    modules = joined(texts, posixpath.normpath(main[1]))
+    parts = [options_element(options)]
+    if WORKER in texts:
+        engine = joined(texts, WORKER)
+        worker = engine.pop(WORKER)
+        parts.append(_script(f'id="{ENGINE_ID}"', '"use strict";\n' + "".join(engine.values())))
+        parts.append(_script(f'type="text/plain" id="{WORKER_ID}"', worker))
+        modules = {name: text for name, text in modules.items() if name not in engine}
+    parts.append(_script('type="module"', "".join(modules.values())))
+    html = html[: main.start()] + "\n".join(parts) + html[main.end() :]
     html = STYLE.sub(lambda match: f"<style>\n{texts[posixpath.normpath(match[1])]}</style>", html)
     return ICON.sub(lambda match: f'{match[1]}href="{_data_url(texts[posixpath.normpath(match[2])])}"', html)
 
 
-def bundle(texts: dict[str, str], entry: str) -> str:
-    """Return a module and all that it imports as one script."""
+def _script(attributes: str, text: str) -> str:
+    text = text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    return f"<script {attributes}>\n{text}</script>"
+
+
+def joined(texts: dict[str, str], entry: str) -> dict[str, str]:
+    """Return a module and all that it imports as parts of one script, by their names and in the order to run them."""
     done: dict[str, str] = {}
     _add(texts, entry, done, ())
-    return "".join(done.values())
+    return done
 
 
 def _add(texts: dict[str, str], name: str, done: dict[str, str], above: tuple[str, ...]) -> None:

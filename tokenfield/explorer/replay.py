@@ -50,13 +50,13 @@ def replay_data(traj: Trajectory) -> dict[str, Any]:
     beta, unit, times = traj.energy_beta, traj.log_time_unit, np.asarray(traj.times, float)
     one = encode(frame_of(traj.state(0), times[0], unit, measure(traj.state(0), beta)))
     most = max(2, LARGEST // len(one))
-    kept = np.unique(np.linspace(0, len(times) - 1, min(len(times), most)).round().astype(int)).tolist()
+    indices = np.unique(np.linspace(0, len(times) - 1, min(len(times), most)).round().astype(int)).tolist()
     logs = traj.log_times
     long = bool(logs.max() > LARGEST_LOG)
     frames = []
-    every = 1 if getattr(traj.state(0), "n", 0) <= FEW else -(-len(kept) // MOST_COUNTED)
+    every = 1 if getattr(traj.state(0), "n", 0) <= FEW else -(-len(indices) // MOST_COUNTED)
     counted: Measured | None = None
-    for number, k in enumerate(kept):
+    for number, k in enumerate(indices):
         state = traj.state(k)
         clock = (1.0, float(logs[k])) if long and np.isfinite(logs[k]) else (float(times[k]), unit)
         found = measure(state, beta, number % every == 0)
@@ -67,8 +67,8 @@ def replay_data(traj: Trajectory) -> dict[str, Any]:
         frames.append(encode(frame_of(state, *clock, found)))
     return {
         "config": run_config(traj),
-        "times": times[kept].tolist(),
-        "log_times": [float(value) if np.isfinite(value) else None for value in logs[kept]],
+        "times": times[indices].tolist(),
+        "log_times": [float(value) if np.isfinite(value) else None for value in logs[indices]],
         "log_time_unit": unit,
         "events": [{"kind": event.kind, "time": event.time} for event in traj.events],
         "frames": base64.b64encode(b"".join(frames)).decode("ascii"),

@@ -63,8 +63,8 @@ def application(
 
     async def page(request: "Request") -> "Response":
         if not same_token(request.query_params.get("token"), token):
-            words = "forbidden: the address needs the token that `tokenfield explore` printed\n"
-            return PlainTextResponse(words, 403, HEADERS)
+            message = "forbidden: the address needs the token that `tokenfield explore` printed\n"
+            return PlainTextResponse(message, 403, HEADERS)
         return Response(index, 200, HEADERS, "text/html; charset=utf-8")
 
     async def replay_file(request: "Request") -> "Response":
@@ -147,6 +147,6 @@ async def _listen(websocket: "WebSocket", client: Client, allowance: Allowance) 
             await client.handle("" if text is None else text)
 
 
-async def _refuse(websocket: "WebSocket", words: str, code: int) -> None:
-    await websocket.send_text(json.dumps({"type": "error", "message": words}))
+async def _refuse(websocket: "WebSocket", message: str, code: int) -> None:
+    await websocket.send_text(json.dumps({"type": "error", "message": message}))
     await websocket.close(code)

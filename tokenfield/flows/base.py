@@ -26,7 +26,7 @@ class Limits(NamedTuple):
     Args:
         contains: whether the right-hand side is defined at y; a step that ends elsewhere is rejected.
         vanishing: given y and its velocity, the time until a token reaches length 0 at this velocity, and the angle by which
-            it turns until then.
+            its direction rotates until then.
         hidden: whether rounding errors no longer allow the solution to continue from y.
         hidden_reason: what is lost to rounding errors there, for messages.
         longest_step: given t and y, the longest stable step, where error control would notice an instability too late.
@@ -192,14 +192,14 @@ def _length(a: Float[Array, "*n d"]) -> Float[Array, "*n"]:
 def length_ratio(error: Array, r0: Array, r1: Array, rtol: float | Array, atol: float | Array) -> Float[Array, ""]:
     """Return the size of an error of lengths r > 0. It is relative to r where r is small, so that no step jumps over 0.
 
-    At length r, directions turn at a rate 1/r. Steps are a fraction of r, whether a token passes near 0 or ends there.
+    At length r, directions rotate at a rate 1/r. Steps are a fraction of r, whether a token passes near 0 or ends there.
     """
     near = (rtol + atol) * jnp.minimum(r0, r1)
     return jnp.max(jnp.abs(error) / jnp.minimum(near, atol + rtol * jnp.maximum(r0, r1)))
 
 
 def time_to_zero(r: Array, growth: Array, turning: Array) -> tuple[Array, Array]:
-    """Return `r / -r'` of the first token to reach 0 (infinite if none shrinks), and the angle by which it turns until then."""
+    """Return `r / -r'` of the first token to reach 0 (infinite if none shrinks), and the angle by which it rotates until then."""
     time = jnp.atleast_1d(jnp.where(growth < 0, r / -jnp.where(growth < 0, growth, -1), jnp.inf))
     first = jnp.argmin(time)
     return time[first], time[first] * jnp.atleast_1d(turning)[first]

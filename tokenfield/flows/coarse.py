@@ -3,7 +3,7 @@
 The force of token j on token i is `w_j e^{-beta(1-c_ij)} P_i x_j`, divided by `Z_i` for SA. Between clusters it is
 exponentially small. The self term, which is not small, does not contribute. With
 `e^{-m} = sum_{i<j} e^{-beta(1-c_ij)}` and `dt = e^m ds`, the fastest pair moves at speed 1 in s, so steps grow to the
-length of a wait (FORMULAS §9). Time itself is computed as `q = ∫ e^{m - ref} ds`, where ref is m at the start of a stretch.
+time between two merges (FORMULAS §9). Time is `q = ∫ e^{m - ref} ds`, where ref is m at the start of an interval.
 
 A token of weight 0 exerts no force. Under USA it feels the same forces as the others. Under SA its `Z_i` has no self term
 and is as small as the forces, so it moves at speed 1, however far away the others are, until it joins a cluster. While
@@ -26,44 +26,44 @@ from ..transformer import Transformer
 from .base import AbstractFlow, Limits, NoClosedEquation
 
 
-class Waiting(NamedTuple):
-    """Tokens x, and the time q spent in this stretch in units of `e^{ref + log_scale}`."""
+class CoarseState(NamedTuple):
+    """Tokens x, and the time q since the start of this interval, in units of `e^{ref + log_scale}`."""
 
     x: Float[Array, "n d"]
     q: Float[Array, ""]
 
 
 class CoarseFlow(AbstractFlow):
-    """`dx/ds = e^m dx/dt`, `dq/ds = e^{m - ref}`. Tokens that are not `there` are padding: they do not move or exert forces."""
+    """`dx/ds = e^m dx/dt`, `dq/ds = e^{m - ref}`. Tokens that are not `present` are padding: they neither move nor exert forces."""
 
     weights: Float[Array, " n"]
-    there: Bool[Array, " n"]
+    present: Bool[Array, " n"]
     beta: Float[Array, ""]
     log_scale: Float[Array, ""]
     """`log(dt/ds) - m`: the factor of the attention's speed that the forces leave out."""
     ref: Float[Array, ""]
     elapsed: Float[Array, ""]
-    """The time before this stretch, in the units of q."""
+    """The time before this interval, in the units of q."""
     normalized: bool = eqx.field(static=True)
     passive: bool = eqx.field(static=True)
     """True if there are tokens of weight 0 under SA; then m = 0."""
 
     def pack(self, state):
-        return Waiting(state, jnp.zeros(()))
+        return CoarseState(state, jnp.zeros(()))
 
     def unpack(self, y):
         return y
 
     def velocity(self, t, y):
         m, forces = self.forces(unit(y.x))
-        return Waiting(forces, jnp.exp(m - self.ref))
+        return CoarseState(forces, jnp.exp(m - self.ref))
 
     def forces(self, x: Float[Array, "n d"]) -> tuple[Float[Array, ""], Float[Array, "n d"]]:
         """Return m and `e^m dx/dt`."""
         distances = squared_distances(x)
         scores = jnp.where(self.pulls, -0.5 * self.beta * distances, -jnp.inf)
         if self.passive:
-            m, free = jnp.zeros(()), self.there & (self.weights == 0)
+            m, free = jnp.zeros(()), self.present & (self.weights == 0)
             scores = scores - jnp.where(free, scores.max(1), 0.0)[:, None]  # a common factor of the forces and Z
         else:
             m = -jax.scipy.special.logsumexp(jnp.maximum(scores, scores.T)) + jnp.log(2.0)
@@ -77,7 +77,7 @@ class CoarseFlow(AbstractFlow):
     @property
     def pairs(self) -> Bool[Array, "n n"]:
         """Mask of the pairs of different tokens that are not padding."""
-        return self.there[:, None] & self.there[None, :] & ~jnp.eye(len(self.there), dtype=bool)
+        return self.present[:, None] & self.present[None, :] & ~jnp.eye(len(self.present), dtype=bool)
 
     @property
     def pulls(self) -> Bool[Array, "n n"]:
@@ -85,10 +85,10 @@ class CoarseFlow(AbstractFlow):
         return self.pairs & (self.weights > 0)[None, :]
 
     def retract(self, y):
-        return Waiting(unit(y.x), y.q)
+        return CoarseState(unit(y.x), y.q)
 
     def relative_size(self, change, y0, y1, rtol, atol):
-        """Measure positions relative to `(rtol + atol)/(1 + beta)`, since waits change like `e^{beta x}`, and time to `rtol`."""
+        """Measure positions relative to `(rtol + atol)/(1 + beta)`, as merge times vary like `e^{beta x}`, and time to `rtol`."""
         place = (1 + self.beta) * jnp.linalg.norm(change.x, axis=1).max() / (rtol + atol)
         return jnp.maximum(place, jnp.abs(change.q) / ((rtol + atol) * (self.elapsed + jnp.abs(y1.q))))
 
@@ -105,7 +105,7 @@ class CoarseFlow(AbstractFlow):
 
         Under SA, tokens of weight 0 count by their speed instead.
         """
-        rows = self.there & (self.weights > 0) if self.passive else self.there
+        rows = self.present & (self.weights > 0) if self.passive else self.present
         scores = jnp.where(self.pulls & rows[:, None], -0.5 * self.beta * squared_distances(x), -jnp.inf)
         pull = self.weights * jnp.exp(scores - jnp.maximum(scores.max(), -1e300))
         tangent = pull @ x

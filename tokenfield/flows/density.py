@@ -55,7 +55,7 @@ class DensityFlow(AbstractSpectralFlow):
     def _velocities(self, y: Float[Array, "..."]) -> list[tuple[Float[Array, " N"] | None, Float[Array, "..."]]]:
         """Return f and the coefficients of g: one pair for all heads with f = 1, and one for each other head.
 
-        g is without its mean, which adds only rounding.
+        The mean of g is left out, because it adds only rounding errors.
         """
         basis = self.harmonics
         pairs = [(head.factor(basis, y), head.potential(basis, y)) for head in self.heads]
@@ -101,7 +101,7 @@ class DensityFlow(AbstractSpectralFlow):
         return _length(change) / (atol + rtol * jnp.maximum(_length(y0), _length(y1)))
 
     def _roughness(self, error: Array, y0: Array, y1: Array) -> Array:
-        """Return the error in the highest degrees, so that steps too long for them are rejected in time."""
+        """Return the error in the highest degrees, so that steps that are too large for them are rejected early."""
         high = jnp.where(self.harmonics.degree > 0.75 * self.harmonics.modes, error, 0.0)
         return _length(high) / (0.1 * self.edge * jnp.maximum(_length(y0), _length(y1)))
 

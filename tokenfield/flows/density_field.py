@@ -1,4 +1,4 @@
-"""Attention to a density at any points of the sphere, and what becomes of a density whose points are moved.
+"""Attention to a density at any points of the sphere, and the density after its points have moved.
 
 With the kernel `phi(beta<x,y>)` and V = v attention is `v (∇G + R x)/N`: `G = ∫ F dmu`, `F' = phi`, is the part along the sphere,
 `R = ∫ <x,y> phi dmu` that along x, and `N = ∫ phi dmu` if the kernel is normalized, otherwise 1. All three are convolutions, which
@@ -104,8 +104,8 @@ def folds(basis: AbstractHarmonics, z: Float[Array, "N 2"], dz: Float[Array, "N 
     one_to_one = (det > 0).all() | (det < 0).all()
     if isinstance(basis, CircleHarmonics):  # once around
         a = jnp.arctan2(z[:, 1], z[:, 0])
-        turns = jnp.round((jnp.mod(jnp.diff(a, append=a[:1]) + jnp.pi, 2 * jnp.pi) - jnp.pi).sum() / (2 * jnp.pi))
-        one_to_one &= jnp.abs(turns) == 1
+        winding = jnp.round((jnp.mod(jnp.diff(a, append=a[:1]) + jnp.pi, 2 * jnp.pi) - jnp.pi).sum() / (2 * jnp.pi))
+        one_to_one &= jnp.abs(winding) == 1
     else:  # no circle of latitude shrinks to a pole
         one_to_one &= (z[:, 0] > 0).all() | (z[:, 0] < 0).all()
     return ~one_to_one

@@ -1,4 +1,4 @@
-"""What a head does to a density on a sphere: it moves tokens with the velocity `f ∇g`, f and g functions on the sphere.
+"""The effect of a head on a density on a sphere: tokens move with velocity `f ∇g`, where f and g are functions on the sphere.
 
 Attention with the kernel `phi(beta<x,y>)` and V = v moves tokens with `v P_x ∫ phi(beta<x,y>) y dmu = ∇g`,
 `g = v ∫ F(<x,y>) dmu`, `F(u)' = phi(beta u)`. A convolution with a zonal function multiplies the harmonics of degree l by a
@@ -25,16 +25,16 @@ class AbstractDensityHead(eqx.Module):
 
     @abc.abstractmethod
     def potential(self, basis: AbstractHarmonics, y: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The coefficients of g; those of degree 0 do not matter."""
+        """Return the coefficients of g; that of degree 0 does not matter."""
 
     @abc.abstractmethod
     def factor(self, basis: AbstractHarmonics, y: Float[Array, "..."]) -> Float[Array, " N"] | None:
-        """f at the nodes; None for 1."""
+        """Return f at the nodes; None for 1."""
 
     @property
     @abc.abstractmethod
     def response(self) -> Float[Array, " k"]:
-        """By degree: a small wave in the uniform density becomes so many times as large a wave in `f g`."""
+        """Return, for each degree, the factor from a small wave in the uniform density to the wave in `f g`."""
 
 
 class ExponentialHead(AbstractDensityHead):
@@ -98,7 +98,7 @@ def speeds(attention: AbstractAttention) -> list[tuple[AbstractHead, Array]]:
 
 
 def density_heads(attention: AbstractAttention, d: int, modes: int) -> tuple[AbstractDensityHead, ...]:
-    """Return what each head does to densities with harmonics up to degree `modes`."""
+    """Return the effect of each head on densities with harmonics up to degree `modes`."""
     return tuple(_density_head(head, speed, d, modes) for head, speed in speeds(attention))
 
 

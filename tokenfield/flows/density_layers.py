@@ -18,7 +18,7 @@ from .layers import AbstractLayerFlow, check_layers, layer_flow
 class DensityLayers(AbstractLayerFlow):
     """`T(x) = N(x + h Gamma(x))`, and `∫ phi dmu <- ∫ phi(T x) dmu` for every harmonic phi, by the quadrature of the basis.
 
-    The mass is kept exactly. If two points come to one place, T folds the sphere over, and the density becomes infinite at the
+    The mass is conserved exactly. If T maps two points to one, it folds the sphere, and the density becomes infinite at the
     edges of the fold (`folds`).
     """
 

@@ -157,7 +157,7 @@ def _(model: Transformer) -> str | None:
     if model.mlp is not None or model.noise is not None:
         return "an MLP or noise changes the angles differently"
     if not model.attention.isotropic:
-        return "only isotropic attention (beta, with V a number) keeps all angles equal"
+        return "all angles stay equal only under isotropic attention (beta, with V a number)"
     for head in model.attention.heads:
         if head.uses_positions:
             return "a causal mask or rules for positions change the angles differently"

@@ -20,12 +20,12 @@ from .base import AbstractFlow, rules_in_time, segments
 def velocity_field(model: Transformer, state: Tokens, points: Matrix, t: float = 0.0) -> Float[Array, "m d"]:
     """Return the velocity dx/dt that a token at each of some points would have at time t, among the tokens of a state.
 
-    It is `Gamma_mu(x)` (and the MLP), moved by the norm: under Post-LN `P_x Gamma_mu(x)`, say. At the tokens themselves it is
+    It is `Gamma_mu(x)` (plus the MLP) under the norm, e.g. `P_x Gamma_mu(x)` for Post-LN. At the tokens themselves it is
     their velocity, without noise. If attention uses positions, the points come after all tokens.
 
     Args:
         model: the Transformer.
-        state: the tokens, of measure mu.
+        state: the tokens; their measure is mu.
         points: (m, d) the points x, of the length that the norm fixes if it fixes one.
         t: the time, at which A(t), V(t), … are evaluated.
 
@@ -46,7 +46,7 @@ def velocity_field(model: Transformer, state: Tokens, points: Matrix, t: float =
     if model.encoder is not None:
         raise ValueError("model has a context that moves: give it the context at time t, and no encoder")
     if isinstance(model.norm, Rescaled):
-        raise ValueError("norm=Rescaled() has no field of x: use the model with norm=NoNorm(), and tokens x")
+        raise ValueError("norm=Rescaled() has no velocity field of x: use the model with norm=NoNorm(), and tokens x")
     rule = next(rule for until, rule in rules_in_time(model) if time <= until)
     seen = Fixed(model.attention, Measure(_read(rule, jnp.asarray(time), mu.x), mu.weights, mu.positions))
     given = eqx.tree_at(
@@ -60,7 +60,7 @@ def velocity_field(model: Transformer, state: Tokens, points: Matrix, t: float =
 
 
 def _read(norm, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    """Return what attention reads of tokens x."""
+    """Return the input of attention for tokens x."""
     if isinstance(norm, AbstractSphereNorm):
         return norm.inputs(t, x)
     return norm.map(x) if isinstance(norm, PreNorm) else x

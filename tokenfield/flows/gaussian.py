@@ -42,7 +42,7 @@ class GaussianFlow(AbstractFlow):
 
     def velocity(self, t, y):
         at_mean, on_root = attend(self.model.attention, t, y.mean, y.L)
-        return Root(at_mean, unturned(self.model.attention, t, y.L, on_root))
+        return Root(at_mean, without_rotation(self.model.attention, t, y.L, on_root))
 
     def retract(self, y):
         return y
@@ -111,7 +111,7 @@ def symmetric(S: Float[Array, "d d"]) -> Float[Array, "d d"]:
     return (S + S.T) / 2
 
 
-def unturned(attention: AbstractAttention, t: Array, L: Float[Array, "d d"], X: Float[Array, "d d"]) -> Array:
+def without_rotation(attention: AbstractAttention, t: Array, L: Float[Array, "d d"], X: Float[Array, "d d"]) -> Array:
     """Return `X + L Omega` for `X = V B L`, without the rotation of L that does not change `L L^T`.
 
     For softmax with V = v I it is `v L (G + G^T)/2`, `G = L^T A L`: no decomposition is needed.

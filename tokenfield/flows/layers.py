@@ -1,6 +1,6 @@
 """The discrete Transformer: what one layer does to tokens, to tokens at equal angles, and to a Gaussian.
 
-That of a density is in `density_layers.py`.
+For densities see `density_layers.py`.
 """
 
 import abc
@@ -33,11 +33,11 @@ class AbstractLayerFlow(AbstractFlow):
 
     @abc.abstractmethod
     def layer(self, t: Float[Array, ""], y: Any, h: Float[Array, ""]) -> tuple[Any, Bool[Array, ""]]:
-        """Return the unknowns after a layer with step size h at time t, and whether the norm met a token of length 0."""
+        """Return the unknowns after a layer with step size h at time t, and whether a token has length 0 before the norm."""
 
     @abc.abstractmethod
     def folds(self, t: Float[Array, ""], y: Any, h: Float[Array, ""]) -> Bool[Array, ""]:
-        """Return True if a layer takes two points to one place, where a density would become infinite."""
+        """Return True if a layer maps two points to one, where a density would become infinite."""
 
     @abc.abstractmethod
     def unresolved(self, y: Any) -> Bool[Array, ""]:
@@ -66,7 +66,7 @@ class AbstractLayerFlow(AbstractFlow):
 
 
 class AbstractExactLayers(AbstractLayerFlow):
-    """Layers whose unknowns hold the whole state: it neither folds nor needs more of them."""
+    """Layers whose unknowns are the whole state, so they neither fold nor need more unknowns."""
 
     def folds(self, t, y, h):
         return jnp.array(False)
@@ -124,10 +124,10 @@ class LayerFlow(AbstractExactLayers):
 
 
 class EquiangularLayers(AbstractExactLayers):
-    """One layer on n tokens at equal angles, which keeps them so.
+    """One layer on n equiangular tokens, which stay equiangular.
 
-    A token is the sum of two vectors: its share of the mean direction, and what is perpendicular to it. Both change by factors
-    that are the same for all tokens, so a token is two numbers, and the norm's own layer acts on them.
+    A token is the sum of two vectors: its component along the mean, and the component perpendicular to it. A layer multiplies
+    each by a factor that is the same for all tokens, so a token is represented by two numbers, on which the norm acts.
     """
 
     model: Transformer
@@ -144,7 +144,7 @@ class EquiangularLayers(AbstractExactLayers):
         x = jnp.sqrt(jnp.stack([(n - 1) * y.u, jnp.maximum(n - (n - 1) * y.u, 0)]) / n)
 
         def attention(read):
-            """`A_j = (a - c) x_j + c sum_k x_k`, where the sum is n times the share of the mean."""
+            """Return `A_j = (a - c) x_j + c sum_k x_k`, where the sum is n times the component along the mean."""
             perpendicular, along = read[0] ** 2
             a, c = coefficients(model.attention, t, n / (n - 1) * perpendicular / (perpendicular + along), n)
             return read * jnp.stack([a - c, a + (n - 1) * c])

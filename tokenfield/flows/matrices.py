@@ -44,7 +44,7 @@ def _factors(S: Float[Array, "d d"]) -> tuple[Float[Array, "d d"], Float[Array, 
 def _nan_if_raised(null: Float[Array, "d d"], dS: Float[Array, "d d"]) -> Float[Array, "d d"]:
     """0, or NaN if dS has a part in the null space on both sides.
 
-    In reverse mode it is 0: a gradient by S is then that along directions which keep the rank, as those of `S = B B^T` do.
+    In reverse mode it is 0: a gradient by S then applies to directions that keep the rank, such as those of `S = B B^T`.
     """
     return _raised.bind(null, dS)[0]
 
@@ -123,7 +123,7 @@ def _(primals, tangents):
 
 @jax.custom_jvp
 def shortest(L: Float[Array, "d d"], X: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """Return the shortest matrix `X + L Omega` with Omega skew: all change `L L^T` in the same way, and this one does not rotate L.
+    """Return the `X + L Omega` (Omega skew) of smallest norm. All change `L L^T` in the same way; this one does not rotate L.
 
     It is the one with `L^T (X + L Omega)` symmetric. With `L = U s W^T` and `Y = U^T X W` it has the entries
     `s_j (s_j Y_ij + s_i Y_ji) / (s_i^2 + s_j^2)`, 0 where both s are 0 (X = V B L vanishes where L does).

@@ -1,4 +1,4 @@
-"""A decoder and its encoder: tokens that attend to a context, and the context, which moves by a model of its own."""
+"""A decoder and its encoder: tokens that attend to a context, and the context, which moves by its own model."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""The flow of tokens in a space of their own."""
+"""The flow of tokens in a given space."""
 
 from jaxtyping import Array, Float
 

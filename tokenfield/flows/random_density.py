@@ -27,8 +27,8 @@ class Points(NamedTuple):
 class RandomDensityFlow(AbstractNoisyFlow):
     """`dp = -∇·(p u) dt + (1/kappa) Δp dt - sqrt(2/kappa) ∇·(p P_x dB)` (Itô), B one Brownian motion of R^d.
 
-    A step moves the nodes of the basis as tokens are moved, with the velocity and the kicks of their scheme, and takes the
-    coefficients of the moved points. So a density follows its tokens along each path of B, without an error of the step size.
+    A step moves the nodes of the basis like tokens, with the velocity and the kicks of their scheme, and computes the
+    coefficients of the moved points. So for each path of B a density agrees with its tokens, at any step size.
     """
 
     model: Transformer

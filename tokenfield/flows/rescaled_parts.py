@@ -17,7 +17,7 @@ OVERFLOW = (
 )
 UNRESOLVED = (
     "tokens that are close along the leading eigenvectors of V differ by less than rounding, but z along the small eigenvalues "
-    "depends on which of them the others attend to: states up to here are accurate"
+    "depends on which of them the others attend to: states up to this time are accurate"
 )
 
 

@@ -11,7 +11,7 @@ NEAR = 0.3  # rounding errors of L grow with the inverse square of this
 
 
 def coordinates(tokens: Tokens) -> tuple[Tokens, np.ndarray]:
-    """Tokens in an orthonormal basis of their span, and that basis: `x = coordinates @ basis`.
+    """Return tokens in an orthonormal basis of their span, and that basis: `x = coordinates @ basis`.
 
     Example:
         >>> import tokenfield as tkf
@@ -22,7 +22,7 @@ def coordinates(tokens: Tokens) -> tuple[Tokens, np.ndarray]:
 
 
 def span_coordinates(x: np.ndarray) -> tuple[np.ndarray, Callable[[], np.ndarray]]:
-    """The same for the rows of a matrix; the basis is made when it is asked for.
+    """Return the same for the rows of a matrix; the basis is computed only when it is needed.
 
     `x x^T = L L^T` is cheap, and as accurate as QR when no token lies near the span of those before it.
     """

@@ -57,7 +57,7 @@ def _layer_by_layer(state: Tokens, model: Transformer) -> tuple[Segment, ...]:
     """Return the flows of a model with weights by layer: those of layer l act from time l to l + 1."""
     assert model.length is not None
     if model.final is not None:
-        raise NoClosedEquation("a flow has no map after its last layer: drop it by model.continuous()")
+        raise NoClosedEquation("a flow has no map after its last layer: remove it with model.continuous()")
     found: list[Segment] = []
     for index in range(model.length):
         parts = segments(state, model.at_layer(index))
@@ -90,9 +90,9 @@ def _context_obstacle(model: Transformer) -> str | None:
     if model.context is None:
         return None
     if isinstance(model.norm, Rescaled):
-        return "with a context, e^(-tV) x does not obey an equation of its own: use norm=NoNorm()"
+        return "with a context, e^(-tV) x has no closed equation: use norm=NoNorm()"
     if model.encoder is not None and not (model.noise is None and model.encoder.noise is None):
-        return "a context that moves has no noise, and neither have the tokens that attend to it"
+        return "a model with a moving context cannot have noise, and neither can the context"
     if model.encoder is not None and isinstance(model.encoder.norm, Rescaled):
         return "the encoder must move the context itself: it cannot have norm=Rescaled()"
     return None

@@ -66,15 +66,15 @@ def head_bounds(
 ) -> tuple[float, float]:
     """Both bounds of one head, in one pass over all pairs."""
     n = len(x)
-    q, centerd = x @ A.T, x - x.mean(0)  # distances far from 0 keep their digits
-    pulled = centerd @ A
+    q, centered = x @ A.T, x - x.mean(0)  # distances far from 0 keep their digits
+    pulled = centered @ A
     diameter = range_ = 0.0
     columns = np.zeros(n)
     for start in range(0, n, BLOCK):
         rows = slice(start, start + BLOCK)
-        diameter = max(diameter, _farthest(centerd[rows], centerd))
+        diameter = max(diameter, _farthest(centered[rows], centered))
         range_ = max(range_, _farthest(pulled[rows], pulled))
-        s = q[rows] @ centerd.T + np.log(w)
+        s = q[rows] @ centered.T + np.log(w)
         if causal:
             s = np.where(positions <= positions[rows, None], s, -np.inf)
         p = np.exp(s - s.max(1, keepdims=True))

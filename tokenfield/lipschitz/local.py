@@ -148,7 +148,7 @@ def derivative(
 
 def check_metric(model: Transformer) -> None:
     """Raise ValueError unless lengths of tangent vectors are those of R^d."""
-    if model.space.turned:
+    if model.space.indefinite:
         raise ValueError(
             f"model: tangent vectors of {type(model.space).__name__} are not measured by their length in R^d: use "
             "another space"

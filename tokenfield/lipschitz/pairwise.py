@@ -125,19 +125,19 @@ class PairwiseDerivative(AbstractDerivative):
         """Queries, positions and numbers of rows, in blocks."""
         return strip.rows(f.q), strip.rows(self.positions), strip.rows(jnp.arange(len(self.x)))
 
-    def centerd(self, f: Features) -> Features:
+    def centered(self, f: Features) -> Features:
         """Keys and values about their mean, which changes nothing where rows sum to 1, and cancels less."""
         if self.log_z is None:
             return f
-        return f._replace(k=f.k - self.w @ f.k, v=self.centerd_values(f))
+        return f._replace(k=f.k - self.w @ f.k, v=self.centered_values(f))
 
-    def centerd_values(self, f: Features) -> Float[Array, "n m"]:
+    def centered_values(self, f: Features) -> Float[Array, "n m"]:
         return f.v - self.w @ f.v
 
     def apply(self, e):
         e = e if self.order is None else e[self.order]
         f, df = jax.jvp(self.features, (self.x,), (e,))
-        c = self.centerd(f)
+        c = self.centered(f)
         left, right = jnp.concatenate([df.q, f.q], 1), jnp.concatenate([c.k, df.k], 1)
         done = []
         for index, strip in enumerate(self.strips):
@@ -163,7 +163,7 @@ class PairwiseDerivative(AbstractDerivative):
         u = jax.linear_transpose(self.out, m_shape)(u)[0]
         u = u if self.order is None else u[self.order]
         f, pullback = jax.vjp(self.features, self.x)
-        c = self.centerd(f)
+        c = self.centered(f)
         n = len(self.x)
         dq, dk, dv = [], jnp.zeros_like(f.k.T), jnp.zeros_like(f.v.T)
         db = None if f.b is None else jnp.zeros(n)
@@ -260,7 +260,7 @@ def _prepared(bare: PairwiseDerivative, keep: bool) -> PairwiseDerivative:
         made = [bare.blocks(f, strip, index) for index, strip in enumerate(bare.strips)]
         both = tuple(_each(coefficients, data) for data, coefficients in made)
         return eqx.tree_at(lambda d: d.kept, bare, both, is_leaf=lambda a: a is None)
-    v = bare.centerd_values(f)
+    v = bare.centered_values(f)
     log_z, mean, kept = [], [], []
     for strip in bare.strips:
         values = v[: strip.width]

@@ -1,4 +1,4 @@
-"""What a normalization rule is: how a token's direction and length respond to the output of a sublayer."""
+"""The interface of a normalization rule: how a token's direction and length respond to the output of a sublayer."""
 
 import abc
 import math
@@ -22,7 +22,7 @@ Sublayer = Callable[[Float[Array, "n d"]], Float[Array, "n d"]]
 
 
 class TerminalLaw(NamedTuple):
-    """How `1 - rho` goes to 0: `text` says it, `kind` is "exponential" (`e^{-rate t}`), "power" (`t^{-rate}`) or
+    """How `1 - rho` decays to 0: `text` describes it, `kind` is "exponential" (`e^{-rate t}`), "power" (`t^{-rate}`) or
     "stretched" (`e^{-rate sqrt(t)}`)."""
 
     text: str
@@ -37,17 +37,17 @@ class AbstractNorm(Named, eqx.Module):
     def layer(
         self, t: Float[Array, ""], x: Float[Array, "n d"], sublayer: Sublayer, h: float | Array
     ) -> Float[Array, "n d"]:
-        """The tokens after one sublayer (attention or MLP) with step h at time t."""
+        """Return the tokens after one sublayer (attention or MLP) with step h at time t."""
 
     @property
     @abc.abstractmethod
     def space(self) -> AbstractSpace:
-        """The space in which tokens are compared: where they live, or where their directions live if their lengths evolve."""
+        """The space in which tokens are compared: their own space, or that of their directions if their lengths evolve."""
 
     @property
     @abc.abstractmethod
     def isotropic(self) -> bool:
-        """True when the rule commutes with rotations."""
+        """True if the rule commutes with rotations."""
 
     @abc.abstractmethod
     def segments(self) -> "tuple[tuple[float | Array, AbstractNorm], ...]":
@@ -55,7 +55,7 @@ class AbstractNorm(Named, eqx.Module):
 
     @abc.abstractmethod
     def check(self, d: int) -> None:
-        """Raise a ValueError if the rule's own parameters do not fit tokens in R^d."""
+        """Raise ValueError if the rule's own parameters do not fit tokens in R^d."""
 
 
 class AbstractSphereNorm(AbstractNorm):
@@ -63,15 +63,15 @@ class AbstractSphereNorm(AbstractNorm):
 
     `theta' = speed P A`,  `r' = growth`,  P the tangent projection at theta, A the sublayer's output.
 
-    Both are written in `inner = <theta, A>` and `length = |A|`, so they serve one token or a whole family of
-    equal ones. `speed` is 1/s in the table of FORMULAS §7. A rule may also say what theory knows of it: `slowness`,
+    Both are functions of `inner = <theta, A>` and `length = |A|`, so they apply to one token or to equiangular tokens.
+    `speed` is 1/s in the table of FORMULAS §7. A rule may also provide its theoretical laws: `slowness`,
     `terminal_law` and `random_weight_law`.
     """
 
     radial: ClassVar[bool]
-    """True when the length r evolves; otherwise tokens stay on a sphere of fixed radius."""
+    """True if the length r evolves; otherwise tokens stay on a sphere of fixed radius."""
     scale_free: ClassVar[bool] = False
-    """True when only the direction of A matters, so that a common factor of A does not change time."""
+    """True if only the direction of A matters, so that a common factor of A does not change the dynamics."""
     slowness: ClassVar[str] = "s = 1/speed"
     """The formula of `s = 1/speed`, for tables of predictions."""
 
@@ -81,11 +81,11 @@ class AbstractSphereNorm(AbstractNorm):
 
     @abc.abstractmethod
     def speed(self, t: Array, r: Array, inner: Array, length: Array) -> Array:
-        """The factor in `theta' = speed P A`."""
+        """Return the factor in `theta' = speed P A`."""
 
     @abc.abstractmethod
     def growth(self, t: Array, r: Array, inner: Array, length: Array) -> Array:
-        """The right-hand side of `r' = growth`."""
+        """Return the right-hand side of `r' = growth`."""
 
     @abc.abstractmethod
     def segments(self) -> "tuple[tuple[float | Array, AbstractSphereNorm], ...]":
@@ -93,34 +93,32 @@ class AbstractSphereNorm(AbstractNorm):
 
     @abc.abstractmethod
     def radius(self, d: int) -> Array | None:
-        """The length at which tokens must start; None when any positive length will do."""
+        """Return the length that initial tokens must have; None if any positive length is allowed."""
 
     @abc.abstractmethod
     def reads(self, theta: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        """What sublayers read of tokens with directions theta."""
+        """Return the input of sublayers for tokens with directions theta."""
 
     @property
     @abc.abstractmethod
     def reads_directions(self) -> bool:
-        """True when sublayers read theta itself, so that all they see has length 1."""
+        """True if sublayers read theta itself, so that their inputs have length 1."""
 
     @abc.abstractmethod
     def inputs(self, t: Array, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        """What sublayers read of tokens x at time t: all of them where a norm follows, else what the norm leaves."""
+        """Return the input of sublayers for tokens x at time t: x itself if the norm acts after them, otherwise the norm of x."""
 
     def terminal_law(self, scale: float) -> TerminalLaw:
-        """How `1 - rho` of tokens at equal angles goes to 0 as t grows, where `A = scale theta` once they have met."""
-        raise ValueError(f"norm: {type(self).__name__} does not say its terminal law: define terminal_law")
+        """Return how `1 - rho` of equiangular tokens decays to 0 as t grows, where `A = scale theta` in the limit."""
+        raise ValueError(f"norm: {type(self).__name__} does not define terminal_law")
 
     def random_weight_law(self, step: float) -> TerminalLaw:
-        """How `1 - rho` goes to 0 with the number l of the layer, in layers of this step with random weights."""
-        raise ValueError(
-            f"norm: {type(self).__name__} does not say its law for random weights: define random_weight_law"
-        )
+        """Return how `1 - rho` decays to 0 with the layer number l, in layers of this step size with random weights."""
+        raise ValueError(f"norm: {type(self).__name__} does not define random_weight_law")
 
 
 class AbstractDirectionNorm(AbstractSphereNorm):
-    """A rule whose sublayers read the directions of tokens as they are."""
+    """A rule whose sublayers read the directions of tokens."""
 
     def reads(self, theta):
         return theta
@@ -135,12 +133,12 @@ class AbstractDirectionNorm(AbstractSphereNorm):
 
 
 def forever(rule: Rule) -> tuple[tuple[float, Rule], ...]:
-    """The segments of a rule that is the same at all times."""
+    """Return the segments of a rule that does not change with time."""
     return ((math.inf, rule),)
 
 
 def plus(x: Float[Array, "*n d"], update: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
-    """`x + update`, exactly 0 where the two cancel to rounding: what is left there has no direction."""
+    """Return `x + update`, exactly 0 where the two cancel to rounding, because the remainder has no meaningful direction."""
     total = x + update
     rounding = 16 * jnp.finfo(x.dtype).eps * jnp.linalg.norm(x, axis=-1, keepdims=True)
     return jnp.where(jnp.linalg.norm(total, axis=-1, keepdims=True) < rounding, 0, total)  # NaNs propagate
@@ -158,7 +156,7 @@ class Gain(eqx.Module):
 
     @property
     def uniform(self) -> bool:
-        """True when it scales all coordinates alike; taken for granted inside jit, where the flow was let in already."""
+        """True if all coordinates are scaled equally; assumed inside jit, because the flow was checked before."""
         if self.g is None or not is_concrete(self.g):
             return True
         g = np.asarray(self.g)  # not jax.numpy, whose results cannot be looked at inside jit
@@ -175,7 +173,7 @@ class Gain(eqx.Module):
 
 
 class AbstractGainNorm(AbstractSphereNorm):
-    """A rule whose sublayers read through the layer norm of R^d."""
+    """A rule whose sublayers read the output of the layer norm of R^d."""
 
     gain: eqx.AbstractVar[Gain]
 

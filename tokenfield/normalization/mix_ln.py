@@ -15,10 +15,10 @@ from .pre_ln import PreLN
 
 
 class MixLN(AbstractDirectionNorm):
-    """Post-LN up to time tau, Pre-LN after it, the radius starting from 1 at tau (FORMULAS §7).
+    """Post-LN until time tau, then Pre-LN with radius 1 at tau (FORMULAS §7).
 
     Args:
-        tau: the time of the change, >= 0.
+        tau: the time of the switch, >= 0.
 
     Example:
         >>> import tokenfield as tkf

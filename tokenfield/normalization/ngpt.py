@@ -1,4 +1,4 @@
-"""nGPT: move a given angle towards the sublayer's direction."""
+"""nGPT: rotate tokens by a given angle toward the sublayer's direction."""
 
 import math
 from collections.abc import Callable

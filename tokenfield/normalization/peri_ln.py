@@ -1,4 +1,4 @@
-"""Peri-LN: normalize what the sublayer reads and what it writes."""
+"""Peri-LN: normalize the input and the output of the sublayer."""
 
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ class PeriLN(AbstractGainNorm):
     """Peri-layer normalization, `x <- x + h N(A(N x))` (FORMULAS §7; Kim et al., arXiv 2502.02732).
 
     `theta' = P A / (r |A|)`, `r' = <theta, A> / |A|`. A token's length is its radius r. With a gain g, sublayers
-    read `g ⊙ theta sqrt(d)`. Each sublayer's output is normalized by itself.
+    read `g ⊙ theta sqrt(d)`. Each sublayer's output is normalized separately.
 
     Args:
         gain: a number or (d,) numbers g; None for the idealized norm, of length 1 instead of sqrt(d).

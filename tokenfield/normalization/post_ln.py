@@ -15,8 +15,8 @@ class PostLN(AbstractGainNorm):
     """Post-layer normalization, `x <- N(x + h A(x))`: tokens on the unit sphere, `theta' = P A` (FORMULAS §2, §7).
 
     With a gain g the norm is `x -> g ⊙ (x/|x|) sqrt(d)`. If all entries of g are equal, tokens live on the sphere
-    of radius `R = g sqrt(d)` and the flow is `x' = P A(x)`. If they differ, the layer with h = 0 is not the
-    identity: there is no flow, and only `layers` runs it.
+    of radius `R = g sqrt(d)`, and the flow is `x' = P A(x)`. If they differ, the layer with h = 0 is not the
+    identity: there is no flow, and only `layers` supports it.
 
     Args:
         gain: a number or (d,) numbers g; None for the idealized norm, of length 1 instead of sqrt(d).

@@ -1,4 +1,4 @@
-"""Pre-LN: normalize what the sublayer reads."""
+"""Pre-LN: normalize the input of the sublayer."""
 
 from typing import ClassVar
 

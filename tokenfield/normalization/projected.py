@@ -1,4 +1,4 @@
-"""Tokens that stay in a space: the projection of what a sublayer gives."""
+"""Tokens that stay in a space: the sublayer's output is projected to the tangent space."""
 
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from .base import AbstractNorm, forever
 class Projected(AbstractNorm):
     """`x' = P_x A(x)` in any space, P_x the projection to its tangent space at x; layer `x <- retract(x, h A(x))`.
 
-    It is what `PostLN()` is on the sphere and `NoNorm()` in R^d. Usually written `Transformer(attention, space=Torus())`.
+    On the sphere this is `PostLN()`, and in R^d `NoNorm()`. It is usually written `Transformer(attention, space=Torus())`.
 
     Args:
         space: the space in which tokens stay.

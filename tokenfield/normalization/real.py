@@ -15,11 +15,11 @@ from .base import AbstractNorm, forever
 
 
 class AbstractTokenMap(Named, eqx.Module):
-    """A map of each token by itself."""
+    """A map applied to each token."""
 
     @abc.abstractmethod
     def __call__(self, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        """The tokens after the map."""
+        """Return the tokens after the map."""
 
     @abc.abstractmethod
     def check(self, d: int) -> None:
@@ -52,8 +52,8 @@ class LayerNorm(AbstractTokenMap):
         self.eps = positive_number("eps", eps, or_zero=True)
 
     def __call__(self, x):
-        centerd = x - x.mean(-1, keepdims=True)
-        y = centerd / jnp.sqrt((centerd * centerd).mean(-1, keepdims=True) + self.eps.astype(x.dtype))
+        centered = x - x.mean(-1, keepdims=True)
+        y = centered / jnp.sqrt((centered * centered).mean(-1, keepdims=True) + self.eps.astype(x.dtype))
         y = y if self.gain is None else self.gain.astype(x.dtype) * y
         return y if self.bias is None else y + self.bias.astype(x.dtype)
 
@@ -94,7 +94,7 @@ class RMSNorm(AbstractTokenMap):
 class PreNorm(AbstractNorm):
     """`x <- x + h A(N(x))`, N any map of tokens: the layer of GPT-2 (`LayerNorm`) and Llama (`RMSNorm`).
 
-    `PreLN` is its idealization on directions and lengths, on which the theory rests.
+    `PreLN` is its idealization in terms of directions and lengths, which the theory uses.
 
     Args:
         map: the map N, such as `LayerNorm` or `RMSNorm`.

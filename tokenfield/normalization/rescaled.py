@@ -7,15 +7,15 @@ from .base import AbstractNorm, forever
 
 
 class Rescaled(AbstractNorm):
-    """The free flow seen in the variables `z = e^{-tV} x`, where clusters have limits (FORMULAS §2, §3).
+    """The free flow in the variables `z = e^{-tV} x`, in which clusters converge (FORMULAS §2, §3).
 
     `z_i' = V (sum_j P_ij z_j - z_i)` with the attention matrix P at `e^{tV} z`. With V(t), `z = Phi^{-1} x` where
-    `Phi' = V Phi`. With several heads `V = sum_h W_h V_h`. It is a change of variables, not a norm; `x` itself is formed for
-    an MLP alone, as it overflows.
+    `Phi' = V Phi`. With several heads `V = sum_h W_h V_h`. This is a change of variables, not a norm; `x` itself, which may
+    overflow, is computed only for an MLP.
 
-    States of a trajectory hold z. Along eigenvalues lambda < 0 of V it grows like `e^{|lambda| t}`, and what it has along
-    the others is soon lost in its rounding: the dataset has `scaled` and `log_scale` too, with `x = e^log_scale scaled`, and
-    the level of a leading left eigenvector u is `<u, scaled>`. A run whose future rounding hides ends with an event "resolution".
+    States of a trajectory hold z. Along eigenvalues lambda < 0 of V, z grows like `e^{|lambda| t}`, and its components along
+    the others are soon lost to rounding. The dataset therefore also has `scaled` and `log_scale`, with `x = e^log_scale scaled`;
+    the level of a leading left eigenvector u is `<u, scaled>`. If rounding hides z, the run ends with an event "resolution".
 
     Example:
         >>> import tokenfield as tkf

@@ -1,4 +1,4 @@
-"""Clusters in words, the same in the terminal, figures and reports."""
+"""Text about clusters, the same in the terminal, figures and reports."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ LISTED = 6
 
 
 def cluster_text(sizes: Sequence[int]) -> str:
-    """Return sizes of clusters in words. A cluster has two tokens at least; tokens that are alone are counted apart.
+    """Return sizes of clusters as text. A cluster has at least two tokens; single tokens are counted separately.
 
     Args:
         sizes: as in `tokenfield.clusters(...).sizes`, largest first.

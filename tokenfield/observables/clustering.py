@@ -63,7 +63,7 @@ def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters
     if metric == "cosine":
         # 1 - cos = |a - b|^2 / 2 for unit vectors; the chord |a - b| has full relative accuracy.
         points, reach = points / np.linalg.norm(points, axis=1, keepdims=True), np.sqrt(2 * tol)
-    elif state.given_space is not None and state.given_space.turned:
+    elif state.given_space is not None and state.given_space.indefinite:
         signs = state.given_space.signs(state.d)
     components = connected_components(points, reach, signs)
     wide = [len(c) > 1 and not within(points[c], reach, signs) for c in components]
@@ -96,9 +96,9 @@ def cluster_count(state: Tokens, tol: float = 1e-3) -> int:
     return clusters(state, tol).count
 
 
-@observable("share of tokens in the largest cluster", range=(0.0, 1.0), rotation_invariant=True, in_loop=False)
+@observable("fraction of tokens in the largest cluster", range=(0.0, 1.0), rotation_invariant=True, in_loop=False)
 def largest_cluster(state: Tokens, tol: float = 1e-3) -> float:
-    """Return the number of tokens in the largest of the `clusters`, divided by that of all tokens.
+    """Return the fraction of tokens in the largest of the `clusters`.
 
     Example:
         >>> import tokenfield as tkf
@@ -122,7 +122,7 @@ def connected_components(points: np.ndarray, reach: float, signs: np.ndarray | N
 
 
 def _by_cells(points: np.ndarray, reach: float, side: float) -> list[np.ndarray]:
-    """Return the same, using cells so small that all points in a cell are connected; only pairs of near cells are compared."""
+    """Return the same, using cells so small that all points in a cell are connected; only nearby cells are compared."""
     from scipy.spatial import cKDTree
 
     cells, cell = np.unique(np.floor(points / side), axis=0, return_inverse=True)

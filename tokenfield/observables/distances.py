@@ -17,7 +17,7 @@ from .series import observable
 def mean_distance(state: Tokens | Equiangular) -> Float[Array, ""]:
     """Return the mean of `dist(x_i, x_j)` over pairs i ≠ j, weighted by `w_i w_j`.
 
-    Distances are geodesic in the space that the tokens were given, `Tokens(x, space=...)`, and `|x_i - x_j|` if none was given.
+    Distances are geodesic in the space of the tokens if it was given, `Tokens(x, space=...)`, otherwise `|x_i - x_j|`.
 
     Example:
         >>> import tokenfield as tkf
@@ -32,7 +32,7 @@ def mean_distance(state: Tokens | Equiangular) -> Float[Array, ""]:
 
 @mean_distance.register(Equiangular)
 def _(state: Equiangular) -> Float[Array, ""]:
-    """`radius sqrt(2 (1 - rho))`, the distance of every pair."""
+    """Return `radius sqrt(2 (1 - rho))`, the distance of every pair."""
     return state.radius * root(2 * state.gap)
 
 

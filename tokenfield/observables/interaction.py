@@ -27,18 +27,18 @@ from .series import observable
 
 @observable("interaction energy", rotation_invariant=True)
 def energy(
-    state: Tokens | Equiangular, model: Transformer | AbstractAttention | float, *, centerd: bool = False
+    state: Tokens | Equiangular, model: Transformer | AbstractAttention | float, *, centered: bool = False
 ) -> Float[Array, ""]:
     """Return the energy `E_beta(mu) = (1/2beta) ∬ e^{beta<x,y>} dmu dmu`, which the SA and USA flows increase (FORMULAS §2).
 
-    With `V = v I` it is v times that, so that the velocity is still its gradient. For a general symmetric A with `A = c V` it is
+    With `V = v I` it is multiplied by v, so that the velocity is its gradient. For a general symmetric A with `A = c V` it is
     `(1/2c) ∬ e^{<Ax,y>} dmu dmu`. Other models have no energy. If the norm moves directions on the sphere, it is the energy of
     the directions. Inside jit, vmap or grad, `A = c V` is assumed, because the entries of matrices are not known there.
 
     Args:
         state: the tokens.
         model: a Transformer, an attention, or beta itself.
-        centerd: subtract the constant `1/(2 beta)`, computed without cancellation as `½ ∬ expm1(beta s)/beta`.
+        centered: subtract the constant `1/(2 beta)`, computed without cancellation as `½ ∬ expm1(beta s)/beta`.
             At beta = 0, where the constant is infinite, this is always done: E = ½ |∫ x dmu|^2.
 
     Example:
@@ -50,15 +50,17 @@ def energy(
     M, c, v = quadratic_form(model, state.d)
     gain, directions = reads_of(state, model)
     x, c = units(state.x) if directions else state.x, jnp.asarray(c * gain)
-    return finite_energy(v * energy_of(x, state.weights, c, M, centerd), c)
+    return finite_energy(v * energy_of(x, state.weights, c, M, centered), c)
 
 
 def _flat(name: str, state: Any, model: Any) -> Tokens:
     """Return the tokens; raise ValueError if their inner product is not that of R^d."""
     state = only_tokens(name, state)
     for space in (state.given_space, model.space if isinstance(model, Transformer) else None):
-        if space is not None and space.turned:
-            raise ValueError(f"{name} is one of R^d and its sphere, not of {type(space).__name__}: see mean_distance")
+        if space is not None and space.indefinite:
+            raise ValueError(
+                f"{name} is defined in R^d and on its sphere, not in {type(space).__name__}: see mean_distance"
+            )
     return state
 
 
@@ -111,21 +113,21 @@ def reads_of(state: Tokens, model: Transformer | AbstractAttention | float) -> t
     return 1.0 if gain is None else jnp.ravel(gain)[0] ** 2 * state.d, True
 
 
-@partial(jax.jit, static_argnames="centerd")
+@partial(jax.jit, static_argnames="centered")
 def energy_of(
     x: Float[Array, "n d"],
     w: Float[Array, " n"],
     c: Float[Array, ""],
     M: Float[Array, "d d"] | None = None,
-    centerd: bool = False,
+    centered: bool = False,
 ) -> Float[Array, ""]:
-    """Return `(1/2c) ∬ e^{c <Mx,y>} dmu dmu` of arrays; M = None is the identity. Centered if `centerd`, and at c = 0."""
+    """Return `(1/2c) ∬ e^{c <Mx,y>} dmu dmu` of arrays; M = None is the identity. Centered if `centered`, and at c = 0."""
     left, n = x if M is None else x @ M.T, x.shape[0]
 
     def double_sum(f: Callable) -> Array:
         return w @ map_rows(jax.checkpoint(lambda rows: f(rows @ x.T) @ w), n, n, left)
 
-    if centerd:
+    if centered:
         return 0.5 * double_sum(lambda s: s * expm1_ratio(c * s))
     whole = 0.5 * double_sum(lambda s: jnp.exp(c * s)) / jnp.where(c == 0, 1, c)
     # Near c = 0, correct up to the first derivative: ½ ∬ s + c s^2/2, s = <Mx,y>.
@@ -186,10 +188,11 @@ def quadratic_form(
     attention = model.attention if isinstance(model, Transformer) else model
     if isinstance(model, Transformer) and isinstance(model.norm, Rescaled):
         raise ValueError(
-            "energy is one of x, but a state under Rescaled holds z = e^(-tV) x: pass beta instead of the model for the energy of z"
+            "energy is a function of x, but a state under Rescaled holds z = e^(-tV) x: for the energy of z, pass beta instead "
+            "of the model"
         )
     if isinstance(model, Transformer) and model.depth is not None:
-        raise ValueError("a model with weights by layer has no one energy: choose a layer, model.at_layer(0)")
+        raise ValueError("a model with weights by layer has no single energy: choose a layer, model.at_layer(0)")
     if isinstance(model, Transformer) and not (model.mlp is None and model.context is None):
         raise ValueError("a model with an MLP or a context has no interaction energy")
     if not isinstance(attention, (Softmax, Unnormalized)) or not isinstance(attention.score, Bilinear):

@@ -12,7 +12,7 @@ from ..spaces import Sphere
 from ..states import Tokens
 
 ORDER = 12  # order of the expansion about the midpoint of a cell, whose width is 1/4 of the kernel's: exact to rounding
-WIDTHS = 9.0  # at this many widths, the kernel is 1e-18 of its height
+WIDTHS = 9.0  # at this many widths, the kernel is 1e-18 of its maximum
 ROOT_STEPS = 50
 
 

@@ -17,7 +17,7 @@ def leaders(state: Tokens, A: ArrayLike | None = None, tol: float = 1e-9) -> np.
     Args:
         state: the tokens.
         A: (d, d) score matrix; the identity by default.
-        tol: scores that differ by at most `tol` times their scale tie; a token that ties with one elsewhere is no leader.
+        tol: scores that differ by at most `tol` times their scale are ties; a token that ties with one elsewhere is not a leader.
 
     Returns:
         The indices of the leaders, in order.

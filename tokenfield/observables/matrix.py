@@ -49,7 +49,7 @@ def attention_matrix(state: Tokens, model: Transformer | AbstractAttention, t: f
     if isinstance(model, Transformer) and model.depth is not None:
         raise ValueError("model: it has weights by layer: choose one, e.g. model.at_layer(0)")
     if isinstance(model, Transformer) and model.context is not None and model.cross is None:
-        raise ValueError("model: its tokens attend to a context, not to themselves: they have no matrix of their own")
+        raise ValueError("model: its tokens attend to a context, not to themselves, so they have no attention matrix")
     attention = model.attention if isinstance(model, Transformer) else model
     if not isinstance(attention, AbstractAttention):
         raise TypeError(f"model must be a Transformer or an attention such as Softmax(beta=1.0), got {shown(model)}")
@@ -89,7 +89,7 @@ def _matrices(heads: Sequence[AbstractHead], time: float, x: Array, state: Token
     mu = Measure(x, state.weights, state.positions)
 
     def rows(head: AbstractHead) -> np.ndarray:
-        if space.turned:
+        if space.indefinite:
             return np.asarray(head.average(now, space.lower(x), mu, mu.positions, values))
         return np.asarray(head.average_of_itself(now, mu, values))
 

@@ -27,7 +27,7 @@ def pairwise_cosines(state: Tokens) -> Float[Array, " pairs"]:
     state = only_tokens("pairwise_cosines", state)
     if state.n > MOST_TOKENS:
         raise ValueError(
-            f"pairwise_cosines stores all pairs and takes at most {MOST_TOKENS} tokens, got {state.n}: take a subset"
+            f"pairwise_cosines stores all pairs and takes at most {MOST_TOKENS} tokens, got {state.n}: use a subset"
         )
     return _cosines(state.x)
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..states import CircleDensity, Tokens, ZonalDensity
 from ..states.zonal_density import heights
 
-TURN = 2 * np.pi
+TWO_PI = 2 * np.pi
 FEWEST_NODES = 512  # for a smooth integral around the circle
 PANELS, PANEL_NODES, ROOT_STEPS = 128, 6, 5  # for an integral with kinks
 Cost = Callable[[float], float]
@@ -54,7 +54,7 @@ def _least(cost: Cost, low: float, high: float) -> float:
 def _sorted(tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted angles in [0, 2 pi), and the cumulative weight up to and including each."""
     x = np.asarray(tokens.x)
-    angles = np.mod(np.arctan2(x[:, 1], x[:, 0]), TURN)
+    angles = np.mod(np.arctan2(x[:, 1], x[:, 0]), TWO_PI)
     order = np.argsort(angles, kind="stable")
     levels = np.cumsum(np.asarray(tokens.weights)[order])
     return angles[order], levels / levels[-1]
@@ -63,7 +63,7 @@ def _sorted(tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
 def _continued(quantile: Callable[[np.ndarray], np.ndarray], u: np.ndarray) -> np.ndarray:
     """Evaluate a quantile function on [0, 1), extended to all u by whole turns."""
     turns = np.floor(u)
-    return TURN * turns + quantile(u - turns)
+    return TWO_PI * turns + quantile(u - turns)
 
 
 def _of_tokens(mu: Tokens, nu: Tokens, p: float) -> Cost:
@@ -83,15 +83,15 @@ def _of_tokens(mu: Tokens, nu: Tokens, p: float) -> Cost:
 def _of_densities(mu: CircleDensity, nu: CircleDensity, p: float) -> Cost:
     """Return the cost `∫ |t - G^{-1}(F(t) - a)|^p f(t) dt`. For even p it is smooth and periodic: trapezoidal rule."""
     count, angles = max(FEWEST_NODES, 8 * mu.modes, 8 * nu.modes), nu.quantile()
-    t = TURN * np.arange(count) / count
+    t = TWO_PI * np.arange(count) / count
     F, f = mu.law(t)
 
     def even(a: float) -> float:
-        return float(np.mean(TURN * f * np.abs(t - _continued(angles, F - a)) ** p))
+        return float(np.mean(TWO_PI * f * np.abs(t - _continued(angles, F - a)) ** p))
 
     def other(a: float) -> float:
         gap = lambda t: t - _continued(angles, mu.law(t)[0] - a)  # noqa: E731
-        return _with_kinks(gap, lambda t: mu.law(t)[1], np.linspace(0, TURN, count // 4 + 1), p)
+        return _with_kinks(gap, lambda t: mu.law(t)[1], np.linspace(0, TWO_PI, count // 4 + 1), p)
 
     return even if p % 2 == 0 else other
 

@@ -15,7 +15,7 @@ from .series import observable
 
 
 @observable("effective rank", range=(1.0, math.inf), rotation_invariant=True, in_loop=False)
-def effective_rank(state: Tokens | Gaussian, centerd: bool = False) -> Float[Array, ""]:
+def effective_rank(state: Tokens | Gaussian, centered: bool = False) -> Float[Array, ""]:
     """Return `exp(H(p))`, where p are the normalized singular values of the weighted token matrix (Roy and Vetterli 2007).
 
     It is 1 if all tokens are on one line through 0, and min(n, d) if they fill the space evenly. Its derivative is taken at
@@ -23,7 +23,7 @@ def effective_rank(state: Tokens | Gaussian, centerd: bool = False) -> Float[Arr
 
     Args:
         state: the tokens, or a Gaussian.
-        centerd: subtract the mean first, to get the rank of the spread instead of that of the tokens.
+        centered: subtract the mean first, to get the rank of the spread instead of that of the tokens.
 
     Example:
         >>> import tokenfield as tkf
@@ -31,7 +31,7 @@ def effective_rank(state: Tokens | Gaussian, centerd: bool = False) -> Float[Arr
         5.000000000000001
     """
     state = only_tokens("effective_rank", state)
-    x = state.x - state.weights @ state.x if flag("centerd", centerd) else state.x
+    x = state.x - state.weights @ state.x if flag("centered", centered) else state.x
     return rank_of_tokens(x, state.weights)
 
 

@@ -15,7 +15,7 @@ from .safe import root
 
 @order_parameter.register(Equiangular)
 def _(state: Equiangular) -> Float[Array, ""]:
-    """`|mean direction|^2 = (1 + (n-1) rho)/n`."""
+    """Return the root of `|mean direction|^2 = (1 + (n-1) rho)/n`."""
     return root(1 - (state.n - 1) / state.n * state.gap)
 
 
@@ -59,19 +59,19 @@ def _(state: Equiangular, model) -> Float[Array, ""]:
 
 
 @energy.register(Equiangular)
-def _(state: Equiangular, model, *, centerd: bool = False) -> Float[Array, ""]:
-    """`(v/2 beta n)(e^beta + (n-1) e^{beta rho})`, of the directions; with expm1 if `centerd`."""
+def _(state: Equiangular, model, *, centered: bool = False) -> Float[Array, ""]:
+    """`(v/2 beta n)(e^beta + (n-1) e^{beta rho})`, of the directions; with expm1 if `centered`."""
     M, beta, v = quadratic_form(model, None)
     if M is not None:
         raise ValueError("energy of Equiangular needs isotropic attention, A = beta I and V = v I")
     beta = jnp.asarray(beta)
-    return finite_energy(v * _equiangular_energy(state.rho, state.n, beta, centerd), beta)
+    return finite_energy(v * _equiangular_energy(state.rho, state.n, beta, centered), beta)
 
 
 @jax.jit
-def _equiangular_energy(rho: Array, n: int, beta: Array, centerd: bool) -> Array:
-    """Return the energy, centered if `centerd`, and always at beta = 0."""
-    about_zero = centerd | (beta == 0)
+def _equiangular_energy(rho: Array, n: int, beta: Array, centered: bool) -> Array:
+    """Return the energy, centered if `centered`, and always at beta = 0."""
+    about_zero = centered | (beta == 0)
     b, safe = jnp.where(about_zero, beta, 0), jnp.where(about_zero, 1, beta)
     about = expm1_ratio(b) + (n - 1) * rho * expm1_ratio(b * rho)
     whole = (jnp.exp(beta) + (n - 1) * jnp.exp(beta * rho)) / safe
@@ -90,6 +90,6 @@ def _(state: AbstractDensity, model) -> Float[Array, ""]:
 
 
 @effective_rank.register(Gaussian)
-def _(state: Gaussian, centerd: bool = False) -> Float[Array, ""]:
-    """The effective rank of the covariance if `centerd`, otherwise of the second moment."""
-    return rank_of_moment(state.cov if centerd else state.cov + jnp.outer(state.mean, state.mean))
+def _(state: Gaussian, centered: bool = False) -> Float[Array, ""]:
+    """The effective rank of the covariance if `centered`, otherwise of the second moment."""
+    return rank_of_moment(state.cov if centered else state.cov + jnp.outer(state.mean, state.mean))

@@ -31,7 +31,7 @@ class Observable(Protocol):
 
 
 class Labels(NamedTuple):
-    """What an observable says of itself."""
+    """The name, unit, axes and other properties of an observable."""
 
     name: str
     long_name: str
@@ -42,7 +42,7 @@ class Labels(NamedTuple):
     in_loop: bool = False
 
     def text(self, function: Callable[..., Any], *args: Any, **options: Any) -> str:
-        """Return the long name, with arguments in place of their {names}."""
+        """Return the long name, with arguments filled in for their {names}."""
         if "{" not in self.long_name:
             return self.long_name
         bound = inspect.signature(function).bind_partial(*args, **options)
@@ -66,15 +66,15 @@ def observable(
     - For a `Trajectory` it returns an `xarray.DataArray` labeled by time. For an `Ensemble` the dims are member and time, with
       NaN after the end of a member; a list among the arguments must then have one entry per member (such as its model).
     - `f.register(kind)` adds another kind of state.
-    - Sweeps and runs know it by its name, and as "module:function". Its parameters are those after the state; one that is
-      called `model` is given the model of the run.
+    - Sweeps and runs refer to it by its name, or as "module:function". Its parameters are those after the state; one that is
+      called `model` is set to the model of the run.
 
     Args:
-        long_name: what it measures, as a label for axes of figures. A parameter in braces, such as {threshold}, is filled in.
+        long_name: what it measures, as an axis label. A parameter in braces, such as {threshold}, is filled in.
         units: its unit; "1" for a dimensionless number.
         dims: names of the axes of its value, if it is an array.
-        range: the least and the largest value that it can have.
-        rotation_invariant: True if it stays the same when all tokens are rotated. A sweep may then compute it in the span of
+        range: its smallest and largest possible values.
+        rotation_invariant: True if it is invariant under rotations of all tokens. A sweep may then compute it in the span of
             the tokens, which is faster.
         in_loop: False for a function that is not pure JAX. A sweep then computes it after the run.
         name: its name, if it is not that of the function.
@@ -98,7 +98,7 @@ def observable(
 
 
 def labels_of(function: Callable[..., Any]) -> Labels:
-    """Return the labels of an observable. A function without the decorator may read anything, in plain Python."""
+    """Return the labels of an observable. Without the decorator, nothing is assumed about a function."""
     name = getattr(function, "__name__", type(function).__name__)
     return getattr(function, "labels", Labels(name, name.replace("_", " ")))
 
@@ -134,7 +134,7 @@ def _(run: Trajectory, of_state: Callable, args: tuple, options: Mapping[str, An
         run,
         ("time",),
         [plain(of_state(state, *args, **options)) for state in run.states],
-        _told(labels, of_state, args, options),
+        _with_options(labels, of_state, args, options),
     )
 
 
@@ -143,16 +143,16 @@ def _(runs: Ensemble, of_state: Callable, args: tuple, options: Mapping[str, Any
     rows = []
     for k, run in enumerate(runs):
         own = [_own(argument, k, len(runs)) for argument in args]
-        kept = {name: _own(option, k, len(runs)) for name, option in options.items()}
+        member_options = {name: _own(option, k, len(runs)) for name, option in options.items()}
         shared = np.flatnonzero(np.isin(run.times, runs.times)).tolist()  # the end of a run may lie between save times
-        found = np.array([plain(of_state(run.state(j), *own, **kept)) for j in shared])
+        found = np.array([plain(of_state(run.state(j), *own, **member_options)) for j in shared])
         row = np.full((len(runs.times), *found.shape[1:]), np.nan)
         row[np.searchsorted(runs.times, run.times[shared])] = found
         rows.append(row)
-    return _labeled(runs, ("member", "time"), rows, _told(labels, of_state, args, options))
+    return _labeled(runs, ("member", "time"), rows, _with_options(labels, of_state, args, options))
 
 
-def _told(labels: Labels, of_state: Callable, args: tuple, options: Mapping[str, Any]) -> Labels:
+def _with_options(labels: Labels, of_state: Callable, args: tuple, options: Mapping[str, Any]) -> Labels:
     return labels._replace(long_name=labels.text(of_state, None, *args, **options))
 
 

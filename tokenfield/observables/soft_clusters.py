@@ -1,4 +1,4 @@
-"""A smooth count of clusters."""
+"""A smooth number of clusters."""
 
 import math
 
@@ -14,7 +14,7 @@ from .safe import units
 from .series import observable
 
 
-@observable("clusters, counted smoothly", range=(0.0, math.inf), rotation_invariant=True)
+@observable("smooth number of clusters", range=(0.0, math.inf), rotation_invariant=True)
 def soft_cluster_count(state: Tokens | Equiangular, tol: float = 1e-3, metric: str = "cosine") -> Float[Array, ""]:
     """Return `∫ dmu(x) / ∫ e^{-|x-y|^2/r^2} dmu(y)`, which is k for k clusters far apart, whatever their sizes and weights.
 

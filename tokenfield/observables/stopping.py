@@ -47,7 +47,7 @@ class AtMostClusters(AbstractStopRule):
 
     @property
     def clusters(self):
-        return self.k if self.tol == TOLERANCE else None  # clusters merge whatever the tolerance
+        return self.k if self.tol == TOLERANCE else None  # clusters merge at any tolerance
 
     def resolve(self, model, state):
         needs(self, state, Tokens, Equiangular)
@@ -67,13 +67,13 @@ class AtMostClusters(AbstractStopRule):
             signs = self.space.signs(state.d)
         # If the tokens have collapsed to k clusters, k balls around any k tokens of different clusters contain all tokens.
         labels, nearest = balls(jax.lax.stop_gradient(points), self.k, reach, signs)
-        room = jax.lax.cond(
+        slack = jax.lax.cond(
             (labels >= 0).all(),
             lambda points: collapse(points, labels, reach, signs),
             lambda points: reach**2 - jnp.max(jnp.sum(signs * (points - points[nearest]) ** 2, axis=1)),
             points,
         )
-        return room / (2 * reach)
+        return slack / (2 * reach)
 
 
 def balls(
@@ -88,9 +88,9 @@ def balls(
     def ball(color, found):
         labels, nearest, square = found
         center = jnp.argmax(labels < 0)
-        away = jnp.sum(signs * (points - points[center]) ** 2, axis=1)
-        labels = jnp.where((labels < 0) & (away <= reach**2), color, labels)
-        return labels, jnp.where(away < square, center, nearest), jnp.minimum(away, square)
+        distance = jnp.sum(signs * (points - points[center]) ** 2, axis=1)
+        labels = jnp.where((labels < 0) & (distance <= reach**2), color, labels)
+        return labels, jnp.where(distance < square, center, nearest), jnp.minimum(distance, square)
 
     n = points.shape[0]
     return jax.lax.fori_loop(0, k, ball, (jnp.full(n, -1), jnp.zeros(n, int), jnp.full(n, jnp.inf)))[:2]
@@ -102,9 +102,9 @@ def collapse(
     """Return `reach^2 - D^2`, D the largest distance within a label; negative if points of two labels are within reach."""
 
     def rows(x, label):
-        room = reach**2 - sum(float(sign) * (x[:, k, None] - points[None, :, k]) ** 2 for k, sign in enumerate(signs))
-        apart = jnp.where(room < 0, -room, -jnp.maximum(room, jnp.finfo(room.dtype).tiny))
-        return jnp.where(label[:, None] == labels[None, :], room, apart).min(-1)
+        slack = reach**2 - sum(float(sign) * (x[:, k, None] - points[None, :, k]) ** 2 for k, sign in enumerate(signs))
+        outside = jnp.where(slack < 0, -slack, -jnp.maximum(slack, jnp.finfo(slack.dtype).tiny))
+        return jnp.where(label[:, None] == labels[None, :], slack, outside).min(-1)
 
     return map_rows(rows, points.shape[0], points.shape[0], points, labels).min()
 

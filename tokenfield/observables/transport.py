@@ -74,7 +74,7 @@ def _tokens(mu: Tokens, nu: Tokens, p: float, metric: str, space: AbstractSpace)
     if mu.d == 1 and metric == "euclidean":
         return _on_the_line(np.asarray(mu.x)[:, 0], np.asarray(nu.x)[:, 0], a, b, p)
     if mu.n * nu.n > MOST_PAIRS:
-        raise ValueError(f"wasserstein takes at most {MOST_PAIRS} pairs, got {mu.n} x {nu.n}: take a subset")
+        raise ValueError(f"wasserstein takes at most {MOST_PAIRS} pairs, got {mu.n} x {nu.n}: use a subset")
     cost = _distances(np.asarray(mu.x), np.asarray(nu.x), metric, space) ** p
     if mu.n == nu.n and np.ptp(a) <= 1e-15 and np.ptp(b) <= 1e-15:
         from scipy.optimize import linear_sum_assignment

@@ -32,6 +32,7 @@ def cone_coordinates(cov: ArrayLike) -> np.ndarray:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.plotting.cone_coordinates([[0.7, 0.1], [0.1, 0.3]])
+        array([0.4, 0.2, 1. ])
     """
     cov = np.asarray(cov, float)
     if cov.shape[-2:] != (2, 2):
@@ -172,11 +173,11 @@ def cone_figure(runs: Sequence[Ensemble]) -> Sheet:
         paths = covariance_paths(run)
         colors = [COLORS[word] for word in outcomes(run)]
         each = len(paths) // len(KERNELS)
-        for column, (kernel, words) in enumerate(zip(KERNELS, case.words, strict=True)):
+        for column, (kernel, outcome) in enumerate(zip(KERNELS, case.outcomes, strict=True)):
             middle, own = left + (column + 0.5) * width, slice(column * each, (column + 1) * each)
             box = middle - 0.5 * width, y - 0.88 * height, width, 0.88 * height
             ax = sheet.add_axes(box, projection=None if case.normalized else "3d")
-            _draw_target(ax, TARGETS.get(words, ()), plane="plane" in words)
+            _draw_target(ax, TARGETS.get(outcome, ()), plane="plane" in outcome)
             cone_plot(
                 paths[own],
                 ax,
@@ -185,7 +186,7 @@ def cone_figure(runs: Sequence[Ensemble]) -> Sheet:
                 view=case.view,
                 labels=row + column == 0,
             )
-            sheet.text(middle, y - 0.94 * height, words, ha="center", fontsize=8)
+            sheet.text(middle, y - 0.94 * height, outcome, ha="center", fontsize=8)
             if row == 0:
                 sheet.text(middle, 0.985, kernel, ha="center", va="center", fontsize=10)
     marks = [Line2D([], [], color=color, marker="o", ms=4, label=word) for word, color in COLORS.items()]

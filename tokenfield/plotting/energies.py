@@ -40,7 +40,7 @@ class Curves(NamedTuple):
 def energy_panel(traj: Trajectory, ax: Axes, frames: int = MOST_POINTS, letter: str = "") -> Axes:
     """Normalized energy `∬ e^{beta(<x,y>-1)} dmu dmu` and order parameter `|∫ x dmu|` over time, events dashed.
 
-    The energy of directions is shown under norms with a radius, the centerd energy `½|∫ x dmu|^2` at beta = 0. A
+    The energy of directions is shown under norms with a radius, the centered energy `½|∫ x dmu|^2` at beta = 0. A
     model without an energy has its order parameter and the effective rank, as a share of the largest possible
     one, instead; tokens on the line have their standard deviation.
 
@@ -94,7 +94,7 @@ def curves_of(shown: Frames, beta: float | None) -> Curves:
         )
         return Curves(title, "energy, order", (Curve("normalized energy", values, PALETTE[0]), order))
     values = np.array([energy(shown.state(k), 0.0) for k in every])
-    return Curves(title, "energy, order", (Curve("centerd energy", values, PALETTE[0]), order))
+    return Curves(title, "energy, order", (Curve("centered energy", values, PALETTE[0]), order))
 
 
 def _deviation(x: np.ndarray, weights: np.ndarray) -> float:

@@ -34,9 +34,9 @@ def write_movie(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
     if process is None or frame is None:
         return
     rest = np.ascontiguousarray(frame).tobytes() * round(REST * fps)
-    _, said = process.communicate(rest)
+    _, stderr = process.communicate(rest)
     if process.returncode != 0:
-        last = said.decode(errors="replace").strip().splitlines()[-1:]
+        last = stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise OSError(f"ffmpeg failed: {' '.join(last)}")
 
 

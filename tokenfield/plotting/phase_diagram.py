@@ -12,7 +12,7 @@ from .ticks import plain_log_ticks
 
 COLORS = "Blues"
 HIGHEST = 1.25  # of the colors: full order is not so dark that lines are lost on it
-STRONG, JUMP, TURN = INK, PALETTE[1], PALETTE[2]
+STRONG, JUMP, FOLD = INK, PALETTE[1], PALETTE[2]
 
 
 @styled
@@ -57,7 +57,7 @@ def _plane(sheet, ax, diagram, runs, both) -> None:
     if both:
         above = beta >= diagram.attrs["beta_star"]
         ax.plot(beta[above], diagram["equal"][above], color=JUMP, ls="--", label="equal free energies")
-        ax.plot(beta[above], diagram["fold"][above], color=TURN, ls=":", lw=2, label="fold: ordered law exists above")
+        ax.plot(beta[above], diagram["fold"][above], color=FOLD, ls=":", lw=2, label="fold: ordered law exists above")
         star = diagram.attrs["beta_star"], diagram.attrs["kappa_star"]
         ax.plot(*star, "o", color="white", mec=STRONG, ms=6, label=rf"$\beta_* = {star[0]:.4g}$", zorder=5)
     logarithmic = kappa[-1] > 8 * kappa[0]
@@ -91,18 +91,18 @@ def _discs(ax, runs) -> None:
         for kappa, (left, right) in zip(runs["kappa"].values[k], runs["m_1"].values[k], strict=True):
             ax.plot(beta, kappa, fillstyle="left", mfc=shade(left), markerfacecoloralt=shade(right), **style)
     n = json.loads(runs.attrs["config"])["n"]
-    words = f"{n} tokens; left half: from disorder, right half: from order"
-    ax.plot([], [], fillstyle="left", mfc="white", markerfacecoloralt=shade(0.8), label=words, **style)
+    label = f"{n} tokens; left half: from disorder, right half: from order"
+    ax.plot([], [], fillstyle="left", mfc="white", markerfacecoloralt=shade(0.8), label=label, **style)
 
 
-def _range(ax, beta, turn, jump, star) -> None:
-    ax.fill_between(beta, turn, jump, color=PALETTE[2], alpha=0.25, lw=0)
+def _range(ax, beta, fold, jump, star) -> None:
+    ax.fill_between(beta, fold, jump, color=PALETTE[2], alpha=0.25, lw=0)
     ax.fill_between(beta, jump, 1, color=PALETTE[1], alpha=0.25, lw=0)
     ax.axhline(1, color=STRONG)
     above = np.r_[star, beta[beta > star]]
     ax.plot(above, np.r_[1, jump[beta > star]], color=JUMP, ls="--")
-    ax.plot(above, np.r_[1, turn[beta > star]], color=TURN, ls=":", lw=2)
-    least = float(turn.min())
+    ax.plot(above, np.r_[1, fold[beta > star]], color=FOLD, ls=":", lw=2)
+    least = float(fold.min())
     top, bottom = 1 + 0.3 * (1 - least), least - 0.15 * (1 - least)
     left = max(beta[0], min(star, beta[-1]) - 0.2 * (beta[-1] - star))
     ax.set(
@@ -112,14 +112,14 @@ def _range(ax, beta, turn, jump, star) -> None:
     write_title(ax, "both laws stable, in units of $\\kappa_c$", "b")
     at = lambda share: left + share * (beta[-1] - left)  # noqa: E731
     line = lambda x, values: float(np.interp(x, beta, values))  # noqa: E731
-    centerd = {"ha": "center", "va": "center"}
-    ax.text(at(0.5), (1 + top) / 2, "order only", **centerd)
-    ax.text(at(0.3), bottom + 0.15 * (1 - least), "uniform only", **centerd)
-    ax.text(at(0.78), (1 + line(at(0.78), jump)) / 2 + 0.03 * (1 - least), "both, order\nfavored", **centerd)
+    centered = {"ha": "center", "va": "center"}
+    ax.text(at(0.5), (1 + top) / 2, "order only", **centered)
+    ax.text(at(0.3), bottom + 0.15 * (1 - least), "uniform only", **centered)
+    ax.text(at(0.78), (1 + line(at(0.78), jump)) / 2 + 0.03 * (1 - least), "both, order\nfavored", **centered)
     ax.annotate(
         "both, uniform\nfavored",
-        (at(0.78), (line(at(0.78), turn) + line(at(0.78), jump)) / 2),
+        (at(0.78), (line(at(0.78), fold) + line(at(0.78), jump)) / 2),
         (at(0.28), 1 - 0.6 * (1 - least)),
         arrowprops={"arrowstyle": "-", "color": INK, "lw": 0.7},
-        **centerd,
+        **centered,
     )

@@ -52,9 +52,9 @@ def _view(frames: Frames) -> View:
         return View(kind, x, flat, names, title_of(frames), basis, x)
     if frames.d == 3:
         basis = viewing_basis(x, frames.weights[-1]) if frames.spherical else oblique_basis(-60, 22)
-        turned = x @ basis.T
+        rotated = x @ basis.T
         kind = "sphere" if frames.spherical else "space"
-        return View(kind, turned[..., :2], turned[..., 2], names, title_of(frames), basis, x)
+        return View(kind, rotated[..., :2], rotated[..., 2], names, title_of(frames), basis, x)
     axes, explained = principal_axes(x, frames.weights, 2)
     title = f"{title_of(frames)}\nPCA: {100 * explained.sum():.0f} % of the variance"
     labels = tuple(f"PC {k + 1} ({100 * share:.0f} %)" for k, share in enumerate(explained))
@@ -81,7 +81,7 @@ def title_of(frames: Frames) -> str:
 def principal_axes(x: np.ndarray, weights: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The leading principal axes of tokens pooled over time, and the share of the variance that each explains.
 
-    The pool is at most 12 evenly chosen frames of at most 256 evenly chosen tokens, weighted and centerd. Axes have
+    The pool is at most 12 evenly chosen frames of at most 256 evenly chosen tokens, weighted and centered. Axes have
     their largest coordinate positive, so that the same run gives the same picture.
 
     Args:
@@ -124,8 +124,8 @@ def oblique_basis(azimuth: float, elevation: float) -> np.ndarray:
 
 def graticule(points: int = 181) -> list[np.ndarray]:
     """Parallels and meridians of the unit sphere every 30°, each as (points, 3)."""
-    turn = np.linspace(0, 2 * np.pi, points)
-    circle, height = np.stack([np.cos(turn), np.sin(turn)], 1), np.ones((points, 1))
+    angle = np.linspace(0, 2 * np.pi, points)
+    circle, height = np.stack([np.cos(angle), np.sin(angle)], 1), np.ones((points, 1))
     parallels = [np.hstack([np.cos(a) * circle, np.sin(a) * height]) for a in np.radians([-60, -30, 0, 30, 60])]
     around = [np.array([np.cos(a), np.sin(a)]) for a in np.radians(np.arange(0, 180, 30))]
     return parallels + [np.hstack([circle[:, :1] * direction, circle[:, 1:]]) for direction in around]

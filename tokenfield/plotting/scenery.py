@@ -56,9 +56,9 @@ def _sphere(ax: Axes, view: View) -> None:
     ax.add_patch(disc)
     image.set_clip_path(disc)
     for line in graticule():
-        turned = line @ view.basis.T
+        rotated = line @ view.basis.T
         for sign, alpha in ((-1, 0.25), (1, 0.8)):
-            shown = np.where((sign * turned[:, 2:] > 0), turned[:, :2], np.nan)
+            shown = np.where((sign * rotated[:, 2:] > 0), rotated[:, :2], np.nan)
             ax.plot(*shown.T, color="#b5b5b5", lw=0.5, alpha=alpha, zorder=1)
     ax.set(xlim=(-1.06, 1.06), ylim=(-1.06, 1.06))
     ax.set_aspect("equal")
@@ -100,8 +100,8 @@ def _label_edge(ax: Axes, ends: np.ndarray, values: np.ndarray, name: str, cente
     first, last = ends[np.argsort(ends[:, 0], kind="stable")]
     slope = np.degrees(np.arctan2(*(last - first)[::-1]))
     slope = 90.0 if abs(slope) > 89 else float(slope)
-    away = ends.mean(0) - center
-    offset = tuple(10 * away / max(float(np.linalg.norm(away)), 1e-300))
-    words = f"{values.min():.2g} ≤ {name} ≤ {values.max():.2g}".replace("-", "−")
+    outward = ends.mean(0) - center
+    offset = tuple(10 * outward / max(float(np.linalg.norm(outward)), 1e-300))
+    label = f"{values.min():.2g} ≤ {name} ≤ {values.max():.2g}".replace("-", "−")
     options = {"ha": "center", "va": "center", "fontsize": 8, "color": INK, "rotation": slope}
-    ax.annotate(words, tuple(ends.mean(0)), xytext=offset, textcoords="offset points", **options)
+    ax.annotate(label, tuple(ends.mean(0)), xytext=offset, textcoords="offset points", **options)

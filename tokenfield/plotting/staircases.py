@@ -97,8 +97,8 @@ def _limits(traj: Trajectory) -> tuple[float, float]:
     merges = [event.detail["log_time"] for event in traj.events if event.kind == "merge" and event.time > 0]
     finite = traj.log_times[np.isfinite(traj.log_times)]
     first, last = min([*merges, finite[-1]]), finite[-1]
-    room = 0.06 * (last - first) + 0.5
-    return (first - 2 * room) / TEN, (last + room) / TEN
+    margin = 0.06 * (last - first) + 0.5
+    return (first - 2 * margin) / TEN, (last + margin) / TEN
 
 
 def _leaves(merges: list[dict]) -> tuple[list[int], dict[int, int]]:

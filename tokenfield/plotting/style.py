@@ -133,7 +133,7 @@ def token_colors(groups: Clusters) -> np.ndarray:
 
 
 def cluster_names(groups: Clusters, weights: np.ndarray) -> list[tuple[str, str]]:
-    """`(color, words)` for a legend: the size of each colored cluster (its mass too, if weights differ), the rest."""
+    """`(color, name)` for a legend: the size of each colored cluster (its mass too, if weights differ), the rest."""
     count = colored(groups)
     equal = np.ptp(weights) <= 1e-12
     mass = lambda k: "" if equal else f" (mass {groups.masses[k]:.2g})"  # noqa: E731
@@ -146,7 +146,7 @@ def cluster_names(groups: Clusters, weights: np.ndarray) -> list[tuple[str, str]
 def cluster_marks(groups: Clusters, weights: np.ndarray) -> list[Line2D]:
     """The entries of a legend of clusters."""
     style = {"marker": "o", "ls": "", "ms": 5, "mew": 0}
-    return [Line2D([], [], color=color, label=words, **style) for color, words in cluster_names(groups, weights)]
+    return [Line2D([], [], color=color, label=name, **style) for color, name in cluster_names(groups, weights)]
 
 
 def cluster_heading(groups: Clusters) -> str:

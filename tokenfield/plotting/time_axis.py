@@ -23,13 +23,13 @@ def draw_time_axis(traj: Trajectory, ax: Axes, times: np.ndarray, label: bool = 
         ax.set_xscale("log", nonpositive="mask")
     elif times[-1] > times[0]:
         ax.set_xlim(times[0], times[-1])
-    words = "layer" if counts_layers(traj) else "time $t$"
+    axis_label = "layer" if counts_layers(traj) else "time $t$"
     if logarithmic and (traj.log_time_unit != 0 or times[-1] > LONG):
-        words = log_time_ticks(ax, traj.log_time_unit)
+        axis_label = log_time_ticks(ax, traj.log_time_unit)
     elif traj.log_time_unit != 0:
-        words = even_time_ticks(ax, traj.log_time_unit)
+        axis_label = even_time_ticks(ax, traj.log_time_unit)
     if label:
-        ax.set_xlabel(words)
+        ax.set_xlabel(axis_label)
 
 
 def is_logarithmic(times: np.ndarray) -> bool:
@@ -87,6 +87,6 @@ def time_text(traj: Trajectory, time: float, log_time: float | None = None) -> s
     if counts_layers(traj):
         return f"layer {time:.3g}"
     known = None if log_time is None or not math.isfinite(log_time) else log_time
-    words = moment_text(time, traj.log_time_unit, known, digits=4)
-    name, _, value = words.partition(" = ")
+    label = moment_text(time, traj.log_time_unit, known, digits=4)
+    name, _, value = label.partition(" = ")
     return ("$t$" if name == "t" else r"$\log_{10} t$") + f" = {value}"

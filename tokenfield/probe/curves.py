@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import xarray
 
 SAME = 1e-4  # relative difference of lengths, or difference of cosines, below which a final norm does nothing
-TURNS = 0.1  # of what a curve rises it may fall, and still have a pace
+FALL_FRACTION = 0.1  # a curve may fall by this fraction of its rise, and still have a pace
 
 
 def over_texts(dataset: "xarray.Dataset", name: str) -> np.ndarray:
@@ -34,7 +34,7 @@ def block_curve(dataset: "xarray.Dataset", prefix: str = "") -> np.ndarray:
 
 
 def rises_and_falls(rho: np.ndarray) -> tuple[float, float]:
-    """Return how far a curve rises and how far it falls, each in all."""
+    """Return the total rise and the total fall of a curve."""
     steps = np.diff(rho)
     return float(steps[steps > 0].sum()), float(-steps[steps < 0].sum())
 
@@ -42,4 +42,4 @@ def rises_and_falls(rho: np.ndarray) -> tuple[float, float]:
 def is_steady(rho: np.ndarray) -> bool:
     """True when a curve falls by at most a tenth of what it rises, so that one number can say how fast it rises."""
     rises, falls = rises_and_falls(rho)
-    return falls <= TURNS * rises
+    return falls <= FALL_FRACTION * rises

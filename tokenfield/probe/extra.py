@@ -26,10 +26,13 @@ def need(*names: str) -> Any:
 
 def out_of_memory(error: BaseException | None) -> bool:
     """True for the errors by which Python and torch say that memory is exhausted."""
-    words = str(error).lower()
+    message = str(error).lower()
     return isinstance(error, MemoryError) or (
         isinstance(error, (RuntimeError, OSError))
-        and any(said in words for said in ("out of memory", "not enough memory", "cannot allocate memory", "bad_alloc"))
+        and any(
+            phrase in message
+            for phrase in ("out of memory", "not enough memory", "cannot allocate memory", "bad_alloc")
+        )
     )
 
 

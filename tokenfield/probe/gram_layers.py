@@ -14,13 +14,13 @@ def gram_layers(
     betas: ArrayLike,
     *,
     causal: bool = False,
-    turned: bool = False,
+    rotated: bool = False,
     step: float = 1.0,
 ) -> np.ndarray:
     """The mean cosine before and after each layer, of n tokens that start at equal angles (FORMULAS §7).
 
     A layer takes directions theta to `N(theta + c P theta)`, P the softmax of `beta G`, `G = theta theta^T`. All it needs
-    is G: `(I + cP) G (I + cP)^T`, normalized. With values that a random orthogonal matrix has turned, what is added is
+    is G: `(I + cP) G (I + cP)^T`, normalized. With values rotated by a random orthogonal matrix, the added vector is
     orthogonal to every token in high dimension, and G becomes `G + c P G P^T c`, normalized: the recursion for random
     weights (FORMULAS §7) at a given score.
 
@@ -30,13 +30,14 @@ def gram_layers(
         n: number of tokens; the cost is n^3 a layer.
         betas: the inverse temperature of each layer.
         causal: token i sees tokens 1…i.
-        turned: values turned by a random matrix instead of kept.
+        rotated: rotate the values by a random orthogonal matrix.
         step: the step h.
 
     Example:
         >>> import tokenfield as tkf
         >>> from tokenfield.probe.gram_layers import gram_layers
         >>> gram_layers(tkf.PostLN(), 0.2, 16, [1.0, 2.0], causal=True)
+        array([0.2       , 0.42196102, 0.61416784])
     """
     rho0, _ = checked_start(norm, n, rho0, 1.0)
     G, r = np.full((n, n), rho0), np.ones(n)
@@ -53,7 +54,7 @@ def gram_layers(
         c = relative_step(rule, layer * step, r, step) * np.ones(n)
         if rule.scale_free:
             c = np.divide(c, length, out=np.zeros(n), where=length > 0)
-        if turned:
+        if rotated:
             G = G + c[:, None] * added * c
         else:
             M = np.eye(n) + c[:, None] * P

@@ -33,12 +33,12 @@ def group_words(groups: str, ids: np.ndarray, tokenizer: "Tokenizer") -> str:
     """Return what `largest_groups` gave with words in place of positions, as JSON; a word is listed once."""
     found = []
     for size, *places in json.loads(groups):
-        words = list(dict.fromkeys(tokenizer.word(int(ids[place])) for place in places))
-        found.append({"size": size, "words": words, "more": size > len(places)})
+        examples = list(dict.fromkeys(tokenizer.word(int(ids[place])) for place in places))
+        found.append({"size": size, "words": examples, "more": size > len(places)})
     return json.dumps(found, ensure_ascii=False)
 
 
 def group_text(group: dict[str, Any]) -> str:
     """Return a group in words: `12 tokens: "the", "of", …`."""
-    words = ", ".join(f"“{word}”" for word in group["words"])
-    return f"{group['size']} tokens: {words}{', …' if group['more'] else ''}"
+    examples = ", ".join(f"“{word}”" for word in group["words"])
+    return f"{group['size']} tokens: {examples}{', …' if group['more'] else ''}"

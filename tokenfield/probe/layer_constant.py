@@ -13,7 +13,7 @@ MAX_PRODUCTS = 300
 class HeadsDerivative:
     """`D f_i[e] = sum_h O_h { sum_j p_ij V e_j + sum_j p_ij (v_j - m_i) ds_ij }`, `ds_ij = <dq_i, k_j> + <q_i, dk_j>`.
 
-    The formula of FORMULAS §6 for queries and keys that are affine in the tokens and turned by position:
+    The formula of FORMULAS §6 for queries and keys that are affine in the tokens and rotated by position:
     `q_i = s R_i(Q x_i + b)`, `k_j = R_j(K x_j + c)`. It is what `tkf.lipschitz.local` computes for the `MultiHead` of
     `extract.layer_attention`, by products over all heads at once, with nothing to compile for each number of tokens;
     (H, n, n) numbers are kept.
@@ -30,8 +30,8 @@ class HeadsDerivative:
         if weights.frequencies is not None:
             angles = np.arange(self.n)[:, None] * np.tile(weights.frequencies, 2)
         self.cos, self.sin = np.cos(angles), np.sin(angles)
-        self.q = weights.scaling * self.turned(by_map(weights.Q, x) + weights.q[:, None])
-        self.k = self.turned(by_map(weights.K, x) + weights.k[:, None])
+        self.q = weights.scaling * self.rotated(by_map(weights.Q, x) + weights.q[:, None])
+        self.k = self.rotated(by_map(weights.K, x) + weights.k[:, None])
         s = self.q @ self.k.transpose(0, 2, 1)
         row, column = np.arange(self.n)[:, None], np.arange(self.n)
         seen = column <= row if weights.causal else np.ones((self.n, self.n), bool)
@@ -44,8 +44,8 @@ class HeadsDerivative:
         self.v = v - v.mean(1, keepdims=True)  # a constant changes nothing, and less of it cancels
         self.mean = self.P @ self.v
 
-    def turned(self, q: np.ndarray, back: bool = False) -> np.ndarray:
-        """(H, n, k) with row i turned by position i: coordinates j and j + k/2 together (Su et al. 2021, Llama's layout)."""
+    def rotated(self, q: np.ndarray, back: bool = False) -> np.ndarray:
+        """(H, n, k) with row i rotated by position i: coordinates j and j + k/2 together (Su et al. 2021, Llama's layout)."""
         if self.weights.frequencies is None:
             return q
         half = q.shape[-1] // 2
@@ -55,7 +55,7 @@ class HeadsDerivative:
     def apply(self, e: np.ndarray) -> np.ndarray:
         """`D e`, (n, d) to (n, d)."""
         w = self.weights
-        dq, dk = w.scaling * self.turned(by_map(w.Q, e)), self.turned(by_map(w.K, e))
+        dq, dk = w.scaling * self.rotated(by_map(w.Q, e)), self.rotated(by_map(w.K, e))
         ds = self.P * (dq @ self.k.transpose(0, 2, 1) + self.q @ dk.transpose(0, 2, 1))
         moved = self.P @ by_map(w.V, e) + ds @ self.v - self.mean * ds.sum(-1, keepdims=True)
         return from_map(w.O.transpose(0, 2, 1), moved)
@@ -65,7 +65,10 @@ class HeadsDerivative:
         w = self.weights
         moved = by_map(w.O.transpose(0, 2, 1), u)
         ds = self.P * (moved @ self.v.transpose(0, 2, 1) - (moved * self.mean).sum(-1, keepdims=True))
-        dq, dk = w.scaling * self.turned(ds @ self.k, back=True), self.turned(ds.transpose(0, 2, 1) @ self.q, back=True)
+        dq, dk = (
+            w.scaling * self.rotated(ds @ self.k, back=True),
+            self.rotated(ds.transpose(0, 2, 1) @ self.q, back=True),
+        )
         return from_map(w.Q, dq) + from_map(w.K, dk) + from_map(w.V, self.P.transpose(0, 2, 1) @ moved)
 
 

@@ -125,7 +125,7 @@ def _config(folder: Path, names: list[str]) -> Any:
     if not plain.get("model_type"):
         known = [kind for kind in ("albert", "bert", "roberta", "gpt2") if any(n.startswith(kind + ".") for n in names)]
         if not known:
-            raise ValueError(f'model: {folder / "config.json"} does not say its model_type: add it, e.g. "bert"')
+            raise ValueError(f'model: {folder / "config.json"} has no model_type: add it, e.g. "bert"')
         return transformers.AutoConfig.for_model(known[0], **plain)
     return transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 

@@ -97,8 +97,8 @@ def measure(
     found = []
     with Progress(progress, title, len(groups), "batches") as bar:
         for number, group in enumerate(groups):
-            kept = store.read(number)
-            if kept is None:
+            stored = store.read(number)
+            if stored is None:
                 batch = padded([parts[k] for k in group], loaded.tokenizer.pad)
                 visitor = Measuring(loaded, batch, gammas, seen)
                 texts, n = batch.ids.shape
@@ -106,9 +106,9 @@ def measure(
                     f"with {texts} text(s) of {n} tokens at once: give a smaller --batch or --max-tokens"
                 ):
                     stream(loaded, batch, visitor)
-                kept = visitor.found
-                store.write(number, kept)
-            found.append(kept)
+                stored = visitor.found
+                store.write(number, stored)
+            found.append(stored)
             bar.update(number + 1)
     return _dataset(found, [k for group in groups for k in group])
 

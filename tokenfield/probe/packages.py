@@ -43,10 +43,10 @@ def reactions() -> list[str]:
     found: dict[str, None] = {}
     for package in ("rxnmapper", "rxnfp"):
         try:
-            words = metadata(package).json.get("description", "")
+            description = metadata(package).json.get("description", "")
         except PackageNotFoundError:
             raise ValueError(f"the package {package} is not installed: {FETCH}") from None
-        for smiles in re.findall(r"[^ '\"`,\s]+>>[^ '\"`,\s]+", str(words)):
+        for smiles in re.findall(r"[^ '\"`,\s]+>>[^ '\"`,\s]+", str(description)):
             if not re.search(r":\d+\]|invalid", smiles):  # examples of output, with numbered atoms, and of errors
                 found[smiles] = None
     return list(found)

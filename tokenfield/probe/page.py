@@ -30,7 +30,7 @@ CAPTIONS = {
     "theory": "Mean cosine over pairs of tokens; the band goes from the 5 % to the 95 % quantile over texts. Theory starts from "
     "the measured cosine at the embeddings, with the number of tokens and each block's median β, and no fitted "
     "constant: tokens at equal angles, V = I, no MLP, one layer of the detected norm rule for a block; the flow is "
-    "the same in continuous time; turned at random means that what attention adds is orthogonal to the tokens. Random "
+    "the same in continuous time; with a random rotation V, attention adds a vector orthogonal to the tokens. Random "
     "weights: the same architecture before training.",
     "cosines": "Each column is the histogram of the cosines of all pairs of tokens (padding left out) of all texts at one layer; "
     "white means no pair at all.",
@@ -133,13 +133,13 @@ def probe_page(
     dataset, architecture = result.dataset, result.architecture
     name = Path(str(dataset.attrs.get("source", dataset.attrs.get("model", "a model")))).name
     answer = plain_verdict(dataset, architecture)
-    said = [
+    verdict_parts = [
         lead(dataset, architecture),
         *remarks(result.notes),
         *([more] if (more := getattr(result, "more", "")) else []),
     ]
-    told = "".join(map(paragraph, said)) + folded("Every finding, with its numbers", findings(result))
-    evidence = [("Findings", told)]
+    findings_text = "".join(map(paragraph, verdict_parts)) + folded("Every finding, with its numbers", findings(result))
+    evidence = [("Findings", findings_text)]
     if named := group_rows(dataset):
         about = "Tokens whose cosines are at least 0.9, directly or through others, after the last layer; the largest groups."
         evidence.append(("Tokens that group", paragraph(about, "note") + table(named, head=("text", "groups"))))

@@ -27,7 +27,7 @@ def plain_verdict(dataset: "xarray.Dataset", architecture: "Architecture") -> st
 
 def _collapse(dataset: "xarray.Dataset") -> str:
     rho = block_curve(dataset)
-    there, last = np.flatnonzero(rho >= COLLAPSED), len(rho) - 1
+    collapsed, last = np.flatnonzero(rho >= COLLAPSED), len(rho) - 1
     scale = "0 means unrelated, 1 the same direction"
     if rho[-1] >= COLLAPSED:
         first = int(np.flatnonzero(rho < COLLAPSED)[-1]) + 1 if (rho < COLLAPSED).any() else 0
@@ -35,7 +35,7 @@ def _collapse(dataset: "xarray.Dataset") -> str:
             f"Yes, the tokens become alike: from layer {first} on the mean cosine between two tokens is at least {COLLAPSED} "
             f"({scale}), and it ends at {decimal_text(rho[-1])}."
         )
-    if len(there):
+    if len(collapsed):
         top = int(np.argmax(rho))
         return (
             f"For a while: the tokens are nearly alike at layer {top} (mean cosine {decimal_text(rho[top])}; {scale}), and part "

@@ -41,6 +41,7 @@ def layer_cosines(norm: AbstractSphereNorm, rho0: float, n: int, betas: Any, cau
         >>> import tokenfield as tkf
         >>> from tokenfield.probe.predicted import layer_cosines
         >>> layer_cosines(tkf.PostLN(), 0.2, 64, [1.0, 2.0, 4.0])
+        array([0.2       , 0.50200333, 0.79484116, 0.93732304])
     """
     if causal:
         return gram_layers(norm, rho0, min(n, MOST_CAUSAL), betas, causal=True)
@@ -52,18 +53,19 @@ def layer_cosines(norm: AbstractSphereNorm, rho0: float, n: int, betas: Any, cau
     return np.array(cosines)
 
 
-def turned_cosines(norm: AbstractSphereNorm, rho0: float, n: int, betas: Any, causal: bool = False) -> np.ndarray:
-    """As `layer_cosines`, with values turned by a random orthogonal matrix: what is added is orthogonal to every token.
+def rotated_cosines(norm: AbstractSphereNorm, rho0: float, n: int, betas: Any, causal: bool = False) -> np.ndarray:
+    """As `layer_cosines`, with values rotated by a random orthogonal matrix: the added vector is orthogonal to every token.
 
     `rho+ = (rho + c^2 <A_i,A_j>) / (1 + c^2 |A_i|^2)`, the recursion for random weights (FORMULAS §7) at given scores.
 
     Example:
         >>> import tokenfield as tkf
-        >>> from tokenfield.probe.predicted import turned_cosines
-        >>> turned_cosines(tkf.PreLN(), 0.2, 64, [1.0, 2.0, 4.0])
+        >>> from tokenfield.probe.predicted import rotated_cosines
+        >>> rotated_cosines(tkf.PreLN(), 0.2, 64, [1.0, 2.0, 4.0])
+        array([0.2       , 0.34012456, 0.48769959, 0.60957715])
     """
     if causal:
-        return gram_layers(norm, rho0, min(n, MOST_CAUSAL), betas, causal=True, turned=True)
+        return gram_layers(norm, rho0, min(n, MOST_CAUSAL), betas, causal=True, rotated=True)
     cosines, r = [rho0], 1.0
     for layer, beta in enumerate(betas):
         rho, rule = cosines[-1], current(norm, float(layer))
@@ -85,6 +87,7 @@ def flow_cosines(norm: AbstractSphereNorm, rho0: float, n: int, betas: Any, caus
         >>> import tokenfield as tkf
         >>> from tokenfield.probe.predicted import flow_cosines
         >>> flow_cosines(tkf.PostLN(), 0.2, 64, [1.0, 2.0])
+        array([0.2       , 0.65440939, 0.93298931])
     """
     depth = len(betas)
     model = Transformer(Softmax(beta=Schedule(jnp.asarray(betas, float)), causal=causal), norm=norm)
@@ -130,7 +133,7 @@ def predict(dataset: "xarray.Dataset", norm: str, causal: bool) -> "xarray.Datas
       attention whose output is as long as the average that it takes; for Pre-LN the unit of length is that of the values, and
       r = 1 at the embedding. `predicted_cosine`.
     - *Direction of the values.* V = I adds to each token what tokens have in common. Real V turn it. At the other end the
-      average is turned by a random matrix, so that it is orthogonal to all tokens: `predicted_cosine_turned`. Neither
+      average is rotated by a random matrix, so that it is orthogonal to all tokens: `predicted_cosine_turned`. Neither
       is a bound: a bias of the values, for one, adds the same vector to all tokens.
 
     The continuous reading, in which block l is the time from l to l + 1 of the rule's flow, is `predicted_cosine_flow`;
@@ -157,7 +160,7 @@ def predict(dataset: "xarray.Dataset", norm: str, causal: bool) -> "xarray.Datas
     if start is None or norm not in RULES:
         return xarray.Dataset()
     rule = RULES[norm]()
-    curves = {"": layer_cosines, "_turned": turned_cosines, "_flow": flow_cosines}
+    curves = {"": layer_cosines, "_turned": rotated_cosines, "_flow": flow_cosines}
     made = {name: curve(rule, start.rho0, start.n, start.betas, causal) for name, curve in curves.items()}
     attributes = {"predicted_norm": RULES[norm].title, "predicted_rho0": start.rho0, "predicted_n": start.n}
     return xarray.Dataset(

@@ -126,9 +126,11 @@ def probe(
     predicted = predict(dataset, loaded.architecture.norm, loaded.architecture.causal)
     dataset = dataset.assign(predicted.data_vars).assign_attrs(predicted.attrs)
     if lipschitz and loaded.architecture.supported:
-        kept = Store(folder, "lipschitz", identity(f"lipschitz {sizes}"))
+        smoothness_store = Store(folder, "lipschitz", identity(f"lipschitz {sizes}"))
         with enough_memory("with Lipschitz constants: give smaller --lengths, or say --no-lipschitz (lipschitz=False)"):
-            smooth, more = measure_smoothness(loaded, parts, sizes, seed=seed, store=kept, progress=progress)
+            smooth, more = measure_smoothness(
+                loaded, parts, sizes, seed=seed, store=smoothness_store, progress=progress
+            )
         dataset, notes = dataset.assign(smooth.variables), notes + more
     dataset = dataset.assign_attrs(_attributes(loaded, [*loaded.notes, *notes], settings))
     result = ProbeResult(with_labels(dataset, LABELS))
@@ -171,8 +173,8 @@ def _attributes(loaded: Loaded, notes: list[str], settings: dict[str, Any]) -> d
 def _name(source: str) -> str:
     """A name to show: the last part of a path that says something."""
     silent = {"model", "models", "transformers", ".", "..", Path(source).anchor}
-    said = [part for part in Path(source).parts if part not in silent]
-    return source if not said or not Path(source).exists() else said[-1]
+    parts = [part for part in Path(source).parts if part not in silent]
+    return source if not parts or not Path(source).exists() else parts[-1]
 
 
 def _hash(loaded: Loaded) -> str:

@@ -12,8 +12,8 @@ PIECES = re.compile(
 
 def is_smiles_vocabulary(path: Path) -> bool:
     """True for a vocabulary with a reaction arrow and atoms, and no pieces of words."""
-    words = path.read_text(encoding="utf-8").split("\n")
-    return {">>", "Cl", "="} <= set(words) and not any(word.startswith("##") for word in words)
+    vocabulary = path.read_text(encoding="utf-8").split("\n")
+    return {">>", "Cl", "="} <= set(vocabulary) and not any(word.startswith("##") for word in vocabulary)
 
 
 class SmilesTokenizer:

@@ -86,20 +86,20 @@ def measure_smoothness(
     with Progress(progress, "Lipschitz constants", len(sizes) * samples, "samples") as bar:
         for number in range(len(sizes) * samples):
             place = number // samples, number % samples
-            kept = store.read(number)
-            if kept is None:
+            stored = store.read(number)
+            if stored is None:
                 rng = np.random.default_rng([seed, number])
                 read = attention_record(loaded, cut(loaded, parts, sizes[place[0]], rng), chosen).inputs
-                kept = {name: np.full(depth, np.nan) for name in ("constant", "upper", "converged", "radius")}
+                stored = {name: np.full(depth, np.nan) for name in ("constant", "upper", "converged", "radius")}
                 for block in chosen:
                     found = layer_constant(head_weights(loaded, block), read[block])
-                    kept["constant"][block], kept["upper"][block] = found.constant, found.upper
-                    kept["converged"][block] = found.converged
-                    kept["radius"][block] = np.linalg.norm(read[block], axis=1).max()
-                store.write(number, kept)
-            constants[(slice(None), *place)], upper[(slice(None), *place)] = kept["constant"], kept["upper"]
-            radius = np.fmax(radius, kept["radius"])
-            certain &= bool(kept["converged"][chosen].all())
+                    stored["constant"][block], stored["upper"][block] = found.constant, found.upper
+                    stored["converged"][block] = found.converged
+                    stored["radius"][block] = np.linalg.norm(read[block], axis=1).max()
+                store.write(number, stored)
+            constants[(slice(None), *place)], upper[(slice(None), *place)] = stored["constant"], stored["upper"]
+            radius = np.fmax(radius, stored["radius"])
+            certain &= bool(stored["converged"][chosen].all())
             bar.update(number + 1)
     if not certain:
         notes.append("some Lipschitz constants did not converge to 1e-3: they are lower bounds")

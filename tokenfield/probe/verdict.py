@@ -75,10 +75,10 @@ def collapse(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
     """Where the mean cosine after a block passes 0.9, or how far it comes; what a final norm makes of it, by itself."""
     rho, normed = block_curve(dataset), has_final_norm(dataset)
     start, end, top = rho[0], rho[-1], int(np.argmax(rho))
-    there = np.flatnonzero(rho >= COLLAPSED)
+    collapsed = np.flatnonzero(rho >= COLLAPSED)
     ends = f"The mean cosine between tokens goes from {decimal_text(start)} at the embeddings to {decimal_text(end)}"
     ends += f" after layer {len(rho) - 1}"
-    if len(there) == 0:
+    if len(collapsed) == 0:
         where = f"; its largest value is {decimal_text(rho[top])}, at layer {top}" if top != len(rho) - 1 else ""
         text = f"Representations do not collapse. {ends}{where}."
     elif end >= COLLAPSED:
@@ -87,16 +87,14 @@ def collapse(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
     else:
         text = (
             f"Representations come close and part again. {ends}, with a mean cosine of at least {COLLAPSED} at "
-            f"{layers_text(there)} on the way (highest: {rho[top]:.2f} at layer {top})."
+            f"{layers_text(collapsed)} on the way (highest: {rho[top]:.2f} at layer {top})."
         )
     last = over_texts(dataset, "mean_cosine")[-1]
     if normed:
         text += f" After the final norm it is {decimal_text(last)}."
     plain = over_texts(dataset, "mean_cosine_no_special")
     if np.isfinite(plain).all() and abs(plain[-1] - last) > 0.02:
-        text += (
-            f" Without special tokens it {'is' if normed else 'ends at'} {decimal_text(plain[-1])}{' there' * normed}."
-        )
+        text += f" Without special tokens it {'is' if normed else 'ends at'} {decimal_text(plain[-1])}{' collapsed' * normed}."
     if dataset.sizes["text"] > 1:
         text += " " + texts_range(dataset["mean_cosine"].isel(layer=-1).values, texts_name(dataset))
     return text
@@ -160,7 +158,7 @@ def theory(dataset: "xarray.Dataset", architecture: "Architecture") -> str | Non
     elif not (is_steady(rho) and (np.diff(predicted) > 0).all()):
         rises, falls = rises_and_falls(rho)
         text += f"; the model ends below that, at {decimal_text(rho[-1])}. Its curve rises by {decimal_text(rises)} and falls by "
-        text += f"{decimal_text(falls)} in all, so it has no single pace."
+        text += f"{decimal_text(falls)} in total, so it has no single pace."
     else:
         layers = float(np.interp(rho[-1], predicted, np.arange(depth + 1)))
         pace = "a similar pace" if layers > 0.75 * depth else f"{plain_text(layers / depth)} of its pace"
@@ -171,10 +169,8 @@ def theory(dataset: "xarray.Dataset", architecture: "Architecture") -> str | Non
             f" On the way they differ most at layer {widest}, where the model is at {decimal_text(rho[widest])} and theory at "
             f"{decimal_text(predicted[widest])}."
         )
-    flow, turned = (float(dataset[f"predicted_cosine_{name}"][-1]) for name in ("flow", "turned"))
-    return (
-        f"{text} Read as a flow in continuous time it ends at {flow:.2f}, with values turned at random at {turned:.2f}."
-    )
+    flow, rotated = (float(dataset[f"predicted_cosine_{name}"][-1]) for name in ("flow", "turned"))
+    return f"{text} Read as a flow in continuous time it ends at {flow:.2f}, with randomly rotated values at {rotated:.2f}."
 
 
 def norms(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:

@@ -20,8 +20,8 @@ def layout_of(
         hidden: draw no axes.
     """
     low, high = points.min(axis=(0, 1)).astype(float), points.max(axis=(0, 1)).astype(float)
-    room = 0.06 * np.maximum(high - low, 1e-6)
-    spans = np.stack([low - room, high + room], 1).tolist()
+    padding = 0.06 * np.maximum(high - low, 1e-6)
+    spans = np.stack([low - padding, high + padding], 1).tolist()
     each = [GRID | {"title": {"text": name}, "range": span} for name, span in zip(axes, spans, strict=True)]
     common = {"template": "none", "showlegend": False, "sliders": [_slider(times)], "updatemenus": [_buttons()]}
     if len(axes) == 3:

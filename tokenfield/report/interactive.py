@@ -1,4 +1,4 @@
-"""Tokens that can be turned around and moved in time, drawn by plotly inside the page."""
+"""An interactive figure of tokens, drawn by plotly inside the page: rotate it and move it in time."""
 
 from typing import Any
 
@@ -12,7 +12,19 @@ from ..results import Trajectory
 from .controls import layout_of
 
 MOST_TOKENS = 500
-BALL = "#f4f4f4"  # the sphere hides the tokens behind it: turn it to see them
+# On a narrow screen the plot is as high as it is wide, with room for the slider: plotly would cut a ball off at both sides.
+FIT = """
+const plot = document.getElementById("{plot_id}");
+const fit = () => {
+  const height = Math.min(640, plot.clientWidth + 140);
+  if (plot.clientHeight === height) return;
+  plot.parentElement.style.height = `${height}px`;
+  Plotly.relayout(plot, { height });
+};
+window.addEventListener("resize", fit);
+fit();
+"""
+BALL = "#f4f4f4"  # the sphere hides the tokens behind it: rotate it to see them
 MOST_FRAMES = 40
 
 
@@ -40,7 +52,9 @@ def interactive(traj: Trajectory, tol: float = 1e-3) -> tuple[str, str]:
         layout=layout_of(points, axes, [f"{time:.4g}" for time in shown.times], towards, hidden=on_sphere),
     )
     options = {"displayModeBar": False, "responsive": True}
-    html = figure.to_html(full_html=False, include_plotlyjs=True, config=options, div_id="tokens", auto_play=False)
+    html = figure.to_html(
+        full_html=False, include_plotlyjs=True, config=options, div_id="tokens", auto_play=False, post_script=FIT
+    )
     return html, caption + (f" {shown.share} are shown." if shown.share else "")
 
 
@@ -58,8 +72,8 @@ def positions(shown: Frames) -> tuple[np.ndarray, tuple[str, ...], str]:
     relative = " divided by their root mean square length" if shown.growing else ""
     what = "Directions of tokens" if letter == "θ" else "Rescaled tokens" if letter == "z" else "Tokens"
     names = tuple(f"{letter}<sub>{k + 1}</sub>" for k in range(shown.d))
-    turn = " Drag to turn, scroll to zoom." if shown.d == 3 else ""
-    return view.x.astype(np.float32), names, f"{what}{relative}. Move the slider, or press play.{turn}"
+    hint = " Drag to rotate, scroll to zoom." if shown.d == 3 else ""
+    return view.x.astype(np.float32), names, f"{what}{relative}. Move the slider, or press play.{hint}"
 
 
 def _scatter(points: np.ndarray, sizes: np.ndarray | None, colors: list[str] | None = None) -> Any:
@@ -85,13 +99,13 @@ def _scenery(shown: Frames) -> list[Any]:
     if not shown.spherical or shown.d > 3:
         return []
     looks = {"mode": "lines", "line": {"color": GRAY, "width": 1}, "hoverinfo": "skip"}
-    turn = np.linspace(0, 2 * np.pi, 121, dtype=np.float32)
+    angle = np.linspace(0, 2 * np.pi, 121, dtype=np.float32)
     if shown.d == 2:
-        return [Scatter(x=np.cos(turn), y=np.sin(turn), **looks)]
+        return [Scatter(x=np.cos(angle), y=np.sin(angle), **looks)]
     gap = np.full((1, 3), np.nan)
     lines = np.concatenate([part for line in graticule(points=61) for part in (line, gap)]).astype(np.float32)
     height = np.linspace(0, np.pi, 31, dtype=np.float32)
-    x, y = np.outer(np.cos(turn[::4]), np.sin(height)), np.outer(np.sin(turn[::4]), np.sin(height))
+    x, y = np.outer(np.cos(angle[::4]), np.sin(height)), np.outer(np.sin(angle[::4]), np.sin(height))
     z = np.broadcast_to(np.cos(height), x.shape)
     flat = {"ambient": 1.0, "diffuse": 0.0, "specular": 0.0}
     plain = {"colorscale": [[0, BALL], [1, BALL]], "showscale": False, "hoverinfo": "skip"}

@@ -56,11 +56,11 @@ def typeset(text: str) -> str:
     html: list[str] = []
     run: list[str] = []
     text = SCIENTIFIC.sub(lambda m: f"{m[1]}×10^{{{m[2].replace('+', '')}{m[3]}}}", text)
-    words = re.findall(r"\S+|\s+", text)
-    for place, word in enumerate(words):
-        named = word in FUNCTIONS and place + 2 < len(words) and bool(STRONG.search(words[place + 2]))
+    pieces = re.findall(r"\S+|\s+", text)
+    for place, word in enumerate(pieces):
+        named = word in FUNCTIONS and place + 2 < len(pieces) and bool(STRONG.search(pieces[place + 2]))
         short = re.fullmatch(r"[-−]?[\d.]+|\w{1,2}", word)
-        related = named or (bool(short) and place + 2 < len(words) and words[place + 2] in RELATIONS)
+        related = named or (bool(short) and place + 2 < len(pieces) and pieces[place + 2] in RELATIONS)
         if word.isspace():
             (run if run else html).append(word if run else escape(word))
         elif _mathematical(word, bool(run) or related):

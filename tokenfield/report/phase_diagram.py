@@ -104,16 +104,16 @@ def comparisons(runs: "xarray.Dataset", d: int, kernel: str) -> Iterator[Compari
     n = json.loads(runs.attrs["config"])["n"]
     for k, beta in enumerate(runs["beta"].values):
         for kappa, (left, right) in zip(runs["kappa"].values[k], runs["m_1"].values[k], strict=True):
-            away = max(abs(1 - float(kappa) / critical_kappa(float(beta), d, kernel)), 1e-6)
-            room = CLOSE + 2 / math.sqrt(n * away)
+            relative_distance = max(abs(1 - float(kappa) / critical_kappa(float(beta), d, kernel)), 1e-6)
+            margin = CLOSE + 2 / math.sqrt(n * relative_distance)
             laws = [
                 law.m_1
                 for law in stationary_states(float(beta), float(kappa), d, kernel)
                 if law.stable and law.mode <= 1
             ]
-            said = " or ".join(f"{m:.2f}" for m in laws) or "not computed"
+            predicted_text = " or ".join(f"{m:.2f}" for m in laws) or "not computed"
             off = max(min(abs(m - end) for m in laws) for end in (left, right)) if laws else math.nan
-            agrees = None if not laws else bool(off <= room)
+            agrees = None if not laws else bool(off <= margin)
             measured = f"{left:.2f} from disorder, {right:.2f} from order"
             remark = "" if not laws or agrees else f"off by {off:.2f}"
-            yield Comparison(f"order at β = {beta:.3g}, κ = {kappa:.3g}", said, measured, agrees, remark)
+            yield Comparison(f"order at β = {beta:.3g}, κ = {kappa:.3g}", predicted_text, measured, agrees, remark)

@@ -154,14 +154,14 @@ def _of_noise(frames: Frames, model: Any, beta: float, kernel: str) -> Iterator[
         return
     late = frames.times >= HALF * frames.times[-1]
     measured = float(np.mean([order_parameter(frames.state(k)) for k in np.flatnonzero(late).tolist()]))
-    room = 3 / math.sqrt(frames.n)
+    margin = 3 / math.sqrt(frames.n)
     nearest = min(laws, key=lambda law: abs(law.m_1 - measured))
-    said = " or ".join(f"{law.m_1:.3f}" for law in laws)
+    predicted_text = " or ".join(f"{law.m_1:.3f}" for law in laws)
     side = "above" if kappa > critical else "below"
     what = f"order parameter in the long run (κ = {kappa:g} is {side} the critical {critical:.4g})"
-    close = abs(nearest.m_1 - measured) <= room
+    close = abs(nearest.m_1 - measured) <= margin
     remark = f"{frames.n} tokens fluctuate by about {1 / math.sqrt(frames.n):.2g}"
-    yield Comparison(what, said, f"{measured:.3f}", True if close else None, remark)
+    yield Comparison(what, predicted_text, f"{measured:.3f}", True if close else None, remark)
 
 
 def _percent(part: float) -> str:

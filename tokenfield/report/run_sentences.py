@@ -20,7 +20,7 @@ EVENTS = {
     "vanished": "A token reaches length 0 at time {time}, where the flow ends.",
     "stationary": "Nothing moves any more from time {time} on.",
     "resolution": "The density needs more modes than it may have at time {time}, where the run ends.",
-    "fold": "The layer that ends at time {time} takes different tokens to one place, where the density becomes infinite.",
+    "fold": "The layer that ends at time {time} maps different tokens to one point, where the density becomes infinite.",
 }
 
 
@@ -77,28 +77,28 @@ def title_of(family: type, recorded: str) -> str:
 def answer(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
     """How the run ended, in one or two sentences for readers without the theory."""
     if "state" in numbers:
-        said = _of_state(traj, numbers)
+        sentence = _of_state(traj, numbers)
     else:
         count, n = numbers["cluster_count"], numbers["sampled"] or numbers["n"]
         at = time_text(traj, numbers["state_time"])
         sampled = f"a sample of {n}" if numbers["sampled"] else f"{n}"
         if n == 1:
-            said = f"The token is followed until time {at}."
+            sentence = f"The token is followed until time {at}."
         elif any("noise" in model for model in traj.models):
-            said = f"The noise keeps the {sampled} tokens moving until time {at}."
+            sentence = f"The noise keeps the {sampled} tokens moving until time {at}."
         elif count == 1:
-            said = f"All {sampled} tokens are in one cluster at time {at}."
+            sentence = f"All {sampled} tokens are in one cluster at time {at}."
         elif count == n:
-            said = f"The tokens have formed no clusters at time {at}: all {sampled} are apart."
+            sentence = f"The tokens have formed no clusters at time {at}: all {sampled} are apart."
         else:
-            said = f"At time {at}, {sampled} tokens form {clusters_text(numbers)}."
-        said += _change(traj, numbers)
+            sentence = f"At time {at}, {sampled} tokens form {clusters_text(numbers)}."
+        sentence += _change(traj, numbers)
     happened = [
         EVENTS[e["kind"]].format(time=time_text(traj, e["time"], e.get("log_time")))
         for e in numbers["events"]
         if e["kind"] in EVENTS
     ]
-    return " ".join([*happened[-1:], said])
+    return " ".join([*happened[-1:], sentence])
 
 
 def _change(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
@@ -122,8 +122,8 @@ def _of_state(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
         f"the {name.replace('_', ' ')} goes from {decimals(first[name])} to {decimals(numbers[name])}" for name in names
     ]
     until = f"until time {time_text(traj, numbers['time'])}"
-    said = f"{'; '.join(changes)} {until}." if changes else f"The {numbers['state']} is followed {until}."
-    return said[:1].upper() + said[1:]
+    sentence = f"{'; '.join(changes)} {until}." if changes else f"The {numbers['state']} is followed {until}."
+    return sentence[:1].upper() + sentence[1:]
 
 
 def decimals(value: float) -> str:
@@ -153,11 +153,11 @@ def clusters_text(numbers: Mapping[str, Any]) -> str:
     """Sizes of clusters in words: of a few clusters all of them, of many the largest; single tokens are counted together."""
     sizes = [size for size in numbers["clusters"] if size > 1]
     single = len(numbers["clusters"]) - len(sizes)
-    words = (
+    parts = (
         [f"{len(sizes)} clusters of {', '.join(map(str, sizes[:-1]))} and {sizes[-1]} tokens"] if len(sizes) > 1 else []
     )
     if len(sizes) == 1:
-        words = [f"one cluster of {sizes[0]} tokens"]
+        parts = [f"one cluster of {sizes[0]} tokens"]
     elif len(sizes) > MOST_LISTED:
-        words = [f"{len(sizes)} clusters (largest: {sizes[0]} tokens)"]
-    return " and ".join(words + ([f"{single} single token{'s' * (single != 1)}"] if single else []))
+        parts = [f"{len(sizes)} clusters (largest: {sizes[0]} tokens)"]
+    return " and ".join(parts + ([f"{single} single token{'s' * (single != 1)}"] if single else []))

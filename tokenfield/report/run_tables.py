@@ -32,7 +32,7 @@ def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, 
     if "state" in numbers:
         others = [(name.replace("_", " "), value) for name, value in numbers.items() if name in MEASURED]
         return [("state", numbers["state"]), *_run_rows(traj, numbers), *others]
-    energy = {"normalized": "normalized energy", "centerd": "centerd energy (β = 0)"}.get(
+    energy = {"normalized": "normalized energy", "centered": "centered energy (β = 0)"}.get(
         numbers["energy_kind"], "energy"
     )
     sample = f" (of a sample of {numbers['sampled']} tokens)" if numbers["sampled"] else ""
@@ -43,7 +43,7 @@ def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, 
         ("order parameter", numbers["order_parameter"]),
         ("mean cosine", numbers["mean_cosine"]),
         ("effective rank", numbers["effective_rank"]),
-        ("steps (rejected)", f"{numbers['steps']} ({numbers['rejected_steps']})"),
+        ("steps", f"{numbers['steps']} ({numbers['rejected_steps']} rejected)"),
     ]
     if numbers["state_time"] != numbers["time"]:
         rows.insert(1, ("last finite state", moment_text(numbers["state_time"], traj.log_time_unit)))

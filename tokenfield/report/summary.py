@@ -30,7 +30,7 @@ def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
         - `clusters`, `cluster_count`, `loose`: sizes, largest first; how many; tokens in components that have not
           collapsed, each of which counts as a cluster of one. `cluster_metric`: "cosine", "distance", or "relative
           distance" (to the root mean square length, for tokens that grow without bound).
-        - `energy`, `energy_kind`: "normalized", "centerd" (at beta = 0) or None where the model has no energy.
+        - `energy`, `energy_kind`: "normalized", "centered" (at beta = 0) or None where the model has no energy.
         - `order_parameter`, `mean_cosine`, `effective_rank`.
         - `sampled`: of how many tokens energy and clusters were taken, None for all (up to 16384).
         - `time`, `state_time`, `time_unit`, `log_time_unit`, `events`, `steps`, `rejected_steps`.
@@ -40,6 +40,7 @@ def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
         >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), tkf.PostLN())
         >>> traj = tkf.simulate(model, tkf.uniform_sphere(16, 3, seed=0), t1=2.0, save_at=5)
         >>> tkf.report.summary(traj)["clusters"]
+        [2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
     """
     if traj.dataset.attrs["state"] != Tokens.__name__:
         return _of_state(traj)
@@ -58,8 +59,8 @@ def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
         "cluster_metric": metric,
         "energy": value,
         "energy_kind": kind,
-        "order_parameter": None if frames.space.turned else order_parameter(last),
-        "mean_cosine": mean_cosine(last) if several and not frames.space.turned else None,
+        "order_parameter": None if frames.space.indefinite else order_parameter(last),
+        "mean_cosine": mean_cosine(last) if several and not frames.space.indefinite else None,
         "effective_rank": frames.rank(-1),
         "sampled": paired.n if paired.share else None,
         **_of_run(traj, float(frames.times[-1])),
@@ -93,5 +94,5 @@ def final_energy(frames: Frames, beta: float | None) -> tuple[float | None, str 
     if beta is None:
         return None, None
     if beta == 0:
-        return energy(frames.state(-1), 0.0), "centerd"
+        return energy(frames.state(-1), 0.0), "centered"
     return normalized_energy(frames.state(-1), beta), "normalized"

@@ -1,4 +1,4 @@
-"""A model as plain data: how a result records its model, and what can be read from that record."""
+"""A model as plain data: how a result records its model, and what that record determines."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -18,11 +18,13 @@ LARGEST_LISTED = 1024  # larger arrays are recorded by shape and hash
 def describe(part: Any) -> Any:
     """Return modules as `{"kind": name, field: …}`, arrays as lists and functions by name, without fields that are None or empty.
 
-    A class that is not tokenfield's has the kind "its.module:ItsName".
+    A class from outside tokenfield has the kind "its.module:ItsName".
 
     Example:
         >>> import tokenfield as tkf
-        >>> describe(tkf.Softmax(beta=9.0))
+        >>> from tokenfield.results import describe
+        >>> describe(tkf.Softmax(beta=9.0))["kind"], describe(tkf.Softmax(beta=9.0))["score"]["kind"]
+        ('Softmax', 'Bilinear')
     """
     if isinstance(part, eqx.Module):
         fields = {f.name: describe(getattr(part, f.name)) for f in dataclasses.fields(part)}
@@ -42,12 +44,12 @@ def describe(part: Any) -> Any:
 
 
 def recorded_kind(kind: type) -> str:
-    """Return the name by which a class is recorded: its own if it is ours, otherwise "module:Class"."""
+    """Return the name that records a class: its own name in tokenfield, otherwise "module:Class"."""
     return kind.__qualname__ if is_ours(kind) else place_of(kind)
 
 
 def rebuilt_space(described: Mapping[str, Any]) -> AbstractSpace:
-    """Return the space that `describe` recorded; the module of a space of one's own must have been imported."""
+    """Return the space that `describe` recorded; the module of a user's space must be imported already."""
     fields = dict(described)
     name = fields.pop("kind")
     kinds = {recorded_kind(each): each for each in found(AbstractSpace).values()}
@@ -61,7 +63,7 @@ def compared_in(model: Mapping[str, Any]) -> AbstractSpace:
     norm = model["norm"]
     if "space" in norm:
         return rebuilt_space(norm["space"])
-    ours = {each.__name__ for each in found(AbstractSphereNorm).values()}  # for runs that were saved without the fact
+    ours = {each.__name__ for each in found(AbstractSphereNorm).values()}  # for runs saved without this fact
     return Sphere() if norm["kind"] in ours else Euclidean()
 
 

@@ -1,4 +1,4 @@
-"""Hashes of arrays, by which results record the large ones."""
+"""Hashes that stand for large arrays in results."""
 
 import hashlib
 import weakref
@@ -12,7 +12,7 @@ _remembered: dict[int, str] = {}  # by the id of an array that lives
 def sha256(array: jax.Array | np.ndarray) -> str:
     """Return the SHA-256 of the numbers of an array, in row-major order.
 
-    Arrays of JAX never change: their hash is remembered for as long as they live, so that runs of one large model hash its
+    JAX arrays are immutable: their hash is cached while they exist, so that several runs of one large model hash its
     weights once.
     """
     if not isinstance(array, jax.Array):

@@ -29,7 +29,8 @@ class Ensemble:
         >>> import tokenfield as tkf
         >>> starts = [tkf.Equiangular(rho, n=8) for rho in (0.0, 0.5)]
         >>> runs = tkf.simulate_many(tkf.Transformer(tkf.Softmax(beta=1.0), tkf.PostLN()), starts, t1=1.0)
-        >>> runs[1].final, runs.dataset["rho"]
+        >>> runs[1].final, dict(runs.dataset["rho"].sizes)
+        (Equiangular(rho=0.883125, n=8, gap=0.116875), {'member': 2, 'time': 101})
     """
 
     def __init__(self, dataset: "xarray.Dataset"):
@@ -65,18 +66,18 @@ class Ensemble:
 
         member = self.dataset.isel(member=k)
         ends = {str(name): member[name].values for name in member.data_vars if str(name).startswith("end_")}
-        kept = member.drop_vars(list(ends))
+        saved = member.drop_vars(list(ends))
         end = float(ends.pop("end_time"))
-        kept = kept.isel(time=kept["time"].values <= end)
-        if not kept.sizes["time"] or kept["time"].values[-1] != end:
+        saved = saved.isel(time=saved["time"].values <= end)
+        if not saved.sizes["time"] or saved["time"].values[-1] != end:
             last = xarray.Dataset(
-                {name[4:]: (("time", *kept[name[4:]].dims[1:]), value[None]) for name, value in ends.items()},
+                {name[4:]: (("time", *saved[name[4:]].dims[1:]), value[None]) for name, value in ends.items()},
                 coords={"time": [end]},
             )
-            kept = xarray.concat([kept, last], "time", data_vars="minimal", combine_attrs="override")
+            saved = xarray.concat([saved, last], "time", data_vars="minimal", combine_attrs="override")
         own = {name: json.loads(self.dataset.attrs[name]) for name in ("events", "config")}
         config = {name: _own(name, value, k, len(self)) for name, value in own["config"].items()}
-        return Trajectory(kept.assign_attrs(events=json.dumps(own["events"][k]), config=json.dumps(config)))
+        return Trajectory(saved.assign_attrs(events=json.dumps(own["events"][k]), config=json.dumps(config)))
 
     def _repr_html_(self) -> str:
         first = self[0].facts()
@@ -90,7 +91,7 @@ class Ensemble:
 
 
 def _own(name: str, value: Any, k: int, members: int) -> Any:
-    """Return a setting of member k: of those that may differ between members, a list has one entry for each."""
+    """Return a setting of member k: a setting that may differ between members is a list with one entry for each."""
     each = name in ("model", "method") or (name == "reductions" and any(isinstance(item, list) for item in value))
     return value[k] if each and isinstance(value, list) and len(value) == members else value
 
@@ -115,7 +116,7 @@ def stacked_dataset(
 
 
 def _with_moving_weights(states: Any) -> int:
-    """Return a member whose weights change in time, if there is one: its dataset has the time axis that all members then need."""
+    """Return a member whose weights change with time, if there is one: its time axis is then used for all members."""
     if not isinstance(states, Tokens):
         return 0
     weights = np.asarray(states.weights)

@@ -29,12 +29,12 @@ LABELS = {
 def with_labels(
     dataset: "xarray.Dataset", names: Mapping[str, str], units: Mapping[str, str] | None = None
 ) -> "xarray.Dataset":
-    """Return a dataset whose variables and coordinates all have a `long_name` and `units`; those that are there stay.
+    """Return a dataset whose variables and coordinates all have a `long_name` and `units`; existing ones are not changed.
 
     Args:
         dataset: any dataset.
-        names: long names; a variable that has none is named by its own name.
-        units: units; "1" for other variables.
+        names: long names; by default the name of the variable.
+        units: units; "1" by default.
     """
     made = dataset.copy()
     for key, variable in made.variables.items():

@@ -1,4 +1,4 @@
-"""Moments of a run in words."""
+"""Times of a run as text."""
 
 import math
 from typing import TYPE_CHECKING
@@ -8,12 +8,12 @@ if TYPE_CHECKING:
 
 
 def moment_text(time: float, log_unit: float = 0.0, log_time: float | None = None, digits: int = 6) -> str:
-    """Return a time as "t = 12.5", or as "log10 t = 846.1" where the unit of time is not 1.
+    """Return a time as "t = 12.5", or as "log10 t = 846.1" if the unit of time is not 1.
 
     Args:
         time: in the unit of the run.
         log_unit: logarithm of that unit.
-        log_time: logarithm of plain time, if it is known; `time` may have underflowed to 0.
+        log_time: logarithm of time in units of 1, if known; `time` may have underflowed to 0.
         digits: significant digits.
     """
     if log_unit == 0:

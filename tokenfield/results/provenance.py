@@ -1,4 +1,4 @@
-"""Provenance of a result: versions, precision and threads; nothing else about the machine."""
+"""Provenance of a result: versions, precision and thread count; nothing else about the machine."""
 
 import os
 from functools import cache

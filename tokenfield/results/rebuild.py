@@ -1,4 +1,4 @@
-"""A model from the plain data that `describe` recorded of it."""
+"""Rebuild a model from the plain data that `describe` recorded."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -14,18 +14,19 @@ PARTS = tuple(f"tokenfield.{part}" for part in HOMES)
 
 
 def rebuilt(model: Mapping[str, Any]) -> Transformer:
-    """Return the Transformer that `describe` recorded; raise ValueError if the record does not have all of it.
+    """Return the Transformer that `describe` recorded; raise ValueError if the record is not complete.
 
-    Functions of time, classes that are not tokenfield's, and arrays too large to be listed are recorded by name only.
+    Functions of time, classes from outside tokenfield, and arrays too large to be listed are recorded only by name.
 
     Example:
         >>> import tokenfield as tkf
         >>> from tokenfield.results import describe, rebuilt
         >>> rebuilt(describe(tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())))
+        Transformer(Softmax(beta=9.0), norm=PostLN())
     """
     found = _module("model", model)
     if not isinstance(found, Transformer):
-        raise ValueError(f"model: the record is one of {type(found).__name__}, not of a Transformer")
+        raise ValueError(f"model: the record is of a {type(found).__name__}, not of a Transformer")
     return found
 
 

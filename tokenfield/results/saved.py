@@ -54,7 +54,7 @@ def seal(folder: Path, without: Collection[str] = ()) -> None:
 def attributes(folder: Path) -> dict[str, Any]:
     """Return the attributes of a Zarr group, as in its file; raise ValueError if there are none.
 
-    Zarr reads a group of version 2, with all that its filters may do, if this file says so, even when asked for version 3.
+    If this file declares version 2, Zarr reads a version 2 group, whose filters can run code, even when asked for version 3.
     """
     try:
         metadata = json.loads((folder / METADATA).read_bytes())
@@ -68,7 +68,7 @@ def attributes(folder: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{METADATA} has no attributes")
     if version != 3:
-        raise ValueError(f"{METADATA} says Zarr version {shown(version)}: only version 3 is read")
+        raise ValueError(f"{METADATA} has Zarr version {shown(version)}: only version 3 is supported")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Labeled arrays that become an `xarray.Dataset` when one is asked for: importing xarray takes longer than a small run."""
+"""Labeled arrays that become an `xarray.Dataset` only when needed, because importing xarray takes longer than a small run."""
 
 import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +20,7 @@ class Column(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Arrays by name, and attributes, with xarray's names for what both have."""
+    """Arrays by name, and attributes; methods have the names that xarray gives them."""
 
     columns: dict[str, Column]
     attrs: dict[str, Any]
@@ -29,11 +29,11 @@ class Table:
         return self.columns[name]
 
     def assign(self, **columns: tuple[tuple[str, ...] | str, Any]) -> "Table":
-        """Return a table with these columns too, each a pair of dims and an array."""
+        """Return the table with added columns, each a pair of dims and an array."""
         return dataclasses.replace(self, columns=self.columns | labeled(columns))
 
     def assign_attrs(self, attrs: dict[str, Any]) -> "Table":
-        """Return a table with these attributes too."""
+        """Return the table with added attributes."""
         return dataclasses.replace(self, attrs=self.attrs | attrs)
 
     def dataset(self) -> "xarray.Dataset":

@@ -46,7 +46,8 @@ class Trajectory:
         >>> import tokenfield as tkf
         >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
         >>> traj = tkf.simulate(model, tkf.uniform_sphere(64, 3, seed=0), t1=5.0)
-        >>> traj.final, traj.times[-1], traj.dataset
+        >>> traj.final, float(traj.times[-1]), dict(traj.dataset.sizes)
+        (Tokens(n=64, d=3), 5.0, {'time': 101, 'token': 64, 'coordinate': 3})
     """
 
     def __init__(self, data: "xarray.Dataset | Table"):
@@ -71,6 +72,7 @@ class Trajectory:
             >>> import tokenfield as tkf
             >>> model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN())
             >>> tkf.Trajectory.from_solution(tkf.solve(model, tkf.Equiangular(0.0, n=8), t1=1.0), model)
+            Trajectory(time 1; until t = 1; events: none)
         """
         import jax
 
@@ -78,8 +80,8 @@ class Trajectory:
         from .datasets import to_table
 
         times = np.asarray(solution.times)
-        kept = np.isfinite(times)
-        states, times = jax.tree.map(lambda leaf: np.asarray(leaf)[kept], solution.states), times[kept]
+        reached = np.isfinite(times)
+        states, times = jax.tree.map(lambda leaf: np.asarray(leaf)[reached], solution.states), times[reached]
         end, events = float(solution.event_time), []
         if np.isfinite(end):
             events.append({"kind": solution.reason, "time": end})
@@ -98,7 +100,7 @@ class Trajectory:
 
     @property
     def log_time_unit(self) -> float:
-        """Logarithm of the time unit (0 for plain time)."""
+        """Logarithm of the time unit (0 for a unit of 1)."""
         return float(self._data.attrs["log_time_unit"])
 
     @property
@@ -108,7 +110,7 @@ class Trajectory:
 
     @property
     def log_times(self) -> np.ndarray:
-        """Logarithms of plain time, also for times too large for a double (-inf at time 0)."""
+        """Logarithms of time in units of 1, also for times too large for a double (-inf at time 0)."""
         if "log_time" in self.dataset:
             return self.dataset["log_time"].values
         with np.errstate(divide="ignore"):
@@ -148,9 +150,9 @@ class Trajectory:
 
     @property
     def model(self) -> Transformer:
-        """The Transformer of the run, from what the run records of it; ValueError if it does not record all of it.
+        """The Transformer of the run, rebuilt from the record in the run; ValueError if that record is not complete.
 
-        It does unless the model has functions of time, large arrays or classes of your own, or differs between layers.
+        It is complete unless the model has functions of time, large arrays or your own classes, or differs between layers.
         """
         if len(self.models) != 1:
             raise ValueError(f"this run has no single model: it records {len(self.models)}")
@@ -158,7 +160,7 @@ class Trajectory:
 
     @property
     def space(self) -> AbstractSpace:
-        """The space in which tokens are compared: where they live, or where their directions live if their lengths evolve."""
+        """The space in which tokens are compared: their own space, or that of their directions if their lengths evolve."""
         if "space" in self._data.attrs:
             return rebuilt_space(json.loads(self._data.attrs["space"]))
         spaces = [compared_in(model) for model in self.models]
@@ -186,7 +188,8 @@ class Trajectory:
             >>> import tokenfield as tkf
             >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
             >>> traj = tkf.simulate(model, tkf.uniform_sphere(8, 3, seed=0), t1=2.0, save_at=3)
-            >>> traj.observe("fraction_above", threshold=0.9).sel(time=2.0)
+            >>> traj.observe("fraction_above", threshold=0.9).values
+            array([0.03571429, 0.14285714, 0.17857143])
         """
         return measuring().observe(self, name, **options)
 
@@ -202,7 +205,7 @@ class Trajectory:
         """Draw one figure: the tokens, their energy, and their cosines over time. See `tokenfield.plotting.overview`.
 
         Args:
-            ax: matplotlib axes of your own. One panel is then drawn into them, and they are returned.
+            ax: your own matplotlib axes. One panel is drawn into them, and they are returned.
             panel: which one, "tokens", "energy" or "cosines".
             options: those of `overview`, or of `tokens_panel`, `energy_panel` or `cosine_panel`.
         """
@@ -217,14 +220,14 @@ class Trajectory:
         return drawing().animate(self, path, **options)
 
     def facts(self) -> dict[str, str]:
-        """What the run is, in words: model, state, times, events."""
+        """The properties of the run as text: model, state, times, events."""
         models = self.models
         try:
             model = repr(self.model) if len(models) == 1 else f"{len(models)} models, one for each layer"
-        except ValueError:  # the record has not all of it
+        except ValueError:  # the record is not complete
             model = f"{models[0]['attention']['kind']}, {models[0]['norm']['kind']}"
         events = "; ".join(event_text(self, event) for event in self.events[:5])
-        more = f"; … {len(self.events)} in all" if len(self.events) > 5 else ""
+        more = f"; … {len(self.events)} in total" if len(self.events) > 5 else ""
         return {
             "model": model if models else "not recorded",
             "state": repr(self.state(0)),
@@ -248,7 +251,7 @@ class Trajectory:
 
 
 def time_range(times: np.ndarray, log_unit: float) -> str:
-    """Return the first and the last of some times, and how many they are."""
+    """Return the first and the last time, and the number of times, as text."""
     return f"{moment_text(times[0], log_unit)} to {moment_text(times[-1], log_unit).removeprefix('t = ')}, {len(times)} saved"
 
 

@@ -1,4 +1,4 @@
-"""The interface of a method: `init` and `step` on one carry. Once you have read one method, you can read them all."""
+"""The interface of a method: `init` and `step` on one carry."""
 
 import abc
 from typing import Any
@@ -56,8 +56,8 @@ class Settings(eqx.Module):
 class AbstractMethod(eqx.Module):
     """A time-stepping method: `carry = init(...)`, then `carry, dense = step(...)` until the status is no longer RUNNING.
 
-    Both are pure functions of arrays, for any flow that the method accepts. A step evaluates the flow under a checkpoint, so
-    that derivatives keep its arguments and recompute the rest. `dense` describes the last step, and `at`
+    Both are pure functions of arrays, for any flow that the method accepts. A step checkpoints the flow's evaluation, so
+    that derivatives store its arguments and recompute the rest. `dense` describes the last step, and `at`
     evaluates the unknowns at any time within that step.
     """
 
@@ -120,7 +120,7 @@ def choose(condition: Any, yes: Any, no: Any) -> Any:
 
 
 def next_target(settings: Settings, t: Float[Array, ""]) -> Float[Array, ""]:
-    """Return the next time at which a step must end: the first save time after t, or the end of the segment."""
+    """Return the next time at which a step must end: the next save time after t, or the end of the segment."""
     if not settings.save_at.size:
         return settings.t1
     return jnp.minimum(settings.t1, jnp.where(settings.save_at > t, settings.save_at, settings.t1).min())

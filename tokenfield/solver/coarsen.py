@@ -1,4 +1,4 @@
-"""Runs in rescaled time, in which clusters wait and merge: Runge–Kutta with a first step of its own."""
+"""Runs of metastable clusters in rescaled time: Runge–Kutta with a known first step."""
 
 from typing import ClassVar
 
@@ -14,10 +14,10 @@ FRACTION = 0.2
 
 
 class Coarsen(AbstractMethod):
-    """A Runge–Kutta method for `CoarseFlow`, where the right first step is known.
+    """A Runge–Kutta method for `CoarseFlow`, whose first step size is known.
 
-    The first step is a fraction of the rescaled time s in which the waiting time changes by a factor e. Step sizes settle
-    there, however much time has passed before.
+    The first step is a fraction of the rescaled time s in which the time to the next merge changes by a factor e. Step sizes
+    converge to this value, no matter how much time has passed before.
     """
 
     steps: RungeKutta

@@ -9,7 +9,9 @@ from ..flows import AbstractFlow
 from .base import FAILED, UNDERFLOW, UNRESOLVED, VANISHED, AbstractMethod, Carry
 from .runge_kutta import SMALLEST_CHANGE, SMALLEST_STEP, RungeKutta
 
-STRAIGHT = 0.1  # radians; with a fixed step, a token that would turn by more than this on its way to 0 may miss 0
+STRAIGHT = (
+    0.1  # radians; with a fixed step, a token whose direction rotates by more than this on its way to 0 may miss 0
+)
 
 
 def classified(flow: AbstractFlow, method: AbstractMethod, carry: Carry) -> Carry:
@@ -31,14 +33,14 @@ def cause(flow: AbstractFlow, method: RungeKutta, t: Array, y: object) -> tuple[
     UNRESOLVED: double precision no longer determines the solution. FAILED: the right-hand side is NaN for another reason.
     """
     velocity = flow.velocity(t, y)
-    left, turn = flow.limits.vanishing(y, velocity)
+    left, angle = flow.limits.vanishing(y, velocity)
     smallest = jax.tree.map(lambda leaf: leaf * SMALLEST_STEP * t, velocity)
     change = flow.change_size(smallest, y, y)
     if method.dt is None:
         vanished = left <= SMALLEST_STEP / SMALLEST_CHANGE * jnp.maximum(t, SMALLEST_STEP)
         time = t
     else:
-        vanished = (left <= 2 * method.dt) & (turn < STRAIGHT)
+        vanished = (left <= 2 * method.dt) & (angle < STRAIGHT)
         time = jnp.where(vanished, t + left, t)
     grows = change >= SMALLEST_CHANGE
     if method.dt is not None:

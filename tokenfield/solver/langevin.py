@@ -1,4 +1,4 @@
-"""Random runs: fixed steps of a drift and of kicks, with a retraction at the end of each."""
+"""Runs with noise: fixed steps of drift and random kicks, with a retraction after each step."""
 
 from typing import Any, ClassVar, NamedTuple
 
@@ -36,14 +36,14 @@ class Grid(NamedTuple):
 
 
 class Langevin(AbstractMethod):
-    """`dy = velocity dt + noise` in steps of at most dt, each with a random key of its own.
+    """`dy = velocity dt + noise` in steps of at most dt, each with its own random key.
 
-    The key of a step is made from its number, so it makes no difference where a run is cut.
+    The key of a step depends only on the number of the step, so results do not depend on where a run is interrupted.
 
     Args:
         scheme: "heun" (half a kick, Heun's step of the drift, half a kick: weak order 2 if the kicks are exact, as those of
             `SphereNoise` and `EuclideanNoise`, else 1) or "euler" (projected Euler–Maruyama, weak order 1).
-        dt: the longest step. Steps between two save times are equal.
+        dt: the largest step size. Steps between two save times are equal.
         key: the random key of the run.
     """
 
@@ -95,7 +95,7 @@ def steps_between(begin: Any, end: Any, dt: Any) -> Any:
 
 
 def default_dt(flow: AbstractNoisyFlow, state: Any, t1: Any) -> Array:
-    """Return a twentieth of the time of the flow's fastest rate, at most a hundredth of the run."""
+    """Return a twentieth of the time scale of the flow's fastest rate, at most a hundredth of t1."""
     dt = jnp.minimum(t1 / FEWEST_STEPS, 1 / (STEPS_PER_RATE * jnp.maximum(flow.rate(state), 1e-300)))
     return jnp.maximum(dt, jnp.finfo(float).tiny)  # XLA flushes subnormal numbers to 0
 
@@ -127,7 +127,7 @@ SCHEMES = {"heun": Scheme(2, heun_step), "euler": Scheme(1, euler_step)}
 
 
 def plus(y: Any, *terms: tuple[Any, Any]) -> Any:
-    """`y + sum_k c_k v_k` for trees."""
+    """Return `y + sum_k c_k v_k` for trees."""
     for c, v in terms:
         y = jax.tree.map(lambda a, b, c=c: a + c * b, y, v)
     return y

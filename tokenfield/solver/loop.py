@@ -12,7 +12,7 @@ from jaxtyping import Array
 from .base import HIT, RUNNING, STOPPED, Carry, Problem, choose
 from .while_loop import decided, while_loop
 
-HALVINGS = 50  # bisections of the step in which a run stops: its time is exact to rounding
+HALVINGS = 50  # bisections of the step in which a run stops: the stop time is exact to rounding
 
 
 def begin(problem: Problem, t: Array, y: Any, steps: Array, rejected: Array) -> Carry:
@@ -49,12 +49,12 @@ def locate(problem: Problem, carry: Carry, dense: Any, differentiated: bool) -> 
         return _stopped(carry, t, choose(t >= end, carry.y, method.at(problem.flow, dense, t)))
     if not stop.differentiable:
         t = _bisection(problem, *jax.lax.stop_gradient((dense, begin, end)))
-        refused = "stop_when has no derivative here: give a function of the state that returns a real number, >= 0 at the stop"
-        return _stopped(carry, *eqxi.nondifferentiable((t, method.at(problem.flow, dense, t)), msg=refused))
-    # Under vmap this runs for members that did not stop too, whose margin may have no rate.
+        message = "stop_when has no derivative here: give a function of the state that returns a real number, >= 0 at the stop"
+        return _stopped(carry, *eqxi.nondifferentiable((t, method.at(problem.flow, dense, t)), msg=message))
+    # Under vmap this also runs for members that did not stop, whose margin may have zero rate.
     t = _root((problem, dense), begin, end, carry.status == HIT)
     y = _along(t, (problem, dense))
-    at_end = jax.lax.stop_gradient(t) >= end  # the state at the end of the step is better than the interpolant
+    at_end = jax.lax.stop_gradient(t) >= end  # the state at the end of the step is more accurate than the interpolant
     return _stopped(
         carry, t, jax.tree.map(lambda y, last: y + jnp.where(at_end, jax.lax.stop_gradient(last - y), 0), y, carry.y)
     )

@@ -14,7 +14,7 @@ from .stages import HERMITE
 
 
 class Euler(diffrax.AbstractERK):
-    """Euler's method with a Butcher tableau, which Diffrax's own Euler does not have. The last slope is the next step's first."""
+    """Euler's method with a Butcher tableau, which Diffrax's own Euler does not have (first same as last)."""
 
     tableau: ClassVar[diffrax.ButcherTableau] = diffrax.ButcherTableau(
         a_lower=(np.ones(1),), b_sol=np.array([1.0, 0.0]), b_error=np.zeros(2), c=np.ones(1)
@@ -50,8 +50,8 @@ def runge_kutta(name: str, dt: Any = None) -> RungeKutta:
     return method if dt is None else dataclasses.replace(method, dt=jnp.asarray(dt))
 
 
-def written_out(method: AbstractMethod) -> AbstractMethod:
+def with_unrolled_stages(method: AbstractMethod) -> AbstractMethod:
     """Return the method with its stages unrolled instead of in a loop, if it has stages."""
     if not isinstance(method, RungeKutta) or method.decaying:
         return method
-    return dataclasses.replace(method, written_out=True)
+    return dataclasses.replace(method, unrolled=True)

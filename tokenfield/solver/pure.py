@@ -45,30 +45,30 @@ def solve(
     max_steps: int = 4096,
     adjoint: Any = None,
 ) -> Solution:
-    """Solve `d mu/dt + div(mu v) = 0` from time 0 to t1, v the model's velocity: a pure function of JAX (FORMULAS §2).
+    """Solve `d mu/dt + div(mu v) = 0` from time 0 to t1, where v is the model's velocity: a pure JAX function (FORMULAS §2).
 
-    It works under `jax.jit`, `jax.vmap`, `jax.jvp` and `jax.grad`, with respect to every number in the model and the state,
+    It supports `jax.jit`, `jax.vmap`, `jax.jvp` and `jax.grad`, with respect to every number in the model and the state,
     to t1 and to save_at. `simulate` is the same run with a driver around it: checks, progress, checkpoints, a dataset.
 
     Args:
         model: the Transformer.
         state: the measure, e.g. `Tokens`.
         t1: end time.
-        save_at: (m,) increasing times in [0, t1] at which to keep states; t1 alone by default.
+        save_at: (m,) increasing times in [0, t1] at which to save states; t1 alone by default.
         rtol, atol: tolerances of a step, as for `simulate`.
         method: the name of a Runge–Kutta method, "tsit5" by default ("lawson" for densities); with noise "heun" or "euler";
             or a method such as `Layers(step=1.0)`, the discrete Transformer, which runs `t1/step` layers.
-        dt: a fixed step in place of error control; with noise the longest step (see `simulate`).
+        dt: a fixed step size instead of error control; with noise the largest step size (see `simulate`).
         stop_when: a rule such as `one_cluster()`, or a function of the state. A function that returns a real number stops
             the run where it is >= 0, at a time that can be differentiated; one that returns a bool has no derivative.
         key: the random key of a model with noise, e.g. `jax.random.key(0)`.
-        max_steps: maximum number of steps, rejected ones included.
+        max_steps: maximum number of steps, including rejected ones.
         adjoint: how derivatives are computed. None supports forward and reverse mode, with memory that grows as
             `sqrt(max_steps)`. `diffrax.ForwardMode()`, `diffrax.RecursiveCheckpointAdjoint()` and `diffrax.DirectAdjoint()` are
             Diffrax's.
 
     Returns:
-        A `Solution`. It raises nothing about the values of arrays: see its `status`.
+        A `Solution`. No error depends on the values of arrays: check its `status`.
 
     Example:
         >>> import jax, tokenfield as tkf
@@ -111,7 +111,7 @@ def _run(
     adjoint: Any,
     end_alone: bool,
 ) -> Solution:
-    """The run itself, as one program. `end_alone`: t1 is the only save time."""
+    """Run the segments in one program. `end_alone`: t1 is the only save time."""
     run: Carry | None = None
     final = states = seen = None
     start = jnp.zeros(())
@@ -155,11 +155,13 @@ def _run(
 def _plan(
     model: Transformer, state: Any, t1: Array, times: Array, method: Any, dt: Any, key: Any
 ) -> tuple[tuple[Segment, ...], AbstractMethod]:
-    """The flows of a run and its method."""
+    """Return the flows of a run and its method."""
     if method == "coarsen":
         raise ValueError("method 'coarsen' merges tokens, which has no derivative and no fixed shape: use simulate")
     if isinstance(method, AbstractMethod) and not (dt is None and key is None):
-        raise ValueError("dt and key belong to a method given by its name, got a method object: give them to it")
+        raise ValueError(
+            "dt and key belong to a method given by its name, got a method object: give them to that object"
+        )
     if isinstance(method, Layers):
         method.check_times(t1, times)
         return (Segment(float("inf"), layer_flow(state, model)),), method
@@ -186,7 +188,7 @@ def _plan(
 
 
 def _segment(problem: Problem, carry: Carry, max_steps: int, adjoint: Any, end_alone: bool) -> tuple[Carry, Any, Array]:
-    """The end of a segment, the states at all save times, and which of these the run has reached."""
+    """Return the end of a segment, the states at all save times, and which of these the run has reached."""
     flow, settings = problem.flow, problem.settings
 
     def visit(state, time):
@@ -200,7 +202,7 @@ def _segment(problem: Problem, carry: Carry, max_steps: int, adjoint: Any, end_a
     if end_alone:
         (carry, _), kept = visit(start, times[0])
         return carry, *jax.tree.map(lambda leaf: leaf[None], kept)
-    # The end of the segment is one more target, so that the steps are compiled once. Reverse mode keeps a state for each.
+    # The end of the segment is one more target, so that the steps are compiled once. Reverse mode stores a state for each.
     (carry, _), kept = jax.lax.scan(recomputed(visit), start, jnp.append(times, jnp.inf))
     return carry, *jax.tree.map(lambda leaf: leaf[:-1], kept)
 
@@ -209,7 +211,7 @@ def _segment(problem: Problem, carry: Carry, max_steps: int, adjoint: Any, end_a
 def _known_slope(t: Array, y: Any, status: Array) -> Array:
     """Return the time at which a run ended. Its derivative is known for a stop, and NaN for a blow-up or a length of 0.
 
-    There the steps give the time no derivative, so the NaN is attached to that of the unknowns y.
+    The steps have no derivative of that time, so the NaN is propagated from the unknowns y.
     """
     return t
 
@@ -223,7 +225,7 @@ def _(primals, tangents):
 
 
 def choose_rows(condition: Array, yes: Any, no: Any) -> Any:
-    """Rows of `yes` where the condition holds, else of `no`."""
+    """Return rows of `yes` where the condition holds, otherwise of `no`."""
     return jax.tree.map(lambda a, b: _where_rows(condition, a, b), yes, no)
 
 

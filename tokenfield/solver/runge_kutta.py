@@ -38,10 +38,10 @@ class RungeKutta(AbstractMethod):
     Args:
         solver: the Diffrax solver whose coefficients and interpolant are used.
         order: the order of its steps.
-        dt: a fixed step in place of error control.
-        interpolant: whether the interpolant is as good as the steps; otherwise steps end at the save times.
+        dt: a fixed step size instead of error control.
+        interpolant: whether the interpolant is as accurate as the steps; otherwise steps end at the save times.
         decaying: take Lawson steps, for a flow with `drift` and `decay`.
-        written_out: compile the stages one after another instead of in a loop.
+        unrolled: compile the stages one after another instead of in a loop.
         differentiated: keep rejected steps out of derivatives.
     """
 
@@ -50,7 +50,7 @@ class RungeKutta(AbstractMethod):
     dt: Float[Array, ""] | None = None
     interpolant: bool = eqx.field(static=True, default=True)
     decaying: bool = eqx.field(static=True, default=False)
-    written_out: bool = eqx.field(static=True, default=False)
+    unrolled: bool = eqx.field(static=True, default=False)
     differentiated: bool = eqx.field(static=True, default=False)
 
     interpolates: ClassVar[bool] = True
@@ -91,7 +91,7 @@ class RungeKutta(AbstractMethod):
         return Carry(t, t_next, y, (slope, control), status, c.steps + keep, c.rejected + ~keep), new.dense
 
     def no_step(self, y):
-        return no_stages(self.solver, y, 2 if self.decaying else None, self.written_out)
+        return no_stages(self.solver, y, 2 if self.decaying else None, self.unrolled)
 
     def at(self, flow, dense, t):
         return flow.retract(between(HERMITE if self.decaying else self.solver.interpolation_cls, dense, t))
@@ -106,11 +106,11 @@ class RungeKutta(AbstractMethod):
             return lawson_stages(flow, c.t, c.t_next, c.y)
         field = lambda t, y: self._velocity(flow, jnp.minimum(t, settings.t_last), y, c.y)  # noqa: E731
         slope = field(c.t, c.y) if slope is None else slope
-        new = (unrolled if self.written_out else looped)(self.solver, field, c.t, c.t_next, c.y, slope)
+        new = (unrolled if self.unrolled else looped)(self.solver, field, c.t, c.t_next, c.y, slope)
         return new if self._keeps_slope else new._replace(slope=None)
 
     def _velocity(self, flow: AbstractFlow, t: Array, y: Any, inside: Any) -> Any:
-        """The right-hand side. If it is differentiated, a stage that leaves its domain is evaluated at a point inside, and NaN.
+        """Return the right-hand side. In derivatives, a stage outside its domain is evaluated inside it and becomes NaN.
 
         The step is rejected either way. In reverse mode `0 · NaN` of its stages would reach everything.
         """
@@ -132,7 +132,7 @@ class RungeKutta(AbstractMethod):
 def _adapted(
     flow: AbstractFlow, settings: Settings, c: Carry, ok: Array, y1: Any, error: Any, order: int, control: Any
 ):
-    """`(keep, t, t_next, control, failed)` of a trial step. Derivatives do not see it: they are those of the steps taken."""
+    """Return `(keep, t, t_next, control, failed)` of a trial step. It has no derivatives: those are of the accepted steps."""
     stopped = jax.lax.stop_gradient((c.t, c.t_next, c.y, y1, error, settings.rtol, settings.atol))
     t0, t1, y0, y1, error, rtol, atol = stopped
     size = jnp.where(ok, flow.error_size(error, y0, y1, rtol, atol), jnp.inf)

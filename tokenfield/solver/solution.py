@@ -12,7 +12,7 @@ from .base import REASONS
 
 
 class Solution(eqx.Module):
-    """States of a run as a pytree, to be mapped, differentiated and stacked like any other.
+    """States of a run, as a pytree.
 
     Args:
         times: (m,) the save times; NaN for those after the end of the run.

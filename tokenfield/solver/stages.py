@@ -71,7 +71,7 @@ def no_stages(solver: diffrax.AbstractERK, y: Any, slopes: int | None, listed: b
     """Return the data of the interpolant of a step of size 1 that stays at 0.
 
     Args:
-        slopes: the number of slopes that are kept; None for those of `looped`, or of `unrolled` if they are `listed`.
+        slopes: the number of stored slopes; None for those of `looped`, or of `unrolled` if they are `listed`.
     """
     zero, count = jax.tree.map(jnp.zeros_like, y), solver.tableau.num_stages  # type: ignore[union-attr]
     ends = {"t0": jnp.zeros(()), "t1": jnp.ones(()), "y0": zero, "y1": zero}

@@ -20,7 +20,7 @@ ADJOINTS = (diffrax.ForwardMode, diffrax.RecursiveCheckpointAdjoint, diffrax.Dir
 
 
 def check_adjoint(adjoint: Any) -> None:
-    """Raise a ValueError unless `adjoint` is None or one of Diffrax's adjoints that a loop can have."""
+    """Raise ValueError unless `adjoint` is None or one of Diffrax's adjoints that a loop supports."""
     if adjoint is not None and not isinstance(adjoint, ADJOINTS):
         names = ", ".join(f"diffrax.{kind.__name__}()" for kind in ADJOINTS)
         raise ValueError(f"adjoint must be None or one of {names}, got {shown(adjoint)}")
@@ -31,7 +31,7 @@ def while_loop(
 ) -> T:
     """Return the first of `start, body(start), …` for which `condition` is false, after at most `max_steps` calls of body.
 
-    By default (`adjoint=None`) the value is that of `lax.while_loop`, and both modes of differentiation work. Reverse mode
+    By default (`adjoint=None`) the value is that of `lax.while_loop`, and forward and reverse mode both work. Reverse mode
     keeps what it needs of the first KEPT steps. Further steps are computed twice: of these it keeps `sqrt(max_steps)` states,
     and what it needs of as many steps at a time.
     """
@@ -66,21 +66,21 @@ def while_loop(
 
 
 def decided(tree: Any) -> Any:
-    """Mark the decisions of a step, such as its length: numbers that `recomputed` keeps.
+    """Mark the decisions of a step, such as its size: numbers that `recomputed` stores.
 
-    A step that is computed again is rounded differently. Its error estimate may be rounding alone, and it would then choose
-    another length than at first.
+    A recomputed step is rounded differently. If its error estimate is only rounding, the recomputed step might choose
+    another size.
     """
     return jax.tree.map(lambda leaf: checkpoint_name(leaf, DECISION), tree)
 
 
 def recomputed(function: Callable) -> Callable:
-    """Return a function of which reverse mode keeps the arguments and the decisions, and computes the rest again."""
+    """Return a function whose arguments and decisions are stored in reverse mode; the rest is recomputed."""
     return jax.checkpoint(function, policy=jax.checkpoint_policies.save_only_these_names(DECISION))
 
 
 def _scanned(condition: Callable, body: Callable, start: Any, max_steps: int) -> Any:
-    """The same as scans of a fixed length. Under vmap a block is skipped only if every member has ended."""
+    """Run the same loop as scans of a fixed length. Under vmap a block is skipped only if every member has ended."""
 
     def scan(step: Callable, length: int) -> Callable:
         def guarded(state, _):

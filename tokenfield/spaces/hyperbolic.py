@@ -28,7 +28,7 @@ class Hyperbolic(AbstractBrownianSpace):
     title: ClassVar[str] = "hyperbolic space"
     symbol: ClassVar[str] = "y"
     ball: ClassVar[bool] = True
-    turned: ClassVar[bool] = True
+    indefinite: ClassVar[bool] = True
 
     def signs(self, d):
         return np.concatenate([[-1.0], np.ones(d - 1)])
@@ -78,8 +78,8 @@ class Hyperbolic(AbstractBrownianSpace):
         at_origin = jnp.broadcast_to(xi, x.shape).at[..., 0].set(0.0)
         origin = jnp.zeros_like(x).at[..., 0].set(1.0)
         # Parallel transport along the geodesic from the origin to x, which keeps lengths and angles.
-        there = at_origin + (self.inner(x, at_origin) / (1 + x[..., 0]))[..., None] * (origin + x)
-        return self._along(x, jnp.sqrt(variance) * longer * there)
+        direction = at_origin + (self.inner(x, at_origin) / (1 + x[..., 0]))[..., None] * (origin + x)
+        return self._along(x, jnp.sqrt(variance) * longer * direction)
 
     def spectral_gap(self, d):
         return 0.0

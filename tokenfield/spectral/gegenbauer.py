@@ -65,8 +65,8 @@ def basis(nodes: int, d: int) -> np.ndarray:
     """
     if d == 2:  # sqrt(2) cos(l theta), without the loss of digits of the recurrence near |t| = 1
         k = np.arange(nodes)
-        turns = (2 * k[::-1, None] + 1) * k % (4 * nodes)  # l theta in units of pi/(2 nodes)
-        return np.sqrt(np.where(k == 0, 1, 2)) * np.cos(turns * (np.pi / (2 * nodes)))
+        angle = (2 * k[::-1, None] + 1) * k % (4 * nodes)  # l theta in units of pi/(2 nodes)
+        return np.sqrt(np.where(k == 0, 1, 2)) * np.cos(angle * (np.pi / (2 * nodes)))
     with np.errstate(over="ignore"):
         return polynomials(precise(nodes, d).t, nodes, d)[0].astype(float)
 

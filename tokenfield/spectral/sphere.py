@@ -85,14 +85,14 @@ class SphereHarmonics(AbstractHarmonics):
         if not is_concrete(x):
             added = lambda total, row, values: (total + c[..., row][..., None] * values, None)  # noqa: E731
             total, _ = _by_degree(self.modes, x[:, 2], added, jnp.zeros((2, self.modes + 1, len(x))))
-            return (total * _turns(self.modes, x)).sum((0, 1))
+            return (total * _angular_waves(self.modes, x)).sum((0, 1))
         table, waves = self._waves(x)
         return jnp.einsum("sml,mln,smn->n", c, table, waves)
 
     def moments(self, x, w):
         if not is_concrete(x):
-            turns = w * _turns(self.modes, x)
-            row = lambda nothing, _, values: (nothing, (turns * values).sum(-1))  # noqa: E731
+            angular = w * _angular_waves(self.modes, x)
+            row = lambda nothing, _, values: (nothing, (angular * values).sum(-1))  # noqa: E731
             return jnp.moveaxis(_by_degree(self.modes, x[:, 2], row, None)[1], 0, -1) * (self.degree >= 0)
         table, waves = self._waves(x)
         return jnp.einsum("mln,smn,n->sml", table, waves, w) * (self.degree >= 0)
@@ -112,18 +112,18 @@ class SphereHarmonics(AbstractHarmonics):
         return jnp.pad(cut, [(0, 0)] * (c.ndim - 2) + [(0, grown), (0, grown)])
 
 
-def _turns(modes: int, x: Float[Array, "n 3"]) -> Float[Array, "2 m n"]:
+def _angular_waves(modes: int, x: Float[Array, "n 3"]) -> Float[Array, "2 m n"]:
     """`r^m cos m p` and `r^m sin m p`, polynomials in the first two coordinates `r cos p` and `r sin p`."""
     first = jnp.stack([jnp.ones_like(x[:, 0]), jnp.zeros_like(x[:, 0])])
 
-    def turn(wave, _):
+    def next_wave(wave, _):
         return jnp.stack([x[:, 0] * wave[0] - x[:, 1] * wave[1], x[:, 1] * wave[0] + x[:, 0] * wave[1]]), wave
 
-    return jnp.moveaxis(jax.lax.scan(turn, first, None, length=modes + 1)[1], 0, 1)
+    return jnp.moveaxis(jax.lax.scan(next_wave, first, None, length=modes + 1)[1], 0, 1)
 
 
 def _by_degree(modes: int, z: Float[Array, " n"], add: Callable, total: Any) -> tuple[Any, Any]:
-    """Scan `add(total, l, values)` over the degrees l; values, (m, n), are the harmonics without their `_turns`.
+    """Scan `add(total, l, values)` over the degrees l; values, (m, n), are the harmonics without their `_angular_waves`.
 
     They are polynomials in the last coordinate, so that there is a derivative at the poles too. Inside jit, vmap or grad.
     """

@@ -1,4 +1,4 @@
-"""What a state is: a representation of the measure that a model moves."""
+"""The interface of a state: a representation of the measure that a model moves."""
 
 import equinox as eqx
 

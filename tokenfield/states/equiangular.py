@@ -1,4 +1,4 @@
-"""Tokens of one length with one angle between any two of them."""
+"""Tokens of equal length with equal angles between any two of them."""
 
 from typing import ClassVar
 
@@ -20,14 +20,14 @@ TOLERANCE = 1e-12
 class Equiangular(AbstractState):
     """n tokens of length `radius` with all pairwise cosines equal to rho, in any dimension >= n (FORMULAS §7).
 
-    Isotropic attention keeps such tokens equiangular, so two numbers stand for all of them. Tokens that are
-    independent and uniform in high dimension nearly are: rho = 0.
+    Isotropic attention keeps such tokens equiangular, so two numbers represent all of them. Tokens that are
+    independent and uniform in high dimension are nearly equiangular with rho = 0.
 
     Args:
         rho: the cosine, in [-1/(n-1), 1].
         n: number of tokens, at least 2.
         radius: length of every token; 1 on the unit sphere, the radius r of Pre-LN and Peri-LN.
-        gap: `1 - rho`, kept apart because it has digits that rho has lost when tokens have nearly met; set from
+        gap: `1 - rho`, stored separately because it is more accurate than rho when tokens have nearly merged; set from
             rho by default.
 
     Example:
@@ -64,5 +64,5 @@ class Equiangular(AbstractState):
         return super().arguments() | {"gap": None if derived else self.gap}
 
     def tokens(self, d: int | None = None) -> Tokens:
-        """Tokens at these angles in R^d, d >= n (d = n by default)."""
+        """Return tokens at these angles in R^d, d >= n (d = n by default)."""
         return equiangular_tokens(float(self.rho), self.n, d, float(self.radius))

@@ -21,7 +21,7 @@ class Gaussian(AbstractState):
     Args:
         mean: (d,) mean; None for 0.
         cov: (d, d) symmetric covariance with non-negative eigenvalues. It may be singular; derivatives of runs with respect
-            to it in directions that raise its rank are then NaN in forward mode, and left out in reverse mode.
+            to it in directions that raise its rank are then NaN in forward mode, and 0 in reverse mode.
 
     Example:
         >>> import tokenfield as tkf
@@ -41,12 +41,14 @@ class Gaussian(AbstractState):
             raise ValueError(f"cov must be a square matrix, got shape {self.cov.shape}")
         self.mean = jnp.zeros(d) if mean is None else as_float("mean", mean, 1).astype(jnp.float64)
         if self.mean.shape != (d,):
-            raise ValueError(f"mean must have shape ({d},) to go with cov, got {self.mean.shape}")
+            raise ValueError(f"mean must have shape ({d},) to match cov, got {self.mean.shape}")
         if is_concrete(self.cov):
             cov = np.asarray(self.cov)
             scale, skew = np.abs(cov).max(), np.abs(cov - cov.T).max()
             if skew > TOLERANCE * scale:
-                raise ValueError(f"cov must be symmetric, got entries that differ from their mirror by {skew:.3g}")
+                raise ValueError(
+                    f"cov must be symmetric, got entries that differ from those of its transpose by {skew:.3g}"
+                )
             least = float(np.linalg.eigvalsh((cov + cov.T) / 2)[0])
             if least < -TOLERANCE * scale:
                 raise ValueError(f"cov must have no negative eigenvalue, got {least:.3g}")
@@ -57,5 +59,5 @@ class Gaussian(AbstractState):
         return self.mean.shape[0]
 
     def sample(self, n: int, seed: int = 0) -> Tokens:
-        """n independent tokens of this law."""
+        """Return n independent tokens of this law."""
         return gaussian_tokens(n, seed=seed, mean=self.mean, cov=self.cov)

@@ -1,4 +1,4 @@
-"""Tokens at nearly equal angles, in few dimensions."""
+"""Nearly equiangular tokens in few dimensions."""
 
 import numpy as np
 
@@ -10,9 +10,9 @@ from .tokens import Tokens
 
 @named("start", "nearly_equiangular")
 def nearly_equiangular(rho: float, n: int, d: int, seed: int = 0) -> Tokens:
-    """n unit tokens `sqrt(rho) u + sqrt(1-rho) xi_i`, u the first axis, xi_i uniform on the unit sphere across it.
+    """Return n unit tokens `sqrt(rho) u + sqrt(1-rho) xi_i`, u the first axis, xi_i uniform on the unit sphere orthogonal to u.
 
-    Cosines are `rho + (1-rho) s`, s of mean 0 and variance 1/(d-1): equal angles but for fluctuations, in any
+    Cosines are `rho + (1-rho) s`, s of mean 0 and variance 1/(d-1): equal up to fluctuations, in any
     dimension (exactly equal ones need d >= n). The survey's long-context section has d of order log n.
 
     Args:

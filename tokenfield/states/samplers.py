@@ -1,4 +1,4 @@
-"""Ready starts. Each takes a seed and gives the same tokens for the same seed, anywhere."""
+"""Samplers of initial tokens. The same seed gives the same tokens on every machine."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +20,7 @@ def _unit(x: np.ndarray) -> np.ndarray:
 
 @named("start", "sphere")
 def uniform_sphere(n: int, d: int, seed: int = 0) -> Tokens:
-    """n tokens independent and uniform on the unit sphere of R^d.
+    """Return n independent tokens, uniform on the unit sphere of R^d.
 
     Args:
         n: number of tokens.
@@ -36,7 +36,7 @@ def uniform_sphere(n: int, d: int, seed: int = 0) -> Tokens:
 
 
 def sphere_points(n: int, d: int, seed: int) -> np.ndarray:
-    """The tokens of `uniform_sphere` as a plain array: much quicker for many of them."""
+    """Return the tokens of `uniform_sphere` as a plain array: much faster for many small states."""
     refuse_large("n, d", n, d, copies=COPIES)
     x = generator(seed).standard_normal((n, d))
     x /= np.linalg.norm(x, axis=-1, keepdims=True)
@@ -45,7 +45,7 @@ def sphere_points(n: int, d: int, seed: int) -> np.ndarray:
 
 @named("start", "space")
 def tokens_in(space: AbstractSpace, n: int, d: int, seed: int = 0) -> Tokens:
-    """n independent tokens in a space in R^d, uniform where its volume is finite (see the space for its law elsewhere).
+    """Return n independent tokens in a space in R^d, uniform if its volume is finite (otherwise see the space for the law).
 
     Args:
         space: the space, such as `Torus()`.
@@ -70,11 +70,11 @@ def tokens_in(space: AbstractSpace, n: int, d: int, seed: int = 0) -> Tokens:
 def gaussian_tokens(
     n: int, d: int | None = None, seed: int = 0, mean: Vector | None = None, cov: Number | Matrix | None = None
 ) -> Tokens:
-    """n tokens independent and Gaussian in R^d; standard normal by default.
+    """Return n independent Gaussian tokens in R^d; standard normal by default.
 
     Args:
         n: number of tokens.
-        d: dimension; may be left out when `mean` or `cov` is given.
+        d: dimension; optional if `mean` or `cov` is given.
         mean: (d,) mean.
         cov: (d, d) covariance, or a number c for c I.
 
@@ -105,7 +105,7 @@ def gaussian_tokens(
 
 @named("start", "hemisphere")
 def hemisphere(n: int, d: int, seed: int = 0, margin: float = 0.0) -> Tokens:
-    """n tokens independent and uniform on the part `x_1 > margin` of the unit sphere of R^d.
+    """Return n independent tokens, uniform on the part `x_1 > margin` of the unit sphere of R^d.
 
     Args:
         n: number of tokens.
@@ -134,7 +134,7 @@ def hemisphere(n: int, d: int, seed: int = 0, margin: float = 0.0) -> Tokens:
 
 @named("start", "equiangular")
 def equiangular_tokens(rho: float, n: int, d: int | None = None, radius: float = 1.0) -> Tokens:
-    """n tokens of one length with all pairwise cosines equal to rho, in R^d (d >= n; d = n by default).
+    """Return n tokens of equal length with all pairwise cosines equal to rho, in R^d (d >= n; d = n by default).
 
     Args:
         rho: the common cosine, in [-1/(n-1), 1].
@@ -162,16 +162,16 @@ def equiangular_tokens(rho: float, n: int, d: int | None = None, radius: float =
 
 
 def gram_root(rho: float, n: int) -> np.ndarray:
-    """The symmetric root of the matrix with 1 on the diagonal and rho elsewhere: `a I + b 11^T`."""
+    """Return the symmetric root of the matrix with 1 on the diagonal and rho elsewhere: `a I + b 11^T`."""
     a, on_mean = np.sqrt(1 - rho), np.sqrt(max(1 + (n - 1) * rho, 0.0))
     return a * np.eye(n) + (on_mean - a) / n
 
 
 @named("start", "clusters")
 def separated_clusters(n: int, d: int, k: int, spread: float = 0.1, seed: int = 0) -> Tokens:
-    """n tokens on the unit sphere in k tight groups of equal size (to within one) around spread-out centers.
+    """Return n tokens on the unit sphere in k tight groups of equal size (to within one) around separated centers.
 
-    The centers are the best separated of 200 random k-tuples; a token is a center plus a Gaussian of standard
+    The centers are the best separated of 200 random k-tuples; a token is a center plus a Gaussian with standard
     deviation `spread` in each coordinate, normalized.
 
     Args:
@@ -201,7 +201,7 @@ def separated_clusters(n: int, d: int, k: int, spread: float = 0.1, seed: int = 
 
 @named("start", "circle")
 def circle_tokens(angles: Vector) -> Tokens:
-    """Tokens on the unit circle at the given angles.
+    """Return tokens on the unit circle at the given angles.
 
     Args:
         angles: (n,) angles in radians.
@@ -216,9 +216,9 @@ def circle_tokens(angles: Vector) -> Tokens:
 
 
 def perturbed(tokens: Tokens, size: float = 1e-6, seed: int = 0) -> Tokens:
-    """Tokens moved by independent Gaussian steps of standard deviation `size` in each coordinate, lengths kept.
+    """Return tokens perturbed by Gaussians of standard deviation `size` in each coordinate, with unchanged lengths.
 
-    Balanced starts (antipodal tokens, regular polygons) are stationary but unstable: this leaves them.
+    Balanced states (antipodal tokens, regular polygons) are stationary but unstable: a perturbation leaves them.
 
     Example:
         >>> import tokenfield as tkf

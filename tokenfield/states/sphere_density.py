@@ -59,7 +59,7 @@ class SphereDensity(AbstractDensity):
             function: a function to which the density is proportional; uniform by default.
             size: size of a random perturbation; none by default.
             seed: random seed of the perturbation.
-            coefficients: the coefficients instead, as the class takes them.
+            coefficients: coefficients instead of a function, as for the class.
         """
         if coefficients is not None:
             return perturbed_by(SphereDensity(coefficients), size, seed)
@@ -79,7 +79,7 @@ class SphereDensity(AbstractDensity):
 
     @staticmethod
     def from_tokens(tokens: Tokens, modes: int = 24, width: float = 0.2) -> "SphereDensity":
-        """Tokens, each spread by Brownian motion to a width in radians."""
+        """Return the density of tokens, each spread by Brownian motion to a width in radians."""
         return SphereDensity(smoothed(SphereHarmonics(count("modes", modes, 1)), tokens, width))
 
     def sample(self, n, seed):

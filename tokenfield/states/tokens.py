@@ -100,24 +100,22 @@ class Tokens(AbstractState):
 
     @property
     def space(self) -> AbstractSpace:
-        """The space in which the tokens live: the one that was given, the sphere if all of them have length 1, otherwise R^d."""
+        """The space in which the tokens live: the given one; otherwise the sphere if all tokens have length 1, or R^d."""
         if self.given_space is not None:
             return self.given_space
         if not is_concrete(self.x):
-            raise ValueError(
-                "space: inside jit, vmap or grad lengths cannot be looked at: use Tokens(x, space=Sphere())"
-            )
+            raise ValueError("space: lengths are not known inside jit, vmap or grad: use Tokens(x, space=Sphere())")
         unit = np.abs(np.linalg.norm(np.asarray(self.x), axis=1) - 1).max() <= 1e-6
         return Sphere() if unit else Euclidean()
 
     def normalized(self) -> "Tokens":
-        """The same tokens with every length set to 1."""
+        """Return the same tokens with every length set to 1."""
         return Tokens(self.x / jnp.linalg.norm(self.x, axis=1, keepdims=True), self.weights, self.positions)
 
     def with_encoding(self, encoding: Matrix) -> "Tokens":
-        """The tokens `x_i + e_i` with a positional encoding e, (n, d), added: `sinusoidal(n, d)`, or a learned one.
+        """Return the tokens `x_i + e_i` for a positional encoding e, (n, d): `sinusoidal(n, d)`, or a learned one.
 
-        Under a norm that fixes lengths, set them again: `tokens.with_encoding(e).normalized()`.
+        Under a norm that fixes lengths, normalize afterwards: `tokens.with_encoding(e).normalized()`.
         """
         e = as_float("encoding", encoding, 2)
         if e.shape != self.x.shape:
@@ -149,12 +147,12 @@ def moved_to(tokens: Tokens, x: np.ndarray) -> Tokens:
 
 
 def wrap_hint(state: object) -> str:
-    """Return what to write in place of a plain array of tokens; "" for any other object."""
+    """Return a hint for a user who passed a plain array of tokens; "" for any other object."""
     return ": write tkf.Tokens(x) for an array x (n, d)" if isinstance(state, (Array, np.ndarray, list, tuple)) else ""
 
 
 def only_tokens(name: str, state: object) -> Tokens:
-    """The state, if it is made of tokens; otherwise a TypeError that names the function."""
+    """Return the state if it consists of tokens; otherwise raise TypeError with the name of the function."""
     if not isinstance(state, Tokens):
-        raise TypeError(f"{name} is not known for a state of type {type(state).__name__}{wrap_hint(state)}")
+        raise TypeError(f"{name} is not defined for a state of type {type(state).__name__}{wrap_hint(state)}")
     return state

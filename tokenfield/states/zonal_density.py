@@ -65,7 +65,7 @@ class ZonalDensity(AbstractDensity):
             function: a function to which the density is proportional; uniform by default.
             size: size of a random perturbation; none by default.
             seed: random seed of the perturbation.
-            coefficients: the coefficients instead, as the class takes them.
+            coefficients: coefficients instead of a function, as for the class.
         """
         if coefficients is not None:
             return perturbed_by(ZonalDensity(coefficients, d), size, seed)
@@ -85,7 +85,7 @@ class ZonalDensity(AbstractDensity):
 
     @staticmethod
     def from_tokens(tokens: Tokens, modes: int = 64, width: float = 0.1) -> "ZonalDensity":
-        """Tokens turned about the last axis at random and spread to a width in radians."""
+        """Return the density of tokens, rotated uniformly about the last axis and spread to a width in radians."""
         return ZonalDensity(smoothed(ZonalHarmonics(count("modes", modes, 1), tokens.d), tokens, width), tokens.d)
 
     def sample(self, n, seed):
@@ -97,7 +97,7 @@ class ZonalDensity(AbstractDensity):
 
 
 def heights(c: np.ndarray, d: int, u: np.ndarray) -> np.ndarray:
-    """The quantiles u of t under a zonal density with coefficients c.
+    """Return the quantiles u of t under a zonal density with coefficients c.
 
     The angle arccos t has a density proportional to `p(t) sin^{d-2}`: integrated by Gauss–Legendre panels between fine
     knots, and inverted by bisection inside a panel.

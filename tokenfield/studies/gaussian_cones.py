@@ -26,7 +26,7 @@ class Case(NamedTuple):
     K: np.ndarray
     V: np.ndarray
     t1: float
-    words: tuple[str, str, str, str]
+    outcomes: tuple[str, str, str, str]
     formula: str
     normalized: bool = False
     view: tuple[float, float] = (14, -62)

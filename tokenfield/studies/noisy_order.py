@@ -73,10 +73,10 @@ def noisy_order_study(
     if not len(wanted):
         raise ValueError(f"betas must hold at least one number, got {shown(betas)}")
     plans = [_plan(beta, d, attention) for beta in wanted]
-    kept = [k for k, (kappas, dt) in enumerate(plans) if RELAXATIONS * kappas.max() / (d - 1) <= MOST_STEPS * dt]
-    m_1 = np.zeros((len(kept), 4, 2))
-    with Progress(progress, "running noisy tokens", max(len(kept), 1), "temperatures") as bar:
-        for row, k in enumerate(kept):
+    chosen = [k for k, (kappas, dt) in enumerate(plans) if RELAXATIONS * kappas.max() / (d - 1) <= MOST_STEPS * dt]
+    m_1 = np.zeros((len(chosen), 4, 2))
+    with Progress(progress, "running noisy tokens", max(len(chosen), 1), "temperatures") as bar:
+        for row, k in enumerate(chosen):
             kappas, dt = plans[k]
             m_1[row] = _orders(wanted[k], kappas, dt, d, attention, n, seed + 1000 * k)
             bar.update(row + 1)
@@ -84,10 +84,10 @@ def noisy_order_study(
     found = xarray.Dataset(
         {
             "m_1": (("beta", "place", "start"), m_1),
-            "kappa": (("beta", "place"), np.array([plans[k][0] for k in kept]).reshape(len(kept), 4)),
+            "kappa": (("beta", "place"), np.array([plans[k][0] for k in chosen]).reshape(len(chosen), 4)),
         },
-        {"beta": wanted[kept], "start": ("start", np.array(STARTS, dtype=object))},
-        {**provenance(), "config": json.dumps(config), "left_out": json.dumps(np.delete(wanted, kept).tolist())},
+        {"beta": wanted[chosen], "start": ("start", np.array(STARTS, dtype=object))},
+        {**provenance(), "config": json.dumps(config), "left_out": json.dumps(np.delete(wanted, chosen).tolist())},
     )
     return with_labels(found, LABELS)
 

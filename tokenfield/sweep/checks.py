@@ -20,7 +20,7 @@ ROUNDING = 1e-9
 
 
 def check(plan: "Plan") -> None:
-    """Raise a ValueError for the first thing that makes no sense."""
+    """Raise a ValueError for the first invalid part of a plan."""
     if Path(plan.name).name != plan.name or plan.name in ("", ".", ".."):
         raise ValueError(f"name: must be a plain name, got {shown(plan.name)}")
     for key, value, least in (("repeats", plan.repeats, 1), ("batch", plan.batch, 1), ("seed", plan.seed, 0)):

@@ -40,7 +40,7 @@ def noisy(plan: Plan, cells: list[Cell], models: list[Any], states: list[Any]) -
     config = cells[0].config
     assert config.t1 is not None
     if config.stop_when is not None:
-        raise ValueError("run.stop_when makes no sense for a model with noise, which runs to t1 in fixed steps dt")
+        raise ValueError("run.stop_when is not supported for a model with noise, which runs to t1 in fixed steps dt")
     grid = np.unique([*times_of(plan), config.t1])
     seeds = [cell.seed for cell in cells]
     many = simulate_many(

@@ -95,14 +95,14 @@ def _cut(
     problem: SelfConsistency, points: list[tuple[np.ndarray, float]], end: float
 ) -> list[tuple[np.ndarray, float]]:
     """Without what lies beyond `end` at the far end of the branch, whose last point is then at `end`."""
-    kept = list(points)
-    while len(kept) > 1 and kept[-1][1] > end and kept[-2][1] > end:
-        kept.pop()
-    if kept[-1][1] > end and len(kept) > 1:
-        (low, one), (high, two) = kept[-2], kept[-1]
+    points_left = list(points)
+    while len(points_left) > 1 and points_left[-1][1] > end and points_left[-2][1] > end:
+        points_left.pop()
+    if points_left[-1][1] > end and len(points_left) > 1:
+        (low, one), (high, two) = points_left[-2], points_left[-1]
         x = problem.newton(low + (end - one) / (two - one) * (high - low), end)
-        kept[-1:] = [] if x is None else [(x, end)]
-    return kept
+        points_left[-1:] = [] if x is None else [(x, end)]
+    return points_left
 
 
 class Window(NamedTuple):

@@ -152,8 +152,8 @@ def _advance(problem: SelfConsistency, point: Point, length: float) -> Point | N
     except np.linalg.LinAlgError:
         return None
     moved = np.linalg.norm(found[0] - x) / _scale(point.x)
-    turned = float(row @ np.r_[dx, dsigma]) * _scale(point.x) / _scale(found[0])
-    if moved + abs(found[1] - sigma) > 0.3 * length or turned < 0.9:
+    cosine = float(row @ np.r_[dx, dsigma]) * _scale(point.x) / _scale(found[0])
+    if moved + abs(found[1] - sigma) > 0.3 * length or cosine < 0.9:
         return None
     return Point(*found, dx, dsigma)
 

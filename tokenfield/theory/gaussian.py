@@ -159,7 +159,7 @@ def _matrices(A: ArrayLike, cov: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     A = np.asarray(as_float("A", A, (0, 2)))
     A = A * np.eye(len(cov)) if A.ndim == 0 else A
     if A.shape != cov.shape:
-        raise ValueError(f"A must have shape {cov.shape} to go with cov, got {A.shape}")
+        raise ValueError(f"A must have shape {cov.shape} to match cov, got {A.shape}")
     return A, cov
 
 

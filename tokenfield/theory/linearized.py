@@ -125,5 +125,5 @@ def _log_mean_exponential(r: np.ndarray, d: int) -> np.ndarray:
     order, small = d / 2 - 1, r * r < 40 * d
     near = np.log(hyp0f1(d / 2, np.where(small, r * r / 4, 0.0)))
     far = np.where(small, 1.0, r)
-    away = gammaln(d / 2) + order * np.log(2 / far) + np.log(ive(order, np.where(small, order + 1, r))) + r
-    return np.where(small, near, away)
+    large = gammaln(d / 2) + order * np.log(2 / far) + np.log(ive(order, np.where(small, order + 1, r))) + r
+    return np.where(small, near, large)

@@ -79,11 +79,11 @@ def phase_diagram(
             path = trace(problem, 1, 1, end)
         else:
             problem, path = ordered(beta, d, attention, end)
-        turn = 0.0 if continuous else path.points[path.lowest()].sigma
+        fold = 0.0 if continuous else path.points[path.lowest()].sigma
         jump = 0.0 if continuous else equal_energy(problem, path)
-        lines[:, i] = unit * np.exp([0.0, turn, jump])
-        m_1[i] = _order(problem, path, 0 if continuous else path.lowest(), sigmas, turn)
-        region[i] = np.select([sigmas <= turn, sigmas < jump, sigmas < 0], [0, 1, 2], 3)
+        lines[:, i] = unit * np.exp([0.0, fold, jump])
+        m_1[i] = _order(problem, path, 0 if continuous else path.lowest(), sigmas, fold)
+        region[i] = np.select([sigmas <= fold, sigmas < jump, sigmas < 0], [0, 1, 2], 3)
     star = beta_star(d, attention)
     at_star = critical_kappa(star, d, attention) if math.isfinite(star) else math.nan
     config = {"d": d, "attention": attention, "beta_star": star, "kappa_star": at_star}
@@ -108,20 +108,20 @@ def _axis(name: str, values: Sequence[float] | np.ndarray, or_zero: bool) -> np.
     return np.array([positive(name, value, or_zero=or_zero) for value in axis])
 
 
-def _order(problem: SelfConsistency, path: Path, start: int, sigmas: np.ndarray, turn: float) -> np.ndarray:
+def _order(problem: SelfConsistency, path: Path, start: int, sigmas: np.ndarray, fold: float) -> np.ndarray:
     """m_1 of the stable ordered law at each sigma: Newton, from the branch after its fold."""
     after = path.points[start:]
     known, found = np.array([point.sigma for point in after]), np.zeros(len(sigmas))
     roots = np.array([problem.order(point.x) for point in after])
     for j, sigma in enumerate(sigmas):
-        if sigma <= turn:
+        if sigma <= fold:
             continue
         k = int(np.searchsorted(known, sigma))
         if k == len(known):
             found[j] = math.nan
             continue
         if k == 0:  # between a continuous transition and the first point of the branch: m_1 grows as a square root
-            found[j] = roots[0] * math.sqrt((sigma - turn) / (known[0] - turn))
+            found[j] = roots[0] * math.sqrt((sigma - fold) / (known[0] - fold))
             continue
         share = (sigma - known[k - 1]) / (known[k] - known[k - 1])
         x = problem.newton(after[k - 1].x + share * (after[k].x - after[k - 1].x), sigma)

@@ -48,7 +48,7 @@ def predict(
         kappa: inverse noise, compared with the critical one.
         radius: length of the tokens at the start, for norms under which it grows (pre, peri).
         alpha: rate of nGPT [1].
-        tau: time at which Mix-LN turns from Post to Pre.
+        tau: time at which Mix-LN switches from Post-LN to Pre-LN.
 
     Returns:
         a table: a sequence of `Prediction(key, name, value, formula, section, valid, note)`, also indexed by key.
@@ -56,7 +56,8 @@ def predict(
     Example:
         >>> import tokenfield as tkf
         >>> found = tkf.predict(n=32, d=64, beta=4.0)
-        >>> found["first_clusters"].value, [(row.key, row.value) for row in found.valid]
+        >>> found["time_to_collapse"].value, len(found), len(found.valid)
+        (6.953501848809471, 14, 11)
     """
     n, d, rule = count("n", n), count("d", d, 2, MOST_DIMENSION), norm_rule(norm, alpha, tau)
     A, V = _matrix("A", A, d), _matrix("V", V, d)

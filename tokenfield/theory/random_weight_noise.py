@@ -69,5 +69,5 @@ class Spread(NamedTuple):
         length = np.maximum(D + noise * np.sqrt(variance) * GRID[2], 0.1 * D)
         states = np.stack([np.minimum(1 - e / length + noise * drift / d, 1.0), L * length if radial else L])
         mean = states @ WEIGHTS
-        away = states - mean[:, None]
-        return Spread(mean, (away * WEIGHTS) @ away.T + np.diag([noise * own_noise, 0.0]))
+        offsets = states - mean[:, None]
+        return Spread(mean, (offsets * WEIGHTS) @ offsets.T + np.diag([noise * own_noise, 0.0]))

@@ -24,7 +24,7 @@ from .long_context import MOST_LAYERS
 from .random_weight_noise import Spread
 from .row_moments import softmax_moments
 
-LEAST_NOISY_DIMENSION = 32  # below it an expansion in 1/d makes no sense
+LEAST_NOISY_DIMENSION = 32  # below it, an expansion in 1/d is not useful
 
 
 class RandomAttention(NamedTuple):

@@ -129,6 +129,6 @@ def _outer(n: float, sigma: float) -> tuple[np.ndarray, np.ndarray]:
     s = np.exp(t - np.exp(-t) - sigma**2 / 2) / n
     z, w = _gauss(sigma, 0.0)
     missing = np.array([-np.expm1(-each * np.exp(sigma * z)) @ w for each in s])
-    kept = _power(missing, n) > 1e-18
-    kept[: np.argmin(kept) if not kept.all() else None] = True
-    return s[kept], (s * (1 + np.exp(-t)) * step)[kept]
+    needed = _power(missing, n) > 1e-18
+    needed[: np.argmin(needed) if not needed.all() else None] = True
+    return s[needed], (s * (1 + np.exp(-t)) * step)[needed]

@@ -83,9 +83,9 @@ class SelfConsistency:
         V, eta = self.potential(x, sigma)
         mass = self.masses(V)
         mean = self.features.T @ mass
-        centerd = (self.features - mean) * mass[:, None]
-        jacobian = np.eye(len(x)) - math.exp(sigma) * (centerd.T @ (eta[:, None] * self.features))
-        return x - mean, jacobian, -(centerd.T @ V)
+        centered = (self.features - mean) * mass[:, None]
+        jacobian = np.eye(len(x)) - math.exp(sigma) * (centered.T @ (eta[:, None] * self.features))
+        return x - mean, jacobian, -(centered.T @ V)
 
     def resolve(self, x: np.ndarray, sigma: float) -> bool:
         """Double the nodes if the moments `c_l` of the highest degrees are not below `TAIL`; True if it had to."""

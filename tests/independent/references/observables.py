@@ -22,9 +22,9 @@ def mean_cosine(x, w):
     return (pairs * cosines(x)).sum() / pairs.sum()
 
 
-def effective_rank(x, w, centerd):
+def effective_rank(x, w, centered):
     """Exponential of the entropy of the normalized singular values."""
-    y = (x - w @ x if centerd else x) * np.sqrt(w)[:, None]
+    y = (x - w @ x if centered else x) * np.sqrt(w)[:, None]
     s = np.linalg.svd(y, compute_uv=False)
     p = s / s.sum()
     p = p[p > 0]

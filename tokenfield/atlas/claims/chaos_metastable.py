@@ -148,10 +148,10 @@ def draw(at: Saddle, found):
     figure = Figure(figsize=(6.8, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     density = at.law * GRID / (2 * np.pi)
-    turned = np.where(at.angles > 1.5 * np.pi, at.angles - 2 * np.pi, at.angles)
-    order = np.argsort(turned)
-    left.plot(turned[order], density[order], color=BLUE, label="density")
-    left.plot(turned[order], at.mode[order] * density.max() / 2, color=GREEN, label="f")
+    rotated = np.where(at.angles > 1.5 * np.pi, at.angles - 2 * np.pi, at.angles)
+    order = np.argsort(rotated)
+    left.plot(rotated[order], density[order], color=BLUE, label="density")
+    left.plot(rotated[order], at.mode[order] * density.max() / 2, color=GREEN, label="f")
     left.set(
         xlabel="angle", ylim=(-0.6 * density.max(), 1.5 * density.max()), xticks=[0, np.pi], xticklabels=["0", "π"]
     )

@@ -55,8 +55,8 @@ def naive_fold(beta: float, V: float, mass: np.ndarray, y: np.ndarray) -> float:
     for _ in range(30):
         h = (low + high) / 2
         z = naive(x, beta, V, h, 1, (y, mass))
-        turns = (z[:-1, 0] * z[1:, 1] - z[:-1, 1] * z[1:, 0]).min()
-        low, high = (h, high) if turns > 0 else (low, h)
+        orientation = (z[:-1, 0] * z[1:, 1] - z[:-1, 1] * z[1:, 0]).min()
+        low, high = (h, high) if orientation > 0 else (low, h)
     return low
 
 

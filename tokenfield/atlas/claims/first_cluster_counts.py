@@ -4,7 +4,7 @@ import numpy as np
 
 import tokenfield as tkf
 
-from ...driver.collapse import join
+from ...driver.collapse import group_tokens
 from ..claim import Claim, Evidence, at_least, at_most, close, equal
 
 SAVED = 47  # the same in all runs, so that one program is compiled
@@ -36,7 +36,7 @@ def first_clusters(beta: float, angles: np.ndarray, size: float) -> int:
     top, n = tkf.theory.first_clusters(beta, 2), len(angles)
     wait = np.log(1 / size) / tkf.theory.growth_rates(beta, 2, modes=[top])[0]
     for x in simulated(beta, angles, np.append(0.0, np.linspace(max(wait - 3, 0.5), wait + 20, SAVED - 1))):
-        sizes = np.bincount(join(x, 0.3 * beta**-0.5))
+        sizes = np.bincount(group_tokens(x, 0.3 * beta**-0.5))
         large = sizes[sizes >= n / (10 * top)]
         if large.sum() >= 0.98 * n:
             return len(large)
@@ -72,7 +72,7 @@ def measure(quick: bool) -> Evidence:
 def spread(counts) -> str:
     """ "(13: 2, 14: 5)": how often each count was seen."""
     values, times = np.unique(counts, return_counts=True)
-    return "(" + ", ".join(f"{v}: {t}" for v, t in zip(values, times, strict=True)) + ")"
+    return "(" + ", ".group_tokens(f"{v}: {t}" for v, t in zip(values, times, strict=True)) + ")"
 
 
 CAPTION = (

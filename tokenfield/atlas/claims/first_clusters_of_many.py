@@ -6,7 +6,7 @@ import numpy as np
 
 import tokenfield as tkf
 
-from ...driver.collapse import join
+from ...driver.collapse import group_tokens
 from ..claim import Claim, Evidence, close
 
 SAVED = 46
@@ -28,7 +28,7 @@ def first_clusters(beta: float, d: int, n: int, seed: int) -> tuple[int, np.ndar
     options = {"save_at": times, "rtol": 1e-4, "atol": 1e-6, "progress": False}
     run = tkf.simulate(model, tkf.uniform_sphere(n, d, seed=seed), times[-1], **options)
     for x in run.dataset["x"].values:
-        sizes = np.bincount(join(x, 0.3 * beta**-0.5))
+        sizes = np.bincount(group_tokens(x, 0.3 * beta**-0.5))
         large = sizes[sizes >= n / (10 * predicted(beta, d))]
         if large.sum() >= 0.98 * n:
             return len(large), x

@@ -8,7 +8,7 @@ from .published_circle import START, T1, attended, energy, flow, merges, merges_
 BLUE, ORANGE = "#0072B2", "#D55E00"
 
 
-def turn(theta: np.ndarray, h: float) -> np.ndarray:
+def rotation_angle(theta: np.ndarray, h: float) -> np.ndarray:
     """The angles by which the layer `x <- N(x + h Att)` turns the tokens."""
     return np.angle(1 + h * attended(theta))
 
@@ -17,16 +17,16 @@ def layers(h: float) -> tuple[np.ndarray, np.ndarray]:
     """Times and angles of that layer repeated, in the plain loop of published scripts."""
     theta = [START]
     while len(theta) <= round(T1 / h):
-        theta.append(theta[-1] + turn(theta[-1], h))
+        theta.append(theta[-1] + rotation_angle(theta[-1], h))
     return h * np.arange(len(theta)), np.array(theta)
 
 
 def modified(h: float) -> np.ndarray:
-    """Merge times of `theta' = g - (h/2) g'g` with `g = turn/h`, the equation that the layers follow up to h^2."""
+    """Merge times of `theta' = g - (h/2) g'g` with `g = rotation_angle/h`, the equation that the layers follow up to h^2."""
 
     def field(theta):
-        g = turn(theta, h) / h
-        return g - (turn(theta + 1e-4 * g, h) - turn(theta - 1e-4 * g, h)) / 4e-4
+        g = rotation_angle(theta, h) / h
+        return g - (rotation_angle(theta + 1e-4 * g, h) - rotation_angle(theta - 1e-4 * g, h)) / 4e-4
 
     return merges_by_scipy(field)
 

@@ -61,8 +61,8 @@ def slope(state, c: np.ndarray) -> np.ndarray:
     """The derivative of functions with coefficients c along the circle, or along the meridians, at the nodes."""
     if isinstance(state, tkf.CircleDensity):
         k = np.arange(state.modes + 1)
-        turned = jnp.asarray(np.stack([k * c[:, 1], -k * c[:, 0]], axis=1))
-        return np.asarray(jax.vmap(state.harmonics.values)(turned))
+        rotated = jnp.asarray(np.stack([k * c[:, 1], -k * c[:, 0]], axis=1))
+        return np.asarray(jax.vmap(state.harmonics.values)(rotated))
     t = np.asarray(state.harmonics.t)
     return c @ polynomials(t, state.modes + 1, state.d)[1].T * np.sqrt(1 - t * t)
 

@@ -20,8 +20,8 @@ def lowest(row: np.ndarray) -> float:
     if not 3 <= j < len(values) - 3:
         return (j + 1) / n
     slope = np.polynomial.Polynomial.fit(reach, values[j + reach], 6, domain=[-1, 1]).deriv()
-    turns = slope.roots()
-    return (j + 1 + float(turns[np.abs(turns).argmin()].real)) / n
+    extrema = slope.roots()
+    return (j + 1 + float(extrema[np.abs(extrema).argmin()].real)) / n
 
 
 def measure(quick: bool) -> Evidence:

@@ -37,11 +37,11 @@ def measure(quick: bool) -> Evidence:
     star = theory.beta_star(2)
     sides = [theory.fold(star + e, 2) < theory.critical_kappa(star + e, 2) for e in (-0.02, 0.02)]
     checks.append(equal("d = 2: a fold below κ_c, for β just below and above β_*", [False, True], sides))
-    turn, jump, kappa_c = theory.fold(4.0, 2), theory.first_order_point(4.0, 2), theory.critical_kappa(4.0, 2)
-    checks.append(close("d = 2, β = 4: fold", 0.387069, turn, atol=5e-7))
+    fold, jump, kappa_c = theory.fold(4.0, 2), theory.first_order_point(4.0, 2), theory.critical_kappa(4.0, 2)
+    checks.append(close("d = 2, β = 4: fold", 0.387069, fold, atol=5e-7))
     checks.append(close("d = 2, β = 4: equal free energies", 0.391475, jump, atol=5e-7))
     checks.append(
-        at_most("d = 2, β = 4: order 1e-3 below the fold, on a grid of angles", 1e-6, direct(4.0, turn - 1e-3))
+        at_most("d = 2, β = 4: order 1e-3 below the fold, on a grid of angles", 1e-6, direct(4.0, fold - 1e-3))
     )
     for kappa in (jump, kappa_c * 1.01):
         high = max(state.m_1 for state in theory.stationary_states(4.0, kappa, 2))

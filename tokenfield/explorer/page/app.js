@@ -10,15 +10,16 @@ import { pointerMethods } from "./app/pointer.js";
 import { runsMethods } from "./app/runs.js";
 import { shareMethods } from "./app/share.js";
 import { sweepMethods } from "./app/sweep.js";
-import { DEFAULT_CONFIG, readConfig } from "./engine/config.js";
+import { DEFAULT_CONFIG, isForeign, readConfig } from "./engine/config.js";
 import { makeAttention } from "./engine/kernels.js";
+import { TOKENS } from "./frames.js";
 import { DEFAULT_VIEW, readLink } from "./link.js";
 import { STORY_NAMES } from "./stories.js";
 import { Camera } from "./views/camera.js";
 
 const PLOT_PERIOD = 60, PLOT_FRAMES = 4; // least milliseconds, and frames, between the drawings of two plots
 const CLOCK_PERIOD = 100;
-const DRIFT = 0.08; // the sphere turns by itself until the reader turns it: radians a second
+const SWING = 0.5, SWING_PERIOD = 38; // radians and seconds: the sphere sways by itself until the reader turns it
 const SLOW_FRAME = 28, LEAST_QUALITY = 0.75;
 
 /** Show the explorer in an element; return an object with close(). See README.md for the options. */
@@ -49,9 +50,9 @@ class App {
     else if (this.options.config) {
       const given = readConfig(this.options.config);
       this.config = given.config;
-      if (this.mode === "live" && given.problems.length) this.foreign = this.options.config; // the server may know more
-      else given.problems.forEach((line) => this.say(line));
-      if (this.foreign) this.config = { ...this.config, foreign: given.problems.some((line) => !line.startsWith("tokens")) };
+      if (this.mode === "live" && given.problems.length + given.unknown.length) this.foreign = this.options.config; // the server may know more
+      else [...given.problems, ...given.unknown.map((key) => `This page does not know ${key} and leaves it out.`)].forEach((line) => this.say(line));
+      if (this.foreign) this.config = { ...this.config, foreign: isForeign(given) };
     }
     if (read.problems.length) this.say(`The link was not understood in full, and defaults are used instead: ${read.problems.join("; ")}.`);
     if (this.still) {
@@ -72,13 +73,19 @@ class App {
     for (const name of ["pointerdown", "keydown"]) this.parts.canvas.addEventListener(name, stay, { signal: this.listeners.signal });
     const loop = (now) => {
       if (this.closed) return;
-      if (this.drifting && this.playing && this.dirty) this.camera.turn((-DRIFT * Math.min(100, now - before)) / 1000, 0);
+      if (this.drifting && this.playing && this.dirty) this.sway(Math.min(100, now - before) / 1000);
       this.adapt(now - before);
       before = now;
       this.draw();
       requestAnimationFrame(loop);
     };
     requestAnimationFrame(loop);
+  }
+
+  sway(seconds) {
+    const from = this.phase ?? 0;
+    this.phase = from + (2 * Math.PI * seconds) / SWING_PERIOD;
+    this.camera.turn(SWING * (Math.sin(from) - Math.sin(this.phase)), 0);
   }
 
   close() {
@@ -110,9 +117,11 @@ class App {
   }
 
   drawScene() {
-    const { scene, runs, theme, view } = this;
-    const items = runs.map((run) => ({ frame: run.frame, attention: view.field && run.frame?.d <= 3 && run.frame.kind === 0 ? makeAttention(run.config.attention, run.frame.d) : null }));
+    const { scene, runs, theme, view, parts } = this;
+    const items = runs.map((run) => ({ frame: run.frame, attention: view.field && run.frame?.d <= 3 && run.frame.kind === TOKENS ? makeAttention(run.config.attention, run.frame.d) : null }));
     scene.draw(items, theme, { trails: view.trails, field: view.field, chosen: this.chosen, first: this.config.attention.causal });
+    const below = `${Math.min(scene.bottom + 8, scene.height - 30).toFixed(0)}px`;
+    if (parts.names.style.top !== below) parts.names.style.top = below;
   }
 
   draw() {

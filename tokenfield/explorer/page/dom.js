@@ -7,11 +7,28 @@ export function make(tag, attributes = {}, ...children) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "text") element.textContent = value;
+    else if (name === "math") element.append(...math(value));
     else if (name in element && typeof value !== "string") element[name] = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
   return element;
+}
+
+/** Return a formula as nodes: `a_b` and `a_{b c}` are lowered, `a^b` and `a^{b c}` raised. */
+export function math(text) {
+  const parts = text.split(/([_^](?:\{[^}]*\}|[\p{L}\p{N}]+))/u).filter(Boolean);
+  return parts.map((part) => (/^[_^]./.test(part) ? make(part[0] === "_" ? "sub" : "sup", { text: part.slice(1).replace(/^\{|\}$/g, "") }) : part));
+}
+
+/** Return a drawing of lines, 20 x 20. */
+export function icon(path) {
+  const [svg, line] = ["svg", "path"].map((name) => document.createElementNS("http://www.w3.org/2000/svg", name));
+  svg.setAttribute("viewBox", "0 0 20 20");
+  svg.setAttribute("aria-hidden", "true");
+  line.setAttribute("d", path);
+  svg.append(line);
+  return svg;
 }
 
 /** Return a labeled slider: {element, set(value), input}. `shown` turns a value into text. */

@@ -2,5 +2,7 @@
 
 import { mount } from "./app.js";
 
-const element = document.getElementById("tokenfield");
-mount(document.getElementById("app"), { link: true, ...(element ? JSON.parse(element.textContent) : {}) });
+const text = (id) => document.getElementById(id)?.textContent;
+const options = { link: true, ...JSON.parse(text("tokenfield") ?? "{}") };
+if (text("tokenfield-worker")) options.worker = text("tokenfield-engine") + text("tokenfield-worker"); // a page that is one file
+mount(document.getElementById("app"), options);

@@ -3,13 +3,15 @@
  * (each with its formula), and one sentence for screen readers.
  */
 
-import { dimension, effectiveBeta, tokenCount } from "./engine/config.js";
+import { dimension, effectiveBeta, MOST_TOKENS, tokenCount } from "./engine/config.js";
 import { attentionMatrix, makeAttention } from "./engine/kernels.js";
-import { MODES } from "./history.js";
+import { DENSITY, SPHERE_DENSITY, TOKENS } from "./frames.js";
 import { short } from "./numbers.js";
+import { MEASURE_PANELS } from "./panels/measures.js";
+import { column, lines, placed, readout, timeAxis, times } from "./panels/time.js";
 import {
-  criticalGamma, criticalKappa, equiangularCurve, firstClusters, flowInfluence, growthRates, halfWayCosine, layerContraction,
-  logMergeTime, recencyEnds, stationaryOrder, terminalLaw,
+  criticalGamma, criticalKappa, equiangularCurve, firstClusters, flowInfluence, growthRates, halfWayCosine, interestingModes,
+  layerContraction, logMergeTime, recencyEnds, stationaryOrder, terminalLaw,
 } from "./theory.js";
 
 const COLLAPSED = 0.999;
@@ -18,7 +20,8 @@ const MATRIX = 96; // largest number of rows of the matrix that is drawn
 /** Return what theory needs to know of a run; `kind` is null where there are no formulas. */
 export function theoryCase({ config, frame }) {
   const { attention, norm, noise, tokens } = config, beta = effectiveBeta(attention);
-  const n = frame?.n ?? tokenCount(tokens), d = frame?.d ?? dimension(tokens);
+  const density = [DENSITY, SPHERE_DENSITY].includes(frame?.kind);
+  const n = density ? Infinity : (frame?.n ?? tokenCount(tokens)), d = frame?.kind === DENSITY ? 2 : (frame?.d ?? dimension(tokens));
   const identity = attention.V === null || attention.V === 1;
   const isotropic = !config.foreign && beta !== null && beta >= 0 && identity && !attention.causal && !attention.slope;
   const kind = !isotropic ? null : attention.kind === "unnormalized" ? "unnormalized" : "softmax";
@@ -38,35 +41,15 @@ function remembered(f, most = 40) {
     return known.get(key);
   };
 }
+const firstOf = remembered(firstClusters);
 const curveOf = remembered((n, beta, norm, kind, rho0, logUnit) => equiangularCurve(n, beta, norm, kind, rho0, COLLAPSED, 600, logUnit));
 const orderOf = remembered(stationaryOrder, 400);
 const ratesOf = remembered(growthRates);
 const influenceOf = remembered((n, t, slope) => [...flowInfluence(n, t, slope)]);
 
-const column = (run, key) => run.history.samples.map((sample) => sample[key]);
-
-/** True if a run has waited for longer than numbers can say: its plots show the logarithm of time. */
-const isLong = (runs) => runs.some((run) => run.history.last?.time === Infinity);
-/** Return what places times, numbers, on the axis of time. */
-const placed = (runs) => (isLong(runs) ? Math.log10 : (t) => t);
-/** Return the times of the samples of a run as numbers on the axis. */
-const times = (runs, run) => (isLong(runs) ? run.history.samples.map(({ logTime }) => logTime / Math.LN10) : column(run, "t"));
-const colors = (theme) => [theme.line, theme.second];
-
-/** Return the range of time to show, with room for a prediction that is not far away. */
-function timeAxis(runs, log, until = 0) {
-  const now = Math.max(...runs.map((run) => run.history.last?.t ?? 0), 1e-9);
-  if (isLong(runs)) {
-    const logs = runs.flatMap((run) => times(runs, run)).filter(Number.isFinite);
-    return { min: Math.min(...logs), max: Math.max(...logs) + 1, label: "log₁₀ t" };
-  }
-  const label = runs[0].frame?.logTimeUnit ? `t · e^${short(-runs[0].frame.logTimeUnit)}` : "t";
-  if (log) return { min: Math.max(0.01, Math.min(0.1, now / 10)), max: Math.max(1, now, until <= 100 * now ? until : 0) * 1.05, log: true, label };
-  return { min: 0, max: Math.max(1, now, until <= 3 * now ? until * 1.02 : 0), label };
-}
-
-const lines = (runs, key, theme, more = {}) =>
-  runs.map((run, k) => ({ x: times(runs, run), y: column(run, key), color: colors(theme)[k], ...more }));
+/** True if there are more tokens than sums over all pairs are taken of. */
+const isMany = ({ frame }) => frame?.kind === TOKENS && frame.n > MOST_TOKENS;
+const nothing = (text) => ({ spec: { empty: text }, marks: [], text });
 
 export const PANELS = {
   energy: {
@@ -75,7 +58,7 @@ export const PANELS = {
     make({ runs, theme, log }) {
       const [run] = runs, { last } = run.history;
       if (!last || runs.every((each) => !Number.isFinite(each.history.last?.energy)))
-        return { spec: { empty: "This model has no energy." }, marks: [], text: "This model has no energy." };
+        return nothing(isMany(run) ? "Not measured for so many tokens." : "This model has no energy.");
       const marks = [], hlines = [], vlines = [], stairs = staircase(run), merge = nextMerge(run);
       if (stairs) {
         hlines.push({ y: stairs.level, color: theme.theory });
@@ -88,6 +71,7 @@ export const PANELS = {
       return {
         spec: { x: timeAxis(runs, log, merge?.time), y: { min: 0, max: 1.02 }, lines: lines(runs, "energy", theme), hlines, vlines },
         marks,
+        readout: readout(runs, "energy", theme),
         text: `Energy ${short(last.energy)}.`,
       };
     },
@@ -111,6 +95,7 @@ export const PANELS = {
       return {
         spec: { x: timeAxis(runs, log), y: { min: 0, max: 1.02 }, lines: drawn, hlines },
         marks,
+        readout: readout(runs, "order", theme),
         text: last ? `Order parameter ${short(last.order)}.` : "",
       };
     },
@@ -120,15 +105,17 @@ export const PANELS = {
     about: "Number of clusters, in which all cosines are above 0.999; a token on its own counts as one. Thin line: groups that still form, places with clearly more tokens than chance.",
     make({ runs, theme, log }) {
       const [run] = runs, { last } = run.history, c = theoryCase(run), marks = [], hlines = [];
+      if (isMany(run)) return nothing("Not counted for so many tokens.");
       const groups = runs.length > 1 ? [] : [{ x: times(runs, run), y: column(run, "groups"), color: theme.second, width: 1, step: true }];
       if (c.kind && c.n > 3) {
-        const k = firstClusters(c.beta, c.d);
+        const k = firstOf(c.beta, c.d);
         if (c.d === 2) hlines.push({ y: k, color: theme.theory });
         marks.push({ label: c.d === 2 ? `k_max = ${k}` : `k_max = ${k} (degree)`, formula: "k_max = argmax_k k(k+d−2) w_k,  w_k = Γ(d/2) (2/β)^{d/2−1} I_{k+d/2−1}(β)", when: c.d === 2 ? "number of first clusters, from many tokens spread evenly" : "degree of the harmonic that grows first; it counts clusters on the circle only", page: "modes" });
       }
       return {
         spec: { x: timeAxis(runs, log), y: c.n > 20 ? { min: 1, max: 1.1 * c.n, log: true } : { min: 0, max: c.n + 0.5, whole: true }, lines: [...groups, ...lines(runs, "clusters", theme, { step: true })], hlines },
         marks,
+        readout: [...readout(runs, "clusters", theme), ...(groups.length && last?.groups > 0 && last.clusters > last.groups ? [{ text: `${last.groups} forming`, color: theme.second }] : [])],
         text: last ? `${last.clusters} ${last.clusters === 1 ? "cluster" : "clusters"}.` : "",
       };
     },
@@ -151,30 +138,32 @@ export const PANELS = {
           marks.push({ label: "equiangular", formula: "ρ' = (2/s) exp(βρ) (1−ρ)(1+(n−1)ρ)/Z,  Z = e^β + (n−1) exp(βρ) (softmax), n (unnormalized)", when, page: "normalization" });
           marks.push({ label: `collapse ${short(until)}`, formula: "T = ∫ dρ/ρ' up to ρ = 0.999", when, page: "normalization" });
         }
-        marks.push({ label: `late 1−ρ ~ ${terminalLaw(c.norm, c.kind, Math.min(c.beta, 700))}`, formula: "late times, by norm: Post-LN exp(−2t), Pre-LN and Peri-LN t^{−2}, nGPT exp(−2αt), sqrt exp(−4√t)", when: "once all tokens are in one cluster", page: "normalization" });
+        marks.push({ label: `late 1−ρ ~ ${terminalLaw(c.norm, c.kind, Math.min(c.beta, 700))}`, formula: "1−ρ at late times: Post-LN e^{−2t}, Pre-LN and Peri-LN t^{−2}, nGPT e^{−2αt}, 1/√(t+1) scaling e^{−4√t}", when: "once all tokens are in one cluster", page: "normalization" });
       }
       return {
-        spec: { x: timeAxis(runs, log, until), y: { min: -1, max: 1.03 }, lines: drawn, vlines, heat: { t: times(runs, run), columns: column(run, "columns") } },
+        spec: { x: timeAxis(runs, log, until), y: { min: -1, max: 1.03 }, lines: drawn, vlines, heat: { t: times(runs, run), columns: column(run, "columns"), top: 1 } },
         marks,
+        readout: readout(runs, "cosine", theme),
         text: last && Number.isFinite(last.cosine) ? `Mean cosine ${short(last.cosine)}.` : "",
       };
     },
   },
   modes: {
     title: "Growth of modes",
-    about: "Bars: predicted growth rate of mode k of a small ripple on the uniform measure. Dots: measured in this run while all ripples are small.",
+    about: "Bars: predicted growth rate of mode k of a small ripple on the uniform measure. Dots: measured in this run, while all ripples are small and no two others feed mode k.",
     make({ runs, theme }) {
       const [run] = runs, c = theoryCase(run);
-      if (!c.kind) return { spec: { empty: "Rates are known for isotropic softmax and unnormalized attention." }, marks: [], text: "" };
-      const rates = ratesOf(c.beta, c.d, c.kind, MODES, c.logUnit).map((rate, k) => (c.noise ? rate - (k * (k + c.d - 2)) / c.noise.kappa : rate));
-      const shown = rates.slice(1), most = Math.max(...shown), least = Math.min(0, ...shown.map((rate) => Math.max(rate, -most)));
+      if (!c.kind) return nothing("Rates are known for isotropic softmax and unnormalized attention.");
+      const modes = interestingModes(c.beta, c.d), rates = ratesOf(c.beta, c.d, c.kind, modes, c.logUnit).map((rate, k) => (c.noise ? rate - (k * (k + c.d - 2)) / c.noise.kappa : rate));
+      const shown = rates.slice(1), most = Math.max(...shown), floor = most > 0 ? -most : 4 * most;
+      const least = Math.min(0, ...shown.map((rate) => Math.max(rate, floor)));
       const found = run.history.growth?.rates, k = shown.indexOf(most) + 1;
-      const dots = found && c.post ? shown.map((_, j) => ({ x: j + 1, y: found[j + 1], color: theme.line })) : [];
+      const dots = found && c.post ? shown.map((_, j) => ({ x: j + 1, y: found[j + 1] ?? NaN, color: theme.line, size: modes > 24 ? 2.2 : 3.2 })) : [];
       return {
         spec: {
-          x: { min: 0.4, max: MODES + 0.6, label: "k", whole: true },
-          y: { min: least * 1.15, max: Math.max(most, 1e-9) * 1.3 },
-          bars: shown.map((rate, j) => ({ x: j + 1, y: Math.max(rate, -most), color: j + 1 === k ? theme.second : theme.theory })),
+          x: { min: 0.4, max: modes + 0.6, label: "k", whole: true },
+          y: { min: least * 1.15, max: most > 0 ? most * 1.3 : -0.15 * least || 1 },
+          bars: shown.map((rate, j) => ({ x: j + 1, y: Math.max(rate, floor), color: j + 1 === k ? theme.second : theme.theory })),
           dots,
         },
         marks: [{ label: `k = ${k}: rate ${short(most)}`, formula: `rate_k = k(k+d−2) w_k/β${c.kind === "softmax" ? " / w₀" : ""}${c.noise ? " − k(k+d−2)/κ" : ""}`, when: "Post-LN, many tokens, as long as ripples are small", page: "modes" }],
@@ -184,10 +173,10 @@ export const PANELS = {
   },
   attention: {
     title: "Attention matrix",
-    about: "Row i: how much token i attends to token j, relative to its largest. Tokens are sorted by cluster, or by place before they have met; lines separate groups. Causal attention keeps the order of the tokens.",
-    make({ runs }) {
+    about: "Row i: how much token i attends to token j, relative to its largest. Tokens are sorted by cluster, or by place before they have met; colors are those of the scene. Causal attention keeps the order of the tokens.",
+    make({ runs, theme }) {
       const [run] = runs, { frame } = run;
-      if (!frame || frame.kind !== 0 || frame.d > 3 || run.config.foreign) return { spec: { empty: "The page cannot compute this attention." }, marks: [], text: "" };
+      if (!frame || frame.kind !== TOKENS || frame.d > 3 || isMany(run) || run.config.foreign) return nothing("The page cannot compute this attention.");
       const { n, d, labels } = frame, attention = makeAttention(run.config.attention, d), step = Math.max(1, Math.ceil(n / MATRIX));
       let chosen = Array.from({ length: n }, (_, i) => i);
       const group = attention.causal ? null : nearGroups(run.x, n, d);
@@ -202,7 +191,8 @@ export const PANELS = {
         for (let b = 0; b < size; b++) values[a * size + b] /= most;
         if (a && group && group[chosen[a]] !== group[chosen[a - 1]]) breaks.push(a);
       }
-      return { spec: { image: { size, values, breaks: breaks.length > 16 ? [] : breaks } }, marks: [], text: `Attention of ${size} tokens.` };
+      const bands = run.color && chosen.map((i) => (run.color[i] < 0 ? theme.single : theme.palette[run.color[i]]));
+      return { spec: { image: { size, values, bands, breaks: breaks.length > 16 ? [] : breaks } }, marks: [], text: `Attention of ${size} tokens.` };
     },
   },
   sweep: {
@@ -210,7 +200,7 @@ export const PANELS = {
     about: "Each dot is the order parameter of this run, averaged at one κ. The curve is the stationary law for many tokens.",
     make({ runs, theme, sweep }) {
       const [run] = runs, c = theoryCase(run);
-      if (!c.kind || !sweep) return { spec: { empty: "Start the sweep." }, marks: [], text: "" };
+      if (!c.kind || !sweep) return nothing("Start the sweep.");
       const [low, high] = sweep.range, x = Array.from({ length: 45 }, (_, k) => low + ((high - low) * k) / 44);
       const kc = criticalKappa(c.beta, c.d, c.kind, c.logUnit);
       const dots = sweep.dots.map(({ kappa, order }) => ({ x: kappa, y: order, color: theme.line, size: 4 }));
@@ -223,6 +213,7 @@ export const PANELS = {
         },
         marks: [{ label: `κ_c = ${short(kc)}`, formula: c.kind === "softmax" ? "κ_c = β w₀/w₁" : "κ_c = β/w₁ (β/I₁(β) on the circle)", when: "many tokens; a finite number leaves an order of about 1/√n below κ_c", page: "noise" }],
         text: `${sweep.dots.length} of ${sweep.kappas.length} points measured.`,
+        readout: [{ text: `${sweep.dots.length} of ${sweep.kappas.length}`, color: theme.line }],
       };
     },
   },
@@ -231,13 +222,14 @@ export const PANELS = {
     about: "How far the last token moves when the token at a position is moved a little at the start. Dots: measured in this run. Curve: theory.",
     make({ runs, theme, influence }) {
       const [run] = runs, { attention, tokens } = run.config, n = tokenCount(tokens), slope = attention.slope ?? 0;
-      if (!influence) return { spec: { empty: "Measured in causal runs." }, marks: [], text: "" };
+      if (!influence) return nothing("Measured in causal runs.");
       const row = influenceOf(n, influence.t, slope), x = row.map((_, j) => (j + 1) / n), inner = row.slice(0, -1);
       const most = 1.25 * Math.max(...inner, ...influence.values.slice(0, -1));
       const ends = recencyEnds(slope);
       return {
         spec: { x: { min: 0, max: 1, label: "position" }, y: { min: 0, max: most }, lines: [{ x, y: row, color: theme.theory, dash: [5, 4] }], dots: influence.values.map((y, j) => ({ x: x[j], y, color: theme.line })) },
         marks: [
+          { label: `last on itself ${short(influence.values.at(-1))}`, formula: `measured ${short(influence.values.at(-1))}, theory ${short(row.at(-1))}: above the range of this plot`, when: "the last position", page: "positions" },
           { label: `t = ${short(influence.t)}`, formula: "last row of exp(t(P−I)), P_ij = w_j/(w_1+…+w_i), w_j = exp(λ j/n)", when: "causal attention near one cluster", page: "positions" },
           ...(slope ? [{ label: `recency ends t = ${short(ends)}`, formula: "t = 2 (1 − exp(−λ))/a", when: "many tokens; a = 1 near one cluster", page: "positions" }] : []),
         ],
@@ -259,10 +251,16 @@ export const PANELS = {
       };
     },
   },
+  ...MEASURE_PANELS,
 };
 
-/** The panels that are always there, and those that stories add. */
-export const ALWAYS = ["energy", "order", "clusters", "cosines", "modes", "attention"];
+/** The panels of each kind of frame; stories add others to those of tokens. */
+export const PANELS_OF = [
+  ["energy", "order", "clusters", "cosines", "modes", "attention"],
+  ["energy", "order", "density", "modes"],
+  ["deviations", "mean"],
+  ["energy", "order", "modes"],
+];
 
 /** Return the level of the staircase if nearly all tokens are in a few clusters. */
 function staircase(run) {
@@ -272,7 +270,7 @@ function staircase(run) {
 
 /** Return the clusters of a run as {mass, center}, if there are few. */
 function clusterMasses({ frame, x }) {
-  if (!frame || frame.kind !== 0 || !frame.labels || frame.clusters > 14 || frame.clusters * 2 > frame.n + 2) return null;
+  if (!frame || frame.kind !== TOKENS || !frame.labels || frame.clusters > 14 || frame.clusters * 2 > frame.n + 2) return null;
   const { n, d, labels, weights } = frame, groups = Array.from({ length: frame.clusters }, () => ({ mass: 0, center: new Float64Array(d) }));
   for (let i = 0; i < n; i++) {
     const group = groups[labels[i]], w = weights ? weights[i] : 1 / n;

@@ -1,7 +1,6 @@
 /** Pictures and films of the page. */
 
 import { Gif } from "./gif.js";
-import { PALETTE } from "./views/palette.js";
 
 const WIDTH = 1280, HEIGHT = 800, STAGE = 800;
 const GIF_PERIOD = 80, MOST_GIF_FRAMES = 150; // milliseconds of a frame, and frames
@@ -100,7 +99,7 @@ function startGif(app, onstop) {
 }
 
 /** Return the colors of clusters, pure and mixed with the background. */
-function expectedColors({ clear }) {
+function expectedColors({ clear, palette }) {
   const shades = [1, 0.75, 0.5, 0.3];
-  return PALETTE.flatMap((color) => shades.map((part) => color.map((value, c) => Math.round(255 * (part * value + (1 - part) * clear[c])))));
+  return palette.flatMap((color) => shades.map((part) => color.map((value, c) => Math.round(255 * (part * value + (1 - part) * clear[c])))));
 }

@@ -116,7 +116,7 @@ export const STORIES = [
         config: { attention: softmax(1), tokens: { kind: "hemisphere", n: 64, d: 3, seed: 2 } }, compare: "pre", pace: { speed: 1.5 }, show: "cosines",
       },
       {
-        text: "Three tokens at right angles are equiangular, so the dashed curve of the left run is exact. Choose another norm under “Compare with”: Peri-LN, Mix-LN, nGPT or the square-root scaling.",
+        text: "Three tokens at right angles are equiangular, so the dashed curve of the left run is exact. Choose another norm under “Compare”: Peri-LN, Mix-LN, nGPT or the square-root scaling.",
         config: { attention: softmax(1), tokens: { x: [[32767, 0, 0], [0, 32767, 0], [0, 0, 32767]] } }, compare: "peri", pace: { speed: 1 }, show: "cosines",
       },
     ],

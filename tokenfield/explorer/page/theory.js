@@ -38,6 +38,11 @@ export function firstClusters(beta, d) {
   return k;
 }
 
+/** Return how many modes to look at: enough to see the largest rate and its fall. */
+export function interestingModes(beta, d) {
+  return Math.max(12, Math.min(80, Math.ceil(1.7 * firstClusters(Math.max(beta ?? 0, 0), d))));
+}
+
 /** Return kappa_c, above which the uniform measure with noise is unstable (FORMULAS §10). */
 export function criticalKappa(beta, d, kind, logUnit = 0) {
   if (beta === 0) return d;
@@ -162,10 +167,10 @@ export function timeToCosine(rho1, n, beta, norm, kind, rho0 = 0, steps = 4000, 
 /** Return how 1 - rho goes to 0 at late times, as text (FORMULAS §7). */
 export function terminalLaw(norm, kind, beta) {
   const speed = kind === "softmax" ? 1 : Math.exp(beta);
-  if (norm.kind === "post") return `exp(-${short(2 * speed)} t)`;
-  if (norm.kind === "sqrt") return `exp(-${short(4 * speed)} sqrt(t))`;
-  if (norm.kind === "ngpt") return `exp(-${short(2 * (norm.alpha ?? 1))} t)`;
-  return "t^-2";
+  if (norm.kind === "post") return `e^{−${short(2 * speed)} t}`;
+  if (norm.kind === "sqrt") return `e^{−${short(4 * speed)} √t}`;
+  if (norm.kind === "ngpt") return `e^{−${short(2 * (norm.alpha ?? 1))} t}`;
+  return "t^{−2}";
 }
 
 /** Return the cosine of two tokens after one softmax layer, from n tokens at equal angles (FORMULAS §7). */

@@ -41,15 +41,15 @@ export const guideMethods = {
     this.parts.stories.value = story.name;
     const dots = story.steps.map((_, k) => make("button", { class: k === at ? "dot on" : "dot", "aria-label": `Step ${k + 1}`, "aria-current": k === at ? "step" : null, onclick: () => this.openStory(story.name, k) }));
     card.replaceChildren(
-      make("h2", { text: story.title }),
-      make("p", { text: scene.text }),
+      make("button", { class: "quiet leave", text: "×", title: "Leave the story (Esc)", "aria-label": "Leave the story", onclick: () => (this.leaveStory(), this.remember()) }),
+      make("h2", {}, make("span", { class: "number", text: `${STORIES.indexOf(story) + 1}` }), story.title),
+      make("p", { math: scene.text }),
       make("div", { class: "steps" },
         make("button", { text: "Back", disabled: at === 0, onclick: () => this.openStory(story.name, at - 1) }),
         make("span", { class: "dots" }, ...dots),
         last
-          ? make("button", { class: "primary", text: `Next story: ${next.title}`, onclick: () => this.openStory(next.name) })
+          ? make("button", { class: "primary", text: "Next story", title: next.title, "aria-label": `Next story: ${next.title}`, onclick: () => this.openStory(next.name) })
           : make("button", { class: "primary", text: "Next", "data-next": "", onclick: () => this.openStory(story.name, at + 1) }),
-        make("button", { class: "quiet", text: "Leave the story", onclick: () => (this.leaveStory(), this.remember()) }),
       ),
     );
   },

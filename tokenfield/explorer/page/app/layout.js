@@ -1,13 +1,19 @@
 /** The elements of the page, its theme, its notices and its help. */
 
-import { check, make, slider } from "../dom.js";
+import { check, icon, make, slider } from "../dom.js";
 import { short } from "../numbers.js";
 import { savePicture } from "../picture.js";
 import { STORIES } from "../stories.js";
 import { THEMES } from "../views/palette.js";
 import { Scene } from "../views/scene.js";
 
-const TOOLS = [["turn", "Turn", "Drag to turn the sphere"], ["add", "Add", "Click to add a token"], ["move", "Move", "Drag a token"], ["paint", "Paint", "Drag to paint a cloud of tokens"], ["remove", "Remove", "Click a token to remove it"]];
+const TOOLS = [
+  ["turn", "Turn", "Drag to turn the sphere", "M16.5 5v4h-4M16.2 9A6.5 6.5 0 1 0 16.5 11.5"],
+  ["add", "Add", "Click to add a token", "M10 4v12M4 10h12"],
+  ["move", "Move", "Drag a token", "M10 3v14M3 10h14M8 5l2-2 2 2M8 15l2 2 2-2M5 8l-2 2 2 2M15 8l2 2-2 2"],
+  ["paint", "Paint", "Drag to paint a cloud of tokens", "M6 6h.01M11 4.5h.01M8.5 9.5h.01M13.5 8.5h.01M5 13h.01M10.5 13.5h.01M15.5 13h.01"],
+  ["remove", "Remove", "Click a token to remove it", "M5 5l10 10M15 5L5 15"],
+];
 
 /** Methods of App: app.js adds them to the class. */
 export const layoutMethods = {
@@ -20,10 +26,12 @@ export const layoutMethods = {
     const header = make("header", {},
       make("h1", {}, make("span", { class: "mark", "aria-hidden": "true" }), make("span", { text: "tokenfield" })),
       parts.stories,
-      make("div", { class: "group copies", role: "group", "aria-label": "Share" },
+      make("div", { class: "group copies", role: "group", "aria-label": "Copy and save" },
+        make("span", { class: "what", text: "Copy" }),
         button("Link", "Copy link", () => this.copy("link"), { class: "link" }),
         button("Python", "Copy as Python", () => this.copy("Python"), { class: "code" }),
         button("TOML", "Copy as TOML", () => this.copy("TOML"), { class: "code" }),
+        make("span", { class: "what", text: "Save" }),
         button("PNG", "Save a picture (PNG)", () => savePicture(this)),
         ...parts.films),
       make("div", { class: "group" },
@@ -31,20 +39,21 @@ export const layoutMethods = {
         button("?", "Help", () => this.help())));
     parts.canvas = make("canvas", { class: "scene", tabindex: "0", role: "img", "aria-label": "Tokens" });
     parts.clock = make("div", { class: "clock", "aria-live": "off" });
-    parts.tools = make("div", { class: "tools", role: "radiogroup", "aria-label": "Mouse tool" },
-      ...TOOLS.map(([name, text, title]) => make("button", { text, title, role: "radio", "data-tool": name, "aria-checked": "false", onclick: () => this.setTool(name) })));
+    parts.tools = make("div", { class: "tools", role: "radiogroup", "aria-label": "Mouse tool", onkeydown: (event) => this.chooseTool(event) },
+      ...TOOLS.map(([name, text, about, path]) => make("button", { title: `${text}: ${about}`, "aria-label": text, role: "radio", "data-tool": name, onclick: () => this.setTool(name) }, icon(path))));
     parts.story = make("section", { class: "story", "aria-label": "Story", "aria-live": "polite", hidden: true });
     parts.notices = make("div", { class: "notices", role: "status" });
     parts.names = make("div", { class: "names", "aria-hidden": "true" });
-    const stage = make("section", { class: "stage", "aria-label": "Scene" }, parts.canvas, parts.clock, parts.tools, parts.names, parts.notices);
+    const stage = make("section", { class: "stage", "aria-label": "Scene" }, parts.canvas, parts.clock, parts.tools, parts.names);
     parts.play = button("Play", "Play (space)", () => (this.playing ? this.pause() : this.play()), { class: "primary play" });
     parts.speed = slider("Speed", { min: -2, max: 2, step: 0.05, value: 0, shown: (v) => `${short(10 ** v)}${this.view.log ? " dec/s" : " /s"}`, title: "Units of time (or decades) a second", onchange: (v) => this.setPace({ speed: Number((10 ** v).toPrecision(3)) }) });
     parts.log = check("log time", false, (on) => this.setPace({ log: on, speed: on ? 0.3 : 1 }), "Time on a logarithmic scale, for long waits");
     const transport = make("div", { class: "transport", role: "group", "aria-label": "Time" },
       button("Rewind", "Rewind to the start (R)", () => this.start(true)), parts.play, button("Step", "One step (.)", () => this.step()), parts.speed.element, parts.log.element);
     parts.panels = make("section", { class: "panels", "aria-label": "Plots" });
+    const key = make("p", { class: "key" }, make("span", { class: "measured", text: "measured" }), make("span", { class: "predicted", text: "theory: labels show formulas" }));
     parts.tip = make("div", { class: "tip", role: "tooltip", id: `tip-${Math.random().toString(36).slice(2, 8)}`, hidden: true });
-    this.root.replaceChildren(header, make("main", {}, this.buildControls(), make("div", { class: "middle" }, parts.story, stage, transport), parts.panels), parts.tip);
+    this.root.replaceChildren(header, make("main", {}, this.buildControls(), make("div", { class: "middle" }, parts.story, stage, parts.notices, transport), make("div", { class: "side" }, key, parts.panels)), parts.tip);
     this.scene = new Scene(parts.canvas, this.camera, this.options.canvas2d === true);
     this.root.dataset.renderer = this.scene.renderer.name;
     if (this.scene.renderer.name !== "WebGL2") this.say("This browser has no WebGL2: the scene is drawn with Canvas2D, which is slower.");
@@ -67,8 +76,21 @@ export const layoutMethods = {
 
   setTool(name) {
     this.tool = name;
-    for (const each of this.parts.tools.children) each.setAttribute("aria-checked", String(each.dataset.tool === name));
+    for (const each of this.parts.tools.children) {
+      each.setAttribute("aria-checked", String(each.dataset.tool === name));
+      each.tabIndex = each.dataset.tool === name ? 0 : -1;
+    }
     this.parts.canvas.dataset.tool = name;
+  },
+
+  /** Go to the next or the previous tool by the arrow keys. */
+  chooseTool(event) {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const names = TOOLS.map(([name]) => name), at = (names.indexOf(this.tool) + step + names.length) % names.length;
+    this.setTool(names[at]);
+    this.parts.tools.children[at].focus();
   },
 
   nextTheme() {

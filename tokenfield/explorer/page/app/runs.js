@@ -1,10 +1,11 @@
 /** Runs of the page: where they come from, how they start, change and are played. */
 
 import { make } from "../dom.js";
-import { readConfig } from "../engine/config.js";
-import { GAUSSIAN, isLater } from "../frames.js";
+import { dimension, effectiveBeta, readConfig } from "../engine/config.js";
+import { GAUSSIAN, isLater, TOKENS } from "../frames.js";
 import { History } from "../history.js";
 import { forServer, InPage, Live, Replay } from "../sources.js";
+import { interestingModes } from "../theory.js";
 
 /** Methods of App: app.js adds them to the class. */
 export const runsMethods = {
@@ -35,7 +36,7 @@ export const runsMethods = {
   },
 
   makeRun(index, source, config) {
-    const run = { index, source, config, frame: null, x: null, history: new History(), pending: false };
+    const run = { index, source, config, frame: null, x: null, history: newHistory(config), pending: false };
     source.onframe = (frame, { ended }) => this.take(run, frame, ended);
     source.onerror = (text) => this.say(text, true);
     source.oninfo = (info) => {
@@ -51,7 +52,7 @@ export const runsMethods = {
   start(keepStory = false) {
     if (this.mode === "replay") {
       const [run] = this.runs;
-      run.history = new History();
+      run.history = newHistory(run.config);
       this.scene.reset(0);
       run.source.start();
       return;
@@ -64,7 +65,7 @@ export const runsMethods = {
     configs.forEach((config, index) => {
       this.runs[index] ??= this.makeRun(index, this.makeSource(), config);
       const run = this.runs[index];
-      Object.assign(run, { config, history: new History(), fresh: true }); // the last frame stays until the first new one
+      Object.assign(run, { config, history: newHistory(config), fresh: true }); // the last frame stays until the first new one
       run.source.start(this.foreign && !index ? this.foreign : config);
     });
     this.influence = null;
@@ -83,12 +84,12 @@ export const runsMethods = {
     const wasFresh = run.fresh;
     run.fresh = false;
     if (wasFresh) this.scene.reset(run.index);
-    if (!wasFresh && run.history.last && isLater(run.history.last, frame) && !ended) run.history = new History();
+    if (!wasFresh && run.history.last && isLater(run.history.last, frame) && !ended) run.history = newHistory(run.config);
     run.frame = frame;
-    this.root.classList.toggle("measure", frame.kind !== 0); // a density or a Gaussian has no tokens to edit
-    if (frame.kind === GAUSSIAN && this.parts.canvas.dataset.gaussian !== "") this.nameGaussian(frame.d);
+    if (frame.kind !== this.kind) this.showKind(frame);
     this.scene.note(run.index, frame);
-    run.x = frame.kind === 0 ? this.scene.view(run.index).x : null;
+    run.x = frame.kind === TOKENS ? this.scene.view(run.index).x : null;
+    run.color = this.scene.view(run.index).color;
     run.groups = this.scene.view(run.index).groups?.count ?? NaN;
     run.history.add(frame, run.x, run.groups, performance.now(), ended || !this.playing || this.mode === "replay");
     if (this.turnToTokens && run.x && frame.d === 3) this.faceTokens(run);
@@ -98,12 +99,15 @@ export const runsMethods = {
     if (this.sweep && run.index === 0) this.followSweep(frame);
   },
 
-  /** Say what the two pictures of a Gaussian are. */
-  nameGaussian(d) {
-    this.parts.canvas.dataset.gaussian = "";
-    const which = d > 2 ? " of two coordinates" : "", names = [`mean, 1 and 2 standard deviations${which}`, `cone of covariances${which}`];
+  /** Show the plots and the tools for the kind of frame that comes: tokens, a density or a Gaussian. */
+  showKind({ kind, d }) {
+    this.kind = kind;
+    this.root.classList.toggle("measure", kind !== TOKENS); // there are no tokens to edit
+    this.root.classList.toggle("gaussian", kind === GAUSSIAN);
+    const which = d > 2 ? " of two coordinates" : "", names = kind === GAUSSIAN ? [`mean, 1 and 2 standard deviations${which}`, `cone of covariances${which}`] : [];
     this.parts.names.replaceChildren(...names.map((text) => make("span", { text })));
-    this.root.classList.add("gaussian");
+    this.arrangePanels();
+    this.refresh();
   },
 
   /** Turn the sphere so that the side to which tokens will gather is in view. */
@@ -112,7 +116,8 @@ export const runsMethods = {
     const seen = this.config.attention.causal ? 3 : x.length; // causal tokens gather at the first one
     for (let k = 0; k < seen; k++) mean[k % 3] += x[k];
     this.turnToTokens = false;
-    this.camera.set(Math.atan2(mean[1], mean[0]) + 0.4, 0.7 * Math.asin(mean[2] / (Math.hypot(...mean) || 1)));
+    this.phase = 0;
+    this.camera.set(Math.atan2(mean[1], mean[0]) + 0.2, 0.7 * Math.asin(mean[2] / (Math.hypot(...mean) || 1)));
   },
 
   /** Change the model and go on from the current tokens. */
@@ -165,3 +170,7 @@ export const runsMethods = {
     this.remember();
   },
 };
+
+function newHistory({ attention, tokens }) {
+  return new History(interestingModes(effectiveBeta(attention), dimension(tokens)));
+}

@@ -1,17 +1,18 @@
 /** Colors that people with any color vision can tell apart (Okabe and Ito), as [r, g, b] from 0 to 1. */
 
-const HEX = ["0072b2", "e69f00", "009e73", "d55e00", "cc79a7", "56b4e9", "b3a800", "7a5cc0"];
-export const PALETTE = HEX.map(rgb);
+const ON_LIGHT = ["0072b2", "e69f00", "009e73", "d55e00", "cc79a7", "56b4e9", "b3a800", "7a5cc0"];
+const ON_DARK = ["4196e8", "ffb52e", "1fc795", "f2703a", "ea9cc8", "9ad8ff", "d8cc3a", "ab8cf2"];
+const COLORS = ON_LIGHT.length;
 
 /** Colors of the scene and the plots in light and dark. */
 export const THEMES = {
   light: {
-    dark: false, text: "#1c2530", muted: "#5b6875", grid: "#d9dfe6", background: "#ffffff", clear: [1, 1, 1],
+    dark: false, palette: ON_LIGHT.map(rgb), text: "#1c2530", muted: "#5b6875", grid: "#d9dfe6", background: "#ffffff", clear: [1, 1, 1],
     line: "#0067a3", second: "#b84a00", theory: "#6b3fa0",
     single: rgb("5b7287"), sphere: [0.86, 0.9, 0.945, 0.62], rim: [0.45, 0.52, 0.6, 0.9], wire: [0.4, 0.5, 0.6, 0.22],
   },
   dark: {
-    dark: true, text: "#e6ebf0", muted: "#9aa7b4", grid: "#2b3642", background: "#10161d", clear: rgb("10161d"),
+    dark: true, palette: ON_DARK.map(rgb), text: "#e6ebf0", muted: "#9aa7b4", grid: "#2b3642", background: "#10161d", clear: rgb("10161d"),
     line: "#56b4e9", second: "#f0a050", theory: "#c8a2f2",
     single: rgb("9fb3c8"), sphere: [0.1, 0.15, 0.2, 0.66], rim: [0.5, 0.6, 0.7, 0.8], wire: [0.6, 0.7, 0.8, 0.2],
   },
@@ -61,7 +62,7 @@ export class ClusterColors {
       const ranked = [...votes].sort((a, b) => b[1] - a[1]).map(([color]) => color);
       let chosen = ranked.find((color) => !used.has(color));
       if (chosen === undefined) {
-        chosen = PALETTE.findIndex((_, k) => !used.has(k));
+        chosen = Array.from({ length: COLORS }, (_, k) => k).findIndex((k) => !used.has(k));
         if (chosen < 0) chosen = leastUsed(used, ranked[0]);
       }
       used.set(chosen, (used.get(chosen) ?? 0) + 1);

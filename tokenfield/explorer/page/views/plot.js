@@ -11,7 +11,7 @@ export class Plot {
 
   /**
    * Draw a spec: {x: {min, max, log, label}, y: {min, max, log}, lines: [{x, y, color, dash, width, step}], dots, bars,
-   * heat: {t, columns}, hlines: [{y, color}], vlines: [{x, color}], image: {size, values}, empty: text}.
+   * heat: {t, columns}, hlines: [{y, color}], vlines: [{x, color}], image: {size, values, bands, breaks}, empty: text}.
    */
   draw(spec, theme) {
     const box = this.canvas.getBoundingClientRect(), ratio = Math.min(2, globalThis.devicePixelRatio || 1);
@@ -34,7 +34,7 @@ export class Plot {
     if (spec.image) return drawImage(g, spec.image, width, height, theme);
     const area = { left: 32, top: 6, right: width - 8, bottom: height - 18 };
     const X = axis(spec.x, area.left, area.right), Y = axis(spec.y, area.bottom, area.top);
-    if (spec.heat) drawHeat(g, spec.heat, spec.x.min, X, Y, theme);
+    if (spec.heat) drawHeat(g, spec, X, Y, theme);
     drawAxes(g, spec, area, X, Y, theme);
     g.save();
     g.beginPath();
@@ -62,7 +62,7 @@ export class Plot {
       if (!Number.isFinite(y)) continue;
       g.fillStyle = color;
       g.beginPath();
-      g.arc(X(x), Math.max(area.top, Math.min(area.bottom, Y(y))), size, 0, 2 * Math.PI);
+      g.arc(X(x), Y(y), size, 0, 2 * Math.PI);
       g.fill();
     }
     g.restore();
@@ -139,8 +139,8 @@ function label(value) {
   return String(Number(value.toPrecision(3)));
 }
 
-/** Shares of cosines from -1 to 1 over time, as shades: one column of pixels a time. */
-function drawHeat(g, { t, columns }, first, X, Y, theme) {
+/** Columns of numbers from 0 to 1 over time, as shades: one column of pixels a time, over the range of `spec.y` up to `heat.top`. */
+function drawHeat(g, { x: { min: first }, y, heat: { t, columns, top = y.max } }, X, Y, theme) {
   const left = Math.round(X(Math.max(first, t[0] ?? 0))), right = Math.round(X(t.at(-1) ?? 0)), width = Math.max(1, right - left);
   const bins = columns.find(Boolean)?.length;
   if (!bins) return;
@@ -155,7 +155,7 @@ function drawHeat(g, { t, columns }, first, X, Y, theme) {
     }
   }
   g.imageSmoothingEnabled = false;
-  g.drawImage(small(pixels), left, Y(1), width, Y(-1) - Y(1));
+  g.drawImage(small(pixels), left, Y(top), width, Y(y.min) - Y(top));
 }
 
 function small(pixels) {
@@ -166,9 +166,11 @@ function small(pixels) {
   return canvas;
 }
 
-/** A square matrix of numbers from 0 to 1 as shades, with lines between clusters. */
-function drawImage(g, { size, values, breaks }, width, height, theme) {
-  const side = Math.min(width, height) - 8, left = (width - side) / 2, top = (height - side) / 2;
+const BAND = 7; // pixels of the colors beside a matrix, with the gap
+
+/** A square matrix of numbers from 0 to 1 as shades, with lines between groups and their colors at two sides. */
+function drawImage(g, { size, values, bands, breaks }, width, height, theme) {
+  const side = Math.min(width, height) - 8 - BAND, left = (width - side + BAND) / 2, top = (height - side + BAND) / 2;
   const pixels = new ImageData(size, size), dark = theme.dark;
   for (let k = 0; k < size * size; k++) {
     const v = Math.min(1, Math.max(0, values[k]));
@@ -182,13 +184,19 @@ function drawImage(g, { size, values, breaks }, width, height, theme) {
   g.lineWidth = 1;
   g.strokeRect(left - 0.5, top - 0.5, side + 1, side + 1);
   g.strokeStyle = theme.theory;
-  g.globalAlpha = 0.55;
+  g.globalAlpha = 0.3;
   for (const at of breaks) {
     const p = (at / size) * side;
     line(g, left, top + p, left + side, top + p);
     line(g, left + p, top, left + p, top + side);
   }
   g.globalAlpha = 1;
+  bands?.forEach((color, k) => {
+    const [from, to] = [Math.round((k / size) * side), Math.round(((k + 1) / size) * side)];
+    g.fillStyle = `rgb(${color.map((c) => Math.round(255 * c)).join(",")})`;
+    g.fillRect(left + from, top - BAND, to - from, BAND - 3);
+    g.fillRect(left - BAND, top + from, BAND - 3, to - from);
+  });
 }
 
 function wrap(g, text, x, y, width) {

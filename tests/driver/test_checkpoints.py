@@ -5,7 +5,7 @@ import pytest
 
 import tokenfield as tkf
 from tokenfield.driver import record
-from tokenfield.driver.checkpoint import CheckpointError, Keeper
+from tokenfield.driver.checkpoint import Checkpointer, CheckpointError
 
 CIRCLE = tkf.uniform_sphere(64, 2, seed=0)
 SA = tkf.Transformer(tkf.Softmax(16.0), tkf.PostLN())
@@ -53,7 +53,7 @@ def test_a_run_that_is_cut_goes_on_to_the_same_bits(kind, tmp_path, monkeypatch)
     for _ in range(3):
         asked.clear()
         with monkeypatch.context() as patch:
-            patch.setattr(Keeper, "due", cut)
+            patch.setattr(Checkpointer, "due", cut)
             with pytest.raises(KeyboardInterrupt):
                 run(checkpoint=path)
         assert path.exists()
