@@ -37,6 +37,7 @@ def gram_layers(
         >>> import tokenfield as tkf
         >>> from tokenfield.probe.gram_layers import gram_layers
         >>> gram_layers(tkf.PostLN(), 0.2, 16, [1.0, 2.0], causal=True)
+        array([0.2       , 0.42196102, 0.61416784])
     """
     rho0, _ = checked_start(norm, n, rho0, 1.0)
     G, r = np.full((n, n), rho0), np.ones(n)
