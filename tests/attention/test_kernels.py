@@ -101,6 +101,7 @@ def test_blocks_do_not_change_the_sum(name, monkeypatch):
     np.testing.assert_allclose(gamma(attention, state), whole, rtol=0, atol=1e-13 * np.abs(whole).max())
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", ["softmax", "unnormalized", "linear", "relu", "sigmoid", "l2"])
 @pytest.mark.parametrize(("n", "d"), [(1, 3), (63, 3), (1500, 3), (1100, 300)])
 def test_pair_sums_equal_row_sums(name, n, d):

@@ -105,6 +105,7 @@ def head(kernel, rules, causal):
     return KERNELS[kernel](A=A, V=V, causal=causal, positions=rules)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("rules", RULES)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_naive_loops(kernel, rules):
@@ -233,6 +234,7 @@ def moved(attention, state, x):
     return attention.of_itself(jnp.zeros(()), Measure(x, state.weights, state.positions))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("rules", RULES)
 @pytest.mark.parametrize("kernel", ["softmax", "sigmoid", "unnormalized"])
 def test_lipschitz_uses_the_same_positions(kernel, rules):

@@ -24,6 +24,7 @@ def merges(traj):
     return [event for event in traj.events if event.kind == "merge"]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("beta", [10.0, 20.0, 50.0, 100.0, 300.0, 700.0, 3000.0])
 @pytest.mark.parametrize("weights", [(0.5, 0.5), (0.2, 0.8)])
 def test_two_clusters_merge_when_the_quadrature_says(beta, weights):
@@ -72,6 +73,7 @@ def test_three_bodies_against_high_precision(masses):
     assert float(gap) == pytest.approx(math.log(2), rel=1e-9)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("attention", [tkf.Softmax, tkf.Unnormalized])
 @pytest.mark.parametrize(("n", "d"), [(7, 2), (6, 3), (5, 9), (80, 3)])
 def test_agrees_with_the_plain_integrator(attention, n, d):

@@ -24,6 +24,7 @@ def test_kuramoto_from_a_poisson_kernel():
         assert float(state.coefficients[0, 0]) == 1.0
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("attention", [tkf.Softmax, tkf.Unnormalized])
 @pytest.mark.parametrize("kappa", [None, 5.0])
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_velocity_is_that_of_the_tokens(kernel, norm):
@@ -53,6 +54,7 @@ def test_velocity_is_that_of_the_tokens(kernel, norm):
     assert float(one.flow.log_time_unit) == float(all_.flow.log_time_unit)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("norm", [*NORMS.values(), tkf.MixLN(1.5)])
 @pytest.mark.parametrize("attention", [tkf.Softmax(2.0), tkf.Unnormalized(2.0)])
 def test_runs_against_tokens(norm, attention):

@@ -21,6 +21,7 @@ V = np.array([[0.8, -0.3], [0.5, 0.6]])
 MEAN, COV = np.array([0.4, -0.3]), np.array([[0.7, 0.1], [0.1, 0.3]])
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("norm", [name for name, rule in SPHERICAL.items() if rule.isotropic])
 def test_tokens_at_equal_angles_are_tokens(norm, kernel):

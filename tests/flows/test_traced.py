@@ -119,6 +119,7 @@ PAIRS += [("softmax", norm) for norm in NORMS if norm not in ("none", "post")]
 PAIRS += [("softmax with Q, K", "rescaled"), ("two heads", "rescaled"), ("sinkhorn", "peri"), ("unnormalized", "mix")]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("head", "norm"), PAIRS)
 def test_tokens(head, norm):
     (attention, p), (rule, q) = HEADS[head], NORMS[norm]
@@ -198,6 +199,7 @@ def test_kicks(noise):
     assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(gradient))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("norm", ["post", "pre", "peri", "ngpt", "mix", "sqrt"])
 @pytest.mark.parametrize("head", ["softmax", "unnormalized", "sinkhorn, isotropic", "sigmoid"])
 def test_equal_angles(head, norm):
@@ -231,6 +233,7 @@ def gaussian(kernel, noisy):
     return build
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("cov", [COV, np.eye(D)], ids=["general", "all eigenvalues equal"])
 @pytest.mark.parametrize("noisy", [False, True])
 @pytest.mark.parametrize("kernel", GAUSSIANS)
@@ -262,6 +265,7 @@ def noisy_density(kind, head):
     return build
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("beta", [3.0, -2.0, 0.0])
 @pytest.mark.parametrize("head", [tkf.Softmax, tkf.Unnormalized])
 @pytest.mark.parametrize("kind", ["circle", "sphere", "zonal"])
@@ -271,6 +275,7 @@ def test_densities(kind, head, beta):
     assert abs(float(gradient["beta"])) > 1e-9
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("head", [tkf.Softmax, tkf.L2, tkf.Unnormalized, tkf.Sinkhorn])
 @pytest.mark.parametrize(
     "rule", [tkf.PostLN(), tkf.PeriLN(), tkf.NGPT(), tkf.Rescaled()], ids=lambda rule: type(rule).__name__

@@ -73,6 +73,7 @@ def test_a_token_at_zero_is_an_event_and_a_near_pass_is_none(seed):
     np.testing.assert_allclose(run.final.x, end, rtol=0, atol=1e-7)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("offset", [1e-2, 1e-5, 1e-8, 1e-11, 0.0])
 def test_a_straight_line_past_zero_or_through_it(norm, offset):
@@ -88,6 +89,7 @@ def test_a_straight_line_past_zero_or_through_it(norm, offset):
     np.testing.assert_allclose(run.dataset["x"].values[:, 1], exact, rtol=0, atol=2e-6)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("rtol", [1e-3, 1e-6, 1e-11])
 @pytest.mark.parametrize("r0", [0.1, 1.0, 30.0])
 def test_one_token_reaches_zero_at_its_length(rtol, r0):
@@ -154,6 +156,7 @@ def test_many_members_and_sweeps_have_the_event():
         np.testing.assert_allclose(found["last"].values[k, j, 0], math.nan if V < 0 else run.final.radius, rtol=1e-5)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "norm", [tkf.PostLN(), tkf.PreLN(), tkf.PeriLN(), tkf.NGPT(), tkf.MixLN(2.0), tkf.SqrtScaling()]
 )

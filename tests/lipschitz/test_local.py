@@ -49,6 +49,7 @@ def agree(found, J, state, rtol=1e-11):
         assert ((s >= low) & (s <= high)).any()
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", [name for name in KERNELS if "sinkhorn" not in name])
 @pytest.mark.parametrize("causal", [False, True])
 def test_every_kernel(name, causal):
@@ -131,6 +132,7 @@ def test_narrow_values_and_a_head_that_leaves_the_space():
         local(attention, state, residual=True)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", ["softmax", "l2", "sigmoid", "multi-head"])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("kept", [True, False])

@@ -53,6 +53,7 @@ def test_velocity_agrees_with_naive_loops(kernel, norm):
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("kernel", "norm"), PAIRS)
 def test_double_weight_moves_as_two_tokens(kernel, norm):
     state = tokens(unit=norm not in FREE)
@@ -64,6 +65,7 @@ def test_double_weight_moves_as_two_tokens(kernel, norm):
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("kernel", "norm"), [pair for pair in PAIRS if pair[0] in CAUSAL])
 def test_causal_velocity_depends_on_earlier_tokens_only(kernel, norm):
     state, other = (tokens(unit=norm not in FREE, seed=seed) for seed in (1, 2))
@@ -74,6 +76,7 @@ def test_causal_velocity_depends_on_earlier_tokens_only(kernel, norm):
     assert np.abs(before[4:] - after[4:]).max() > 1e-3
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("kernel", "norm"), [pair for pair in PAIRS if pair[0] != "sinkhorn-symmetric"])
 def test_scores_that_depend_on_time_are_those_of_the_moment(kernel, norm):
     state = tokens(unit=norm not in FREE)
@@ -116,6 +119,7 @@ def test_layers_agree_with_naive_loops(kernel, norm):
         np.testing.assert_allclose(x[index + 1], expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("norm", [name for name in NORMS if name not in FREE])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_layers_take_tokens_of_any_length(norm, seed):
@@ -134,6 +138,7 @@ def test_layers_take_tokens_of_any_length(norm, seed):
         tkf.layers(model, tkf.Tokens(state.x.at[2].set(0.0)), depth=1)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("kernel", ISOTROPIC)
 def test_flow_commutes_with_rotations_and_permutations(kernel, norm):

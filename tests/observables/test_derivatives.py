@@ -110,6 +110,7 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("place", DEGENERATE)
 @pytest.mark.parametrize("name", OBSERVABLES)
 def test_derivatives_are_finite_where_tokens_are_degenerate(name, place):

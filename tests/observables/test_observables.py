@@ -185,6 +185,7 @@ V3 = np.random.default_rng(8).standard_normal((3, 3))
 MOVING = lambda t: jnp.cos(t) * V3 - 0.5 * jnp.eye(3)  # noqa: E731
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("kernel", [tkf.Softmax, tkf.Linear, tkf.Sigmoid])
 @pytest.mark.parametrize("V", [None, -0.8, V3, MOVING], ids=["none", "number", "matrix", "moving"])
 def test_attention_matrix_of_rescaled_tokens_is_that_at_x(kernel, V):

@@ -51,6 +51,7 @@ def test_fitted_slope_is_the_claimed_order_in_space(method):
 ADAPTIVE = [name for name in RUNGE_KUTTA if name not in (*UNCONTROLLED, "lawson")]
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("tolerance", [1e-4, 1e-6, 1e-8, 1e-10])
 @pytest.mark.parametrize("method", ADAPTIVE)
 def test_adaptive_error_is_within_ten_times_the_tolerance(method, tolerance):

@@ -27,6 +27,7 @@ def close(ours, theirs, tolerance):
         np.testing.assert_allclose(a, b, rtol=0, atol=tolerance)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("stages", [looped, unrolled])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_step_is_that_of_diffrax(name, stages):

@@ -58,6 +58,7 @@ def start(name, n=N, seed=0):
     return space, tkf.Tokens(tokens.x, weights, space=space)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize("causal", [False, True])
 def test_self_attention_is_what_a_naive_integration_gives(name, causal):
@@ -134,6 +135,7 @@ def isometry(name):
     return boost(0.8, 0.5)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("name", ["torus", "hyperbolic"])
 @pytest.mark.parametrize("kernel", [tkf.Softmax, tkf.Unnormalized, tkf.Sigmoid])
 def test_isometries_of_the_space_commute_with_the_flow(name, kernel):
