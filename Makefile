@@ -25,7 +25,7 @@ test: $(VENV)/test browser weights lint
 
 # The same with all combinations of kernels, norms, states, ..., of which `make test` takes a part: about half an hour.
 test-all: $(VENV)/test browser weights lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal --all --draws 500
+	$(BIN)/python -m pytest -n 2 --dist worksteal --all --draws 529
 
 # The tests with random inputs, for a night.
 fuzz: $(VENV)/test
