@@ -130,7 +130,7 @@ def test_ctrl_c_says_what_is_kept(folders, text, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("tokenfield.probe.measure.stream", interrupted)
     ended = tokenfield_here(capsys, "probe", folders("bert"), "--text", text, "--out", tmp_path / "out", *QUICK)
     assert ended.returncode == 130
-    assert "finished batches are kept in" in ended.stderr
+    assert "finished batches are saved in" in ended.stderr
 
 
 def test_overwrite_starts_afresh_after_another_run_was_killed(folders, text, tmp_path, capsys, monkeypatch):

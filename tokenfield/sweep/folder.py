@@ -12,4 +12,4 @@ def clear_errors(folder: Path | None) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ValueError(f"--out: cannot write to {folder}: {reason}; --resume goes on with what is there") from error
+        raise ValueError(f"--out: cannot write to {folder}: {reason}; --resume continues with what is there") from error

@@ -111,7 +111,7 @@ def _store(plan: Plan, cells: Cells, folder: Path | None, resume: bool, overwrit
     if not resume:
         done = int((store.status == DONE).sum())
         raise ValueError(
-            f"--out: {folder} holds this sweep, {done} of {len(cells)} cells done: --resume goes on with it, "
+            f"--out: {folder} holds this sweep, {done} of {len(cells)} cells done: --resume continues with it, "
             "--overwrite begins afresh"
         )
     for leftover in (folder / DATASET).rglob("*.partial"):  # of a kill while Zarr was writing

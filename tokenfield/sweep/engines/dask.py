@@ -12,7 +12,7 @@ from .scheduler_address import require_scheduler, split_address
 
 TIMEOUT = 10  # seconds to wait for a scheduler
 LOOK, PATIENCE = 2, 30  # seconds after which to look for workers when nothing comes, and to go without any
-GO_ON = "what is done is kept, and --resume goes on"
+GO_ON = "what is done is kept, and --resume continues"
 
 
 def _distributed() -> Any:
