@@ -16,7 +16,7 @@ class HeadsDerivative:
     The formula of FORMULAS §6 for queries and keys that are affine in the tokens and rotated by position:
     `q_i = s R_i(Q x_i + b)`, `k_j = R_j(K x_j + c)`. It is what `tkf.lipschitz.local` computes for the `MultiHead` of
     `extract.layer_attention`, by products over all heads at once, with nothing to compile for each number of tokens;
-    (H, n, n) numbers are kept.
+    It stores (H, n, n) numbers.
 
     Args:
         weights: of a block.
@@ -41,7 +41,7 @@ class HeadsDerivative:
         P = np.exp(s - s.max(-1, keepdims=True))
         self.P = P / P.sum(-1, keepdims=True)
         v = by_map(weights.V, x)
-        self.v = v - v.mean(1, keepdims=True)  # a constant changes nothing, and less of it cancels
+        self.v = v - v.mean(1, keepdims=True)  # a constant does not change the result, and without it less cancels
         self.mean = self.P @ self.v
 
     def rotated(self, q: np.ndarray, back: bool = False) -> np.ndarray:
@@ -101,7 +101,7 @@ class LayerConstant(NamedTuple):
 
 
 def layer_constant(weights: HeadWeights, x: np.ndarray, rtol: float = 1e-3) -> LayerConstant:
-    """`|D_X f|_2` of an attention layer `X -> sum_h O_h Gamma_h(X)` at the tokens it reads (FORMULAS §6).
+    """Return `|D_X f|_2` of an attention layer `X -> sum_h O_h Gamma_h(X)` at its input tokens (FORMULAS §6).
 
     Biases, heads, shared keys, mask and rotary positions are those of the model; biases of values and of the output have no
     derivative.
@@ -130,7 +130,7 @@ def singular_values(D: HeadsDerivative, rtol: float) -> Singular:
 
 
 def upper_bound(D: HeadsDerivative) -> float:
-    """A bound from the tokens, `sum_h sqrt(c) ( |OV| + |K| max|q_i| D_v/2 ) + s |Q| D_v D_k/4` over heads.
+    """Return a bound from the tokens, `sum_h sqrt(c) ( |OV| + |K| max|q_i| D_v/2 ) + s |Q| D_v D_k/4` over heads.
 
     It is `tkf.lipschitz.data_bounds` for queries and keys in place of one matrix A: c is the largest column sum of the
     attention matrix, D_v and D_k the diameters of the values `O V x_j` and of the keys, s the scale of scores, in q too.

@@ -1,4 +1,4 @@
-"""What is measured of one block's attention on one text, from its real queries and keys, in blocks of rows."""
+"""Statistics of one block's attention on one text, from its real queries and keys, in blocks of rows."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple

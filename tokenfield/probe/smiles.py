@@ -11,7 +11,7 @@ PIECES = re.compile(
 
 
 def is_smiles_vocabulary(path: Path) -> bool:
-    """True for a vocabulary with a reaction arrow and atoms, and no pieces of words."""
+    """Return True for a vocabulary with a reaction arrow and atoms, and no pieces of words."""
     vocabulary = path.read_text(encoding="utf-8").split("\n")
     return {">>", "Cl", "="} <= set(vocabulary) and not any(word.startswith("##") for word in vocabulary)
 

@@ -1,4 +1,4 @@
-"""What is measured of the tokens of one text at one layer."""
+"""Statistics of the tokens of one text at one layer."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ HISTOGRAMS = ("cosine_histogram", "special_histogram")
 
 
 def layer_statistics(x: np.ndarray, special: np.ndarray, beta: float | None) -> dict[str, np.ndarray]:
-    """Cosines, clusters, rank, lengths and energy of tokens.
+    """Return cosines, clusters, rank, lengths and energy of tokens.
 
     - `mean_cosine`, `std_cosine`: over all pairs i ≠ j of tokens; `mean_cosine_no_special`: over pairs without a special
       token; `special_cosine`: over pairs with one (NaN if there is none);
@@ -76,7 +76,7 @@ def layer_statistics(x: np.ndarray, special: np.ndarray, beta: float | None) -> 
 
 
 def _singular_values(u: np.ndarray) -> np.ndarray:
-    """In falling order, from the smaller Gram matrix: several times quicker than from u itself, which counts for many layers.
+    """Return singular values in decreasing order, from the smaller Gram matrix: several times faster than from u itself.
 
     Those below 1e-8 of the largest are lost in rounding, as they are in hidden states of single precision.
     """

@@ -1,4 +1,4 @@
-"""How numbers are written in sentences."""
+"""The format of numbers in sentences."""
 
 import re
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from .curves import has_final_norm
 if TYPE_CHECKING:
     import xarray
 
-FEW = 20  # below this number of texts a range that holds nine in ten of them says nothing
+FEW = 20  # below this number of texts, a range that contains 90 % of them is not informative
 
 
 def layers_text(numbers: np.ndarray) -> str:

@@ -1,4 +1,4 @@
-"""The worst tokens for the real weights of a head: how far the √n of theory goes in a trained model."""
+"""The worst tokens for the real weights of a head: up to which n the √n of theory holds in a trained model."""
 
 import math
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Extremes(NamedTuple):
 
 
 def extremes(weights: HeadWeights, head: int) -> Extremes:
-    """What the bounds of FORMULAS §6 need of a head, in the 2k dimensions that its queries and keys see."""
+    """Return the quantities of a head for the bounds of FORMULAS §6, in the 2k dimensions that its queries and keys see."""
     Q, K = weights.Q[head], weights.K[head]
     basis = np.linalg.qr(np.concatenate([Q, K]).T)[0]  # (d, 2k): what is orthogonal to it changes no score
     A = weights.scaling * (K @ basis).T @ (Q @ basis)

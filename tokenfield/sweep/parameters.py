@@ -1,4 +1,4 @@
-"""Names of parameters that a plan can vary, and where they stand in the config of a run."""
+"""Names of parameters that a plan can vary, and their keys in the config of a run."""
 
 import contextlib
 import difflib
@@ -56,7 +56,7 @@ def check_name(name: str, names: Sequence[str]) -> None:
 
 
 def resolve(name: str) -> str:
-    """The dotted key of a parameter."""
+    """Return the dotted key of a parameter."""
     return SHORT.get(name, name)
 
 

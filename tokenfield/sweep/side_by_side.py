@@ -1,4 +1,4 @@
-"""Members of equal shape in one compiled program, of which only the numbers that the plan keeps leave the loop."""
+"""Members of equal shape in one compiled program, of which only the recorded numbers leave the loop."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Watch(eqx.Module):
-    """The quantities kept of a state; the state itself too, where one of them is measured afterwards."""
+    """The recorded quantities of a state, and the state itself if one of them is measured afterwards."""
 
     quantities: tuple[Any, ...]
     state: bool = eqx.field(static=True)
@@ -27,7 +27,7 @@ class Watch(eqx.Module):
 
 
 def watch_of(plan: Plan) -> tuple[Watch, dict[str, int]]:
-    """The watch of a plan, and the place of each quantity in it."""
+    """Return the `Watch` of a plan, and the index of each quantity in it."""
     kept = {name: quantity for name, quantity in plan.record.items() if quantity.observable}
     inside = [name for name, quantity in kept.items() if quantity.in_loop]
     later = any(quantity.times is not None and not quantity.in_loop for quantity in kept.values())
@@ -35,7 +35,7 @@ def watch_of(plan: Plan) -> tuple[Watch, dict[str, int]]:
 
 
 class Members(NamedTuple):
-    """What was seen of members, and their models."""
+    """The recorded values of members, and their models."""
 
     models: list[Any]
     places: dict[str, int]

@@ -1,4 +1,4 @@
-"""The dataset of a sweep on disk, read and checked: a file that is missing or has changed is found and named.
+"""Read and check the dataset of a sweep on disk; errors name missing and changed files.
 
 Metadata, axes, ids and seeds do not change after the layout; a checksum of their files is in the metadata. Results do
 change: each of their files has a checksum of its own (CRC-32C), and all files are there from the beginning.
@@ -32,7 +32,7 @@ class Damage(NamedTuple):
 
 
 def results(plan: Plan) -> list[str]:
-    """The arrays that change, in the order in which they are written: a cell's status comes after its numbers."""
+    """Return the arrays that change, in the order in which they are written: a cell's status comes after its numbers."""
     return [*plan.record, "end_time", "error", "status"]
 
 
@@ -50,12 +50,12 @@ def _labels(values: list[Any]) -> np.ndarray:
 
 
 def holds_sweep(folder: Path) -> bool:
-    """True when a folder holds a sweep."""
+    """Return True if a folder holds a sweep."""
     return current(folder / DATASET).is_dir()
 
 
 def plan_in(folder: Path) -> Plan:
-    """The plan of the sweep in a folder."""
+    """Return the plan of the sweep in a folder."""
     if not holds_sweep(folder):
         raise ValueError(f"{folder} holds no sweep")
     place = current(folder / DATASET)
@@ -70,10 +70,10 @@ def plan_in(folder: Path) -> Plan:
     if known is None and "plan" in found:
         raise ValueError(
             f"{place} was written by an older tokenfield, without checksums: xarray.open_zarr reads it; "
-            "to go on give another folder, or --overwrite"
+            "to continue, give another folder, or --overwrite"
         )
     if plan is None:
-        raise ValueError(f"{place} is no sweep of tokenfield (format {known!r})")
+        raise ValueError(f"{place} is not a sweep of tokenfield (format {known!r})")
     if not sound:
         raise ValueError(f"{place} is damaged: its checksum does not match. Give another folder, or --overwrite")
     return plan
@@ -134,7 +134,7 @@ def open_dataset(folder: Path) -> "xarray.Dataset":
 
 
 def lost_cells(shape: tuple[int, ...], damage: list[Damage]) -> np.ndarray:
-    """True at the cells whose results were in damaged files."""
+    """Return True for the cells whose results were in damaged files."""
     lost = np.zeros(shape, bool)
     for each in damage:
         lost[each.cells] = True

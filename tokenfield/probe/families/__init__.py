@@ -1,4 +1,4 @@
-"""Families of architectures: where their blocks are, and how a block's attention is read.
+"""Families of architectures: where their blocks are, and how attention is extracted from a block.
 
 To add one, write a file like `bert.py` and put it into the table.
 """

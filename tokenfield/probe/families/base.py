@@ -1,4 +1,4 @@
-"""What a family of architectures says of itself."""
+"""The interface of a family of architectures."""
 
 import abc
 from typing import Any, ClassVar, NamedTuple
@@ -54,7 +54,7 @@ class BlockWeights(NamedTuple):
 
 
 class AbstractFamily(abc.ABC):
-    """One layout of modules. Everything that differs between architectures is behind these methods."""
+    """One layout of modules. These methods hide the differences between architectures."""
 
     model_types: ClassVar[tuple[str, ...]]
     norm: ClassVar[str]
@@ -63,7 +63,7 @@ class AbstractFamily(abc.ABC):
 
     @abc.abstractmethod
     def causal(self, config: Any) -> bool:
-        """Tokens see earlier ones only."""
+        """True if tokens see only earlier tokens."""
 
     @abc.abstractmethod
     def blocks(self, model: Any) -> list[Any]:
@@ -98,7 +98,7 @@ class AbstractFamily(abc.ABC):
         return True, ""
 
     def shared(self, config: Any) -> bool:
-        """True when one block is used for all layers."""
+        """True if one block is used for all layers."""
         return False
 
     def lost_positions(self, config: Any) -> int:
