@@ -43,7 +43,7 @@ class Architecture:
     reason: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data, for JSON."""
         return dataclasses.asdict(self)
 
     @property

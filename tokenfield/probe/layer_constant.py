@@ -53,7 +53,7 @@ class HeadsDerivative:
         return q * self.cos + sign * np.concatenate([-q[..., half:], q[..., :half]], -1) * self.sin
 
     def apply(self, e: np.ndarray) -> np.ndarray:
-        """`D e`, (n, d) to (n, d)."""
+        """Return `D e`, (n, d) to (n, d)."""
         w = self.weights
         dq, dk = w.scaling * self.rotated(by_map(w.Q, e)), self.rotated(by_map(w.K, e))
         ds = self.P * (dq @ self.k.transpose(0, 2, 1) + self.q @ dk.transpose(0, 2, 1))
@@ -61,7 +61,7 @@ class HeadsDerivative:
         return from_map(w.O.transpose(0, 2, 1), moved)
 
     def transpose(self, u: np.ndarray) -> np.ndarray:
-        """`D^T u`, (n, d) to (n, d)."""
+        """Return `D^T u`, (n, d) to (n, d)."""
         w = self.weights
         moved = by_map(w.O.transpose(0, 2, 1), u)
         ds = self.P * (moved @ self.v.transpose(0, 2, 1) - (moved * self.mean).sum(-1, keepdims=True))
@@ -73,13 +73,13 @@ class HeadsDerivative:
 
 
 def by_map(map: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """(H, n, k): all tokens (n, d) by the maps (H, k, d) of all heads, in one product."""
+    """Return (H, n, k): all tokens (n, d) by the maps (H, k, d) of all heads, in one product."""
     heads, width, d = map.shape
     return (x @ map.reshape(-1, d).T).reshape(len(x), heads, width).transpose(1, 0, 2)
 
 
 def from_map(map: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(n, d): `sum_h map_h^T y_h`, the transpose of `by_map`."""
+    """Return (n, d): `sum_h map_h^T y_h`, the transpose of `by_map`."""
     heads, width, d = map.shape
     return y.transpose(1, 0, 2).reshape(-1, heads * width) @ map.reshape(-1, d)
 
@@ -122,7 +122,7 @@ def layer_constant(weights: HeadWeights, x: np.ndarray, rtol: float = 1e-3) -> L
 
 
 def singular_values(D: HeadsDerivative, rtol: float) -> Singular:
-    """The largest singular value, by the Lanczos method of `tkf.lipschitz.local`."""
+    """Return the largest singular value, by the Lanczos method of `tkf.lipschitz.local`."""
     shape = (-1, D.n, D.d)
     apply = lambda e: np.stack([D.apply(one) for one in e.reshape(shape)]).reshape(len(e), -1)  # noqa: E731
     transpose = lambda u: np.stack([D.transpose(one) for one in u.reshape(shape)]).reshape(len(u), -1)  # noqa: E731
@@ -147,7 +147,7 @@ def upper_bound(D: HeadsDerivative) -> float:
 
 
 def _diameter(points: np.ndarray) -> float:
-    """`max_ij |p_i - p_j|`, rounded up."""
+    """Return `max_ij |p_i - p_j|`, rounded up."""
     points = points - points.mean(0)  # far from 0 the squares would cancel
     squares = (points * points).sum(1)
     distances = squares[:, None] + squares - 2 * points @ points.T

@@ -21,7 +21,7 @@ ENGLISH = ("microgpt", "input.txt")  # plays of Shakespeare
 
 
 def model_path(name: str) -> Path:
-    """The folder or file of a model; a ValueError that says how to fetch it if it is not there.
+    """Return the folder or file of a model; a ValueError that says how to fetch it if it is not there.
 
     Example:
         >>> from tokenfield.probe.packages import MODELS

@@ -172,7 +172,7 @@ def probe_page(
 
 
 def findings(result: "ProbeResult") -> str:
-    """The detailed verdict."""
+    """Return the detailed verdict."""
     return table((sentence.topic, sentence.text) for sentence in verdict(result.dataset, result.architecture))
 
 
@@ -279,7 +279,7 @@ def architecture_rows(architecture: "Architecture") -> list[tuple[str, object]]:
 
 
 def provenance_rows(dataset: "xarray.Dataset") -> list[tuple[str, object]]:
-    """The attributes of the dataset that are plain, short values."""
+    """Return the attributes of the dataset that are plain, short values."""
     hidden = {"notes", "architecture", "config"}
     plain: dict[str, Any] = {str(k): v for k, v in dataset.attrs.items() if k not in hidden and not _long(v)}
     return [

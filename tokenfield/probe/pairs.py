@@ -85,7 +85,7 @@ def pairs(
 
 
 def _least_cosine(u: np.ndarray) -> float:
-    """The smallest cosine between two of these unit vectors, in blocks of rows."""
+    """Return the smallest cosine between two of these unit vectors, in blocks of rows."""
     rows = max(1, BLOCK_ENTRIES // len(u))
     return float(min((u[start : start + rows] @ u.T).min() for start in range(0, len(u), rows)))
 

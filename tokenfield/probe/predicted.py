@@ -104,7 +104,7 @@ class Start(eqx.Module):
 
 
 def measured_start(dataset: "xarray.Dataset") -> Start | None:
-    """Means over texts of the cosine of all tokens at layer 0, the median number of tokens, the median beta of the heads
+    """Return means over texts of the cosine of all tokens at layer 0, the median number of tokens, the median beta of the heads
     (and texts) of each block; None where beta was not measured."""
     if "beta" not in dataset:
         return None
@@ -166,7 +166,7 @@ def predict(dataset: "xarray.Dataset", norm: str, causal: bool) -> "xarray.Datas
 
 
 def other_norms(dataset: "xarray.Dataset", norm: str, causal: bool) -> dict[str, np.ndarray]:
-    """`layer_cosines` from the same start under the rules that the model does not follow, by their titles.
+    """Return `layer_cosines` from the same start under the rules that the model does not follow, by their titles.
 
     Example:
         >>> from tokenfield.probe.predicted import other_norms

@@ -80,7 +80,7 @@ class ProbeResult:
         return [sentence.text for sentence in verdict(self.dataset, self.architecture)]
 
     def summary(self) -> dict[str, Any]:
-        """Plain numbers, as `tokenfield probe --json` prints them: means over texts; None where there is no number.
+        """Return plain numbers, as `tokenfield probe --json` prints them: means over texts; None where there is no number.
 
         `layers` has one object for each hidden state, the embedding output first; `blocks` one for each attention block.
         """

@@ -128,7 +128,7 @@ def worst_constants(loaded: Loaded, blocks: Sequence[int], radius: np.ndarray, l
 def usable_lengths(
     loaded: Loaded, parts: Sequence[Window], lengths: Sequence[int] | None
 ) -> tuple[list[int], list[str]]:
-    """The lengths for which there are texts, and what was left out."""
+    """Return the lengths for which there are texts, and what was left out."""
     around = len(loaded.tokenizer.prefix) + len(loaded.tokenizer.suffix)
     longest = max(int((~part.special).sum()) for part in parts) + around
     wanted = LENGTHS if lengths is None else sorted({count("lengths", n, max(2, around + 1)) for n in lengths})

@@ -85,14 +85,14 @@ def _singular_values(u: np.ndarray) -> np.ndarray:
 
 
 def _padded(x: np.ndarray, counted: np.ndarray) -> Tokens:
-    """Tokens of equal weight where `counted`, weight 0 elsewhere, up to a round number of them."""
+    """Return tokens of equal weight where `counted`, weight 0 elsewhere, up to a round number of them."""
     extra = -len(x) % ROUND
     weights = np.pad(counted / max(counted.sum(), 1), (0, extra))
     return Tokens(np.pad(x, ((0, extra), (0, 0))), weights if counted.any() else None)
 
 
 def empty(depth: int, texts: int) -> dict[str, np.ndarray]:
-    """Arrays for all layers and texts, filled with NaN."""
+    """Return arrays for all layers and texts, filled with NaN."""
     made = {name: np.full((depth + 1, texts), np.nan) for name in SCALARS}
     made["fixed_energy"] = np.full((depth + 1, texts, len(SCALES)), np.nan)
     return made | {name: np.full((depth + 1, texts, BINS), np.nan) for name in HISTOGRAMS}

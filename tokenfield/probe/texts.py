@@ -89,7 +89,7 @@ class Batch(NamedTuple):
 
 
 def read_texts(paths: Sequence[Path], by_lines: bool = False) -> list[str]:
-    """The texts of files: one for each file, or one for each line that is not empty."""
+    """Return the texts of files: one for each file, or one for each line that is not empty."""
     texts = []
     for path in paths:
         try:
@@ -108,7 +108,7 @@ def read_texts(paths: Sequence[Path], by_lines: bool = False) -> list[str]:
 def windows(
     tokenizer: Tokenizer, texts: Sequence[str], limit: int | None, most: int | None = None, count: int = WINDOWS
 ) -> tuple[list[Window], list[str]]:
-    """Each text with its special tokens; one that is too long in at most `count` windows, spread evenly over it.
+    """Return each text with its special tokens; one that is too long in at most `count` windows, spread evenly over it.
 
     Args:
         limit: positions that the model has, or None.
@@ -159,7 +159,7 @@ def windows(
 
 
 def batches(parts: Sequence[Window], most: int, pad: int) -> list[list[int]]:
-    """Indices of windows that go together: at most `most`, and at most `BATCH_TOKENS` tokens with padding."""
+    """Return indices of windows that go together: at most `most`, and at most `BATCH_TOKENS` tokens with padding."""
     groups: list[list[int]] = []
     for index, part in enumerate(parts):
         group = groups[-1] if groups else []

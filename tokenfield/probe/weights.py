@@ -26,7 +26,7 @@ class Weights(NamedTuple):
 
 
 def source_folder(source: str | os.PathLike) -> Path:
-    """The folder or GGUF file that `source` names, a model of `make models`, or the cached snapshot of a hub name."""
+    """Return the folder or GGUF file that `source` names, a model of `make models`, or the cached snapshot of a hub name."""
     path = as_path("model", os.path.expanduser(source))  # which leaves a "~" that stands for no home as it is
     if path.exists():
         return path

@@ -65,7 +65,7 @@ def _shape(config: RunConfig, batch: Batch) -> tuple[Any, ...]:
 
 
 def _time(plan: Plan, cells: Cells, groups: list[list[Batch]]) -> tuple[float | None, tuple[str, ...]]:
-    """Seconds for all batches, those with most work tried first; where trying them all takes too long, the rest is taken
+    """Return seconds for all batches, those with most work tried first; where trying them all takes too long, the rest is taken
     from the one of the nearest work. None where every cell that was tried fails."""
     begun, failures, total = time.perf_counter(), [], 0.0
     tried: list[tuple[float, float]] = []  # work and seconds of one batch
@@ -91,7 +91,7 @@ def _work(plan: Plan, cells: Cells, batch: Batch) -> float:
 
 
 def _seconds(plan: Plan, cells: Cells, group: list[Batch]) -> tuple[float | None, list[str]]:
-    """Seconds for one batch of a shape, from runs of the middle one to two short times: what does not grow with time is
+    """Return seconds for one batch of a shape, from runs of the middle one to two short times: what does not grow with time is
     paid once. A batch that is quick is run to its end. Cells that fail are named and left out."""
     batch = group[len(group) // 2]
     members, scale = _thinned(plan, [cells[k] for k in batch.cells], _work(plan, cells, batch))

@@ -268,7 +268,7 @@ def _heat_map(
 def _over_map(
     found: SweepResult, name: str, here: dict[str, Any], across: str, up: str
 ) -> tuple[np.ndarray, np.ndarray, str] | None:
-    """The theory's curve over a heat map: across, up, and what it is."""
+    """Return the theory's curve over a heat map: across, up, and what it is."""
     plan, quantity = found.plan, found.plan.record[name]
     if across.startswith("time_"):
         if quantity.observable != "fraction_above":
@@ -285,7 +285,7 @@ def _over_map(
 
 
 def _sorted(plan: Any, axis: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The values of an axis in rising order, and numbers along it."""
+    """Return the values of an axis in rising order, and numbers along it."""
     values = np.array(plan.axes[axis].expanded(), float)
     order = np.argsort(values)
     return values[order], numbers[order]
@@ -346,7 +346,7 @@ def _kind(value: Any) -> str:
 
 
 def _theory(plan: Any, point: dict[str, Any], name: str, across: str, x: np.ndarray) -> np.ndarray | None:
-    """The theory's curve for a quantity along an axis."""
+    """Return the theory's curve for a quantity along an axis."""
     observable = plan.record[name].observable
     if not across.startswith("time_"):
         return predicted.curve(plan, point, across, observable)

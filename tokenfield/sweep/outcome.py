@@ -25,7 +25,7 @@ def times_of(plan: Plan) -> np.ndarray:
 def keep(
     plan: Plan, value: Callable[[str, Recorded], Any], events: list[tuple[str | None, float]]
 ) -> dict[str, np.ndarray]:
-    """Every quantity of the plan: values by the function given, times of events from the list."""
+    """Return every quantity of the plan: values by the function given, times of events from the list."""
     kept = {}
     for name, quantity in plan.record.items():
         if quantity.event is None:

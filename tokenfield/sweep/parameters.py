@@ -73,7 +73,7 @@ def for_its_kind(data: dict[str, Any], axes: Mapping[str, Sequence[Any]]) -> Non
 
 
 def put(data: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """The plain data of a run with parameters set; `gamma` sets beta once n is known."""
+    """Return the plain data of a run with parameters set; `gamma` sets beta once n is known."""
     data = {key: dict(value) if isinstance(value, dict) else value for key, value in data.items()}
     for name, value in values.items():
         if name != GAMMA:

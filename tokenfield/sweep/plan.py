@@ -79,7 +79,7 @@ class Spaced(Section):
 
 
 def _whole(value: float) -> float:
-    """A number without the rounding that keeps it from being whole."""
+    """Return a number without the rounding that keeps it from being whole."""
     return float(round(value)) if abs(value - round(value)) <= 1e-12 * abs(value) else value
 
 
@@ -155,15 +155,15 @@ class Plan(Section):
         return int(np.prod(self.shape, dtype=object))
 
     def values(self) -> dict[str, list[Value]]:
-        """The values along each axis."""
+        """Return the values along each axis."""
         return {name: axis.expanded() for name, axis in self.axes.items()}
 
     def points(self) -> list[tuple[Value, ...]]:
-        """The values at all points of the grid, without repeats, the last axis fastest."""
+        """Return the values at all points of the grid, without repeats, the last axis fastest."""
         return list(itertools.product(*(axis.expanded() for axis in self.axes.values())))
 
     def config(self, values: Mapping[str, Value]) -> RunConfig:
-        """The config of a run at one point of the grid."""
+        """Return the config of a run at one point of the grid."""
         data = put(self.run, dict(values))
         for_its_kind(data, self.values())
         try:
@@ -215,7 +215,7 @@ def read_plan(source: str | Path | Mapping[str, Any], overrides: Mapping[str, An
 
 
 def _explain(error: ValidationError) -> str:
-    """The first problem in one line, with the nearest key when one is unknown."""
+    """Return the first problem in one line, with the nearest key when one is unknown."""
     first = error.errors()[0]
     key = cut(".".join(str(part) for part in first["loc"] if part not in ("float", "int", "str", "bool")))
     if first["type"] == "unknown_key":
@@ -234,7 +234,7 @@ def _explain(error: ValidationError) -> str:
 
 
 def _where(message: str, values: Mapping[str, Value]) -> str:
-    """A message about a key of a run, with the name that the plan has for it."""
+    """Return a message about a key of a run, with the name that the plan has for it."""
     unknown, key = "unknown key ", message.partition(":")[0]
     for name in values:
         if name != GAMMA and resolve(name) == key:

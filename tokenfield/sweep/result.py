@@ -65,7 +65,7 @@ class SweepResult:
     @overload
     def plot(self, name: str | None = None, *, ax: "Axes") -> "Axes": ...
     def plot(self, name: str | None = None, *, ax: "Axes | None" = None) -> "Figure | Axes":
-        """A picture of one quantity (the first by default): a heat map or curves, small multiples for further axes, and
+        """Return a picture of one quantity (the first by default): a heat map or curves, small multiples for further axes, and
         theory over it where the plan names it.
 
         Args:

@@ -69,7 +69,7 @@ def _failed(error: Any) -> Outcome:
 
 
 def _build(plan: Plan, cells: list[Cell]) -> list[Any]:
-    """A model and a state for each cell, or the error that forbids them; repeats of a point share one model."""
+    """Return a model and a state for each cell, or the error that forbids them; repeats of a point share one model."""
     firsts: dict[int, tuple[Any, Any]] = {}
 
     def one(cell: Cell) -> Any:

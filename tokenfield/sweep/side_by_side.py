@@ -43,7 +43,7 @@ class Members(NamedTuple):
     seen: "Observed"
 
     def values(self, name: str, quantity: Recorded) -> np.ndarray:
-        """A quantity at the end (m,), or at its times (m, T). A run that a rule has ended keeps its last value; one that
+        """Return a quantity at the end (m,), or at its times (m, T). A run that a rule has ended keeps its last value; one that
         blew up, or in which a token vanished, has none after that."""
         blown = np.array([kind in ("blow_up", "vanished", "resolution", "fold") for kind in self.seen.events])
         final = np.where(blown, np.nan, self._final(name, quantity, blown))
@@ -80,7 +80,7 @@ def _member(tree: Any, k: int | tuple[int, int]) -> Any:
 def side_by_side(
     plan: Plan, config: RunConfig, models: list[Any], states: list[Any], width: int | None = None
 ) -> list[Outcome]:
-    """The outcomes of members that differ in their starts and in the numbers of their models alone."""
+    """Return the outcomes of members that differ in their starts and in the numbers of their models alone."""
     from ..driver.observed import observe_many
 
     assert config.t1 is not None

@@ -31,7 +31,7 @@ def size_of(plan: Plan) -> int:
 
 
 def disk_of(plan: Plan) -> int:
-    """Bytes of the dataset on disk, not compressed: numbers, and for each array the folders and files that hold them."""
+    """Return bytes of the dataset on disk, not compressed: numbers, and for each array the folders and files that hold them."""
     series = [() if q.times is None else (len(q.times.expanded()),) for q in plan.record.values()]
     shapes = [*((*plan.shape, *extra) for extra in series), *[plan.shape] * 5]  # end, status, error, id, seed
     labels = len(plan.shape) + sum(map(len, series))  # arrays with a folder, a description, a folder and a file
@@ -46,7 +46,7 @@ def _places(shape: tuple[int, ...]) -> int:
 
 
 def memory_of(plan: Plan) -> int:
-    """Bytes in memory: the dataset as it is read and as it is filled, and the configs of all points."""
+    """Return bytes in memory: the dataset as it is read and as it is filled, and the configs of all points."""
     return 2 * size_of(plan) + CONFIG * (plan.count // plan.repeats)
 
 

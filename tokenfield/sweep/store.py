@@ -87,12 +87,12 @@ class Store:
             array[where] = values[where]
 
     def result(self) -> "xarray.Dataset":
-        """The current dataset."""
+        """Return the current dataset."""
         return self.dataset.assign({name: self.dataset[name].copy(data=values) for name, values in self.arrays.items()})
 
 
 def layout(plan: Plan, cells: Cells) -> "xarray.Dataset":
-    """The empty dataset: axes, repeats and times with their coordinates, ids and seeds."""
+    """Return the empty dataset: axes, repeats and times with their coordinates, ids and seeds."""
     import xarray
 
     dims = [*plan.axes, "repeat"]
@@ -162,7 +162,7 @@ def chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def open_store(plan: Plan, cells: Cells, folder: Path, retry: bool = True) -> tuple[Store, list[Damage]]:
-    """The store of the same plan, and the damaged files in it; a ValueError that shows the difference for another one's."""
+    """Return the store of the same plan, and the damaged files in it; a ValueError that shows the difference for another one's."""
     old = plan_in(folder)
     changes = differences(old.canonical(), plan.canonical())
     if changes:

@@ -37,7 +37,7 @@ def results(plan: Plan) -> list[str]:
 
 
 def coordinates(plan: Plan) -> dict[str, np.ndarray]:
-    """The values along all axes: parameters, repeats, times of quantities."""
+    """Return the values along all axes: parameters, repeats, times of quantities."""
     axes = {name: _labels(axis.expanded()) for name, axis in plan.axes.items()} | {"repeat": np.arange(plan.repeats)}
     for name, quantity in plan.record.items():
         if quantity.times is not None:
@@ -80,7 +80,7 @@ def plan_in(folder: Path) -> Plan:
 
 
 def read(folder: Path) -> tuple["xarray.Dataset", list[Damage]]:
-    """The dataset of the sweep in a folder, in memory, and the files of results that are damaged or missing.
+    """Return the dataset of the sweep in a folder, in memory, and the files of results that are damaged or missing.
 
     Results in such files are blank: NaN, status 0.
     """
@@ -122,7 +122,7 @@ def read(folder: Path) -> tuple["xarray.Dataset", list[Damage]]:
 
 
 def open_dataset(folder: Path) -> "xarray.Dataset":
-    """The dataset of the sweep in a folder, in memory; a ValueError that names the first file that is damaged."""
+    """Return the dataset of the sweep in a folder, in memory; a ValueError that names the first file that is damaged."""
     dataset, damage = read(folder)
     if damage:
         lost = int(lost_cells(dataset["status"].shape, damage).sum())

@@ -71,7 +71,7 @@ def measured(A: np.ndarray, V: np.ndarray, betas: np.ndarray, longitudes: int) -
 
 
 def limit_of(betas: np.ndarray, values: np.ndarray) -> tuple[float, float]:
-    """The value at `1/beta = 0` of a parabola in 1/beta, and the half-width of its 95 % confidence interval."""
+    """Return the value at `1/beta = 0` of a parabola in 1/beta, and the half-width of its 95 % confidence interval."""
     from scipy.stats import t
 
     powers = (betas[:, None] / betas[0]) ** -np.arange(3.0)
@@ -82,7 +82,7 @@ def limit_of(betas: np.ndarray, values: np.ndarray) -> tuple[float, float]:
 
 
 def power_of(betas: np.ndarray, values: np.ndarray) -> float:
-    """The power for beta → ∞: the slopes between neighbors in a log-log plot, extrapolated linearly in 1/beta."""
+    """Return the power for beta → ∞: the slopes between neighbors in a log-log plot, extrapolated linearly in 1/beta."""
     slopes = np.diff(np.log(values)) / np.diff(np.log(betas))
     middles = np.sqrt(betas[1:] * betas[:-1])
     return float(np.polyfit(1 / middles, slopes, 1)[1])

@@ -59,7 +59,7 @@ def neighbors(label: str, states: list[np.ndarray]) -> Check:
 
 
 def powers(label: str, found: dict[str, Growth]) -> list[Check]:
-    """The fitted powers, and what makes them larger."""
+    """Return the fitted powers, and what makes them larger."""
     checks = []
     for name, each in found.items():
         low, high = each.law.interval

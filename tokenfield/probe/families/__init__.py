@@ -17,6 +17,6 @@ FAMILIES: tuple[AbstractFamily, ...] = (Bert(), Albert(), Llama(), GPT2())
 
 
 def family_of(config: Any) -> AbstractFamily | None:
-    """The family of a config, or None."""
+    """Return the family of a config, or None."""
     name = getattr(config, "model_type", None)
     return next((family for family in FAMILIES if name in family.model_types), None)
