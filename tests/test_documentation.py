@@ -150,6 +150,19 @@ def test_every_public_name_has_an_example_that_runs(name, tmp_path, monkeypatch)
     assert printed.faults(text, name) == []
 
 
+def test_every_example_shows_its_output_or_draws():
+    draws = re.compile(r"SKIP|savefig|[Pp]lot|panel|figure|animate|histograms|write_|image\(|table\(|use_style|export")
+    silent = []
+    for path in sorted((ROOT / "tokenfield").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = ast.get_docstring(node) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) else None
+            for example in doctest.DocTestParser().get_examples(text or ""):
+                shows = isinstance(ast.parse(example.source).body[-1], ast.Expr)
+                if shows and not example.want and not draws.search(example.source):
+                    silent.append(f"{path.name}: {example.source.strip()}")
+    assert silent == []
+
+
 def test_outputs_are_compared_number_by_number():
     assert doctest.testmod(printed) == (0, 2)
 

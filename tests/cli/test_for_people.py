@@ -46,7 +46,7 @@ def test_a_run_ends_in_five_lines(capsys, tmp_path):
     assert lines["events"] == "none until t = 20"
     assert lines["end"].startswith("1 cluster of all 20 tokens; order parameter 1;")
     assert lines["theory"].startswith(
-        "rate at which 1 − mean cosine falls at the end, like e^-rate t: predicted 2, measured 2"
+        "rate at which 1 − mean cosine falls at the end, like e^-rate t: predicted 2; measured 2"
     )
     assert lines["open"] == str(tmp_path / "run" / "report.html")
     assert (tmp_path / "run" / "report.html").exists()

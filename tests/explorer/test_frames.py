@@ -7,7 +7,16 @@ import pytest
 
 import tokenfield as tkf
 from tokenfield.explorer.drawn import drawn, frame_of, measure
-from tokenfield.explorer.frames import CIRCLE_DENSITY, GAUSSIAN, NOT_MEASURED, TOKENS, Frame, decode, encode
+from tokenfield.explorer.frames import (
+    CIRCLE_DENSITY,
+    GAUSSIAN,
+    NOT_MEASURED,
+    SPHERE_DENSITY,
+    TOKENS,
+    Frame,
+    decode,
+    encode,
+)
 
 
 def naive(data):
@@ -89,6 +98,7 @@ def test_what_is_drawn_of_each_state():
 
     cap = tkf.SphereDensity.from_function(lambda x: 1 + 0.5 * x[:, 2], modes=3)
     shape = drawn(cap)
+    assert shape.kind == SPHERE_DENSITY
     points = shape.values.reshape(-1, 3)
     assert shape.weights @ points == pytest.approx([0, 0, 0.5 / 3], abs=1e-3)  # ∫ z (1 + z/2) over the sphere
 

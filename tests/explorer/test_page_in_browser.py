@@ -1,5 +1,6 @@
 """The page in a browser with software rendering and no network: one file from disk, a replay, and the live server."""
 
+import contextlib
 import io
 import shutil
 import threading
@@ -110,8 +111,9 @@ GAUSSIAN = {
 }
 
 
-@pytest.mark.parametrize(("config", "names"), [(None, []), (GAUSSIAN, ["standard deviations", "cone of covariances"])])
-def test_the_server_runs_the_page_live(opened, config, names):
+@contextlib.contextmanager
+def served(config):
+    """The address of a server that begins with a config, and what a page there may ask for."""
     uvicorn = pytest.importorskip("uvicorn", reason='needs pip install ".[explore]"')
     from tokenfield.explorer.serve import free_port, settings
     from tokenfield.explorer.server import application
@@ -123,15 +125,52 @@ def test_the_server_runs_the_page_live(opened, config, names):
         thread.start()
         try:
             origin = f"http://127.0.0.1:{port}"
-            page, wrong = opened(f"{origin}/?token={token}", (origin, f"ws://127.0.0.1:{port}", "blob:", "data:"))
-            check(page, wrong)
-            shown = page.locator(".names span").all_inner_texts()
-            assert len(shown) == len(names)
-            assert all(name in text for name, text in zip(names, shown, strict=True))
+            yield f"{origin}/?token={token}", (origin, f"ws://127.0.0.1:{port}", "blob:", "data:")
         finally:
             server.should_exit = True
-            thread.join(10)
-        deadline = time.monotonic() + 5
-        while thread.is_alive() and time.monotonic() < deadline:
-            time.sleep(0.05)
+            thread.join(15)
         assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(("config", "names"), [(None, []), (GAUSSIAN, ["standard deviations", "cone of covariances"])])
+def test_the_server_runs_the_page_live(opened, config, names):
+    with served(config) as (address, allowed):
+        page, wrong = opened(address, allowed)
+        check(page, wrong)
+        shown = page.locator(".names span").all_inner_texts()
+        assert len(shown) == len(names)
+        assert all(name in text for name, text in zip(names, shown, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("state", "clock", "plots"),
+    [
+        ("circle_density", "density on the circle", ["energy", "order", "density", "modes"]),
+        ("sphere_density", "density on the sphere", ["energy", "order", "modes"]),
+        ("gaussian", "Gaussian", ["deviations", "mean"]),
+    ],
+)
+def test_a_state_that_is_no_tokens_is_shown_as_what_it_is(opened, state, clock, plots):
+    config = (
+        GAUSSIAN
+        if state == "gaussian"
+        else {"t1": 0.3, "attention": {"beta": 4.0}, "state": {"kind": state, "modes": 8, "size": 0.3, "seed": 1}}
+    )
+    with served(config) as (address, allowed):
+        page, wrong = opened(address, allowed)
+        drawn_frames(page, 5)
+        assert clock in page.locator(".clock").inner_text()
+        found = page.locator(".panel").evaluate_all("all => all.map((panel) => panel.dataset.panel)")
+        assert found == plots
+        assert page.get_by_label("n", exact=True).is_hidden()  # no tokens to edit
+        assert page.locator(".tools").is_hidden()
+        assert wrong == []
+
+
+def test_tokens_of_many_dimensions_are_seen_along_three(opened):
+    config = {"attention": {"kind": "relu"}, "tokens": {"n": 40, "d": 8}}
+    with served(config) as (address, allowed):
+        page, wrong = opened(address, allowed)
+        check(page, wrong)
+        assert "d = 8: three principal axes" in page.locator(".clock").inner_text()
+        assert page.locator("[data-panel=attention]").is_visible()

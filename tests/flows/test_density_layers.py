@@ -196,7 +196,5 @@ def test_what_is_refused():
         tkf.layers(model(tkf.Softmax(1.0)), start, 3, checkpoint="run.ckpt")
     with pytest.raises(ValueError, match="density must be a CircleDensity or a ZonalDensity"):
         tkf.theory.fold_step(model(tkf.Softmax(1.0)), tkf.SphereDensity.uniform(8))
-    with pytest.raises(ValueError, match="got SphereDensity: use a ZonalDensity or tokens"):
-        tkf.layers(model(tkf.Softmax(1.0)), tkf.SphereDensity.uniform(8), 3)
     with pytest.raises(ValueError, match="there is no layer"):
         tkf.theory.layer_factors(4.0, 2, tkf.theory.density_steps(4.0, 2).flip, -1.0)

@@ -110,7 +110,7 @@ def test_several_files_and_a_table(folders, text, tmp_path, capsys, monkeypatch)
     assert ended.returncode == 0, ended.stderr
     assert "albert, post-LN" in ended.stdout
     assert "note: the shared block is run 5 times; it was trained for 3" in ended.stdout
-    assert "measured in 2 window(s)" in ended.stdout
+    assert "measured in 2 windows" in ended.stdout
     assert ended.stdout.splitlines()[-1] == f"open {Path('probe') / 'report.html'}"
     assert (tmp_path / "probe" / "report.html").exists()
 

@@ -221,7 +221,7 @@ def test_unsupported_attention_still_gives_hidden_states(small):
 def test_a_text_beyond_the_positions_is_windowed_and_said(small):
     found = tkf.probe(small("bert"), ["C" * 500], most_windows=2, **QUICK)
     assert found.dataset["tokens"].values.tolist() == [64, 64]
-    assert "text 1 has 500 tokens and the model has 64 positions: measured in 2 window(s) of 64" in found.notes[-1]
+    assert "text 1 has 500 tokens and the model has 64 positions: measured in 2 windows of 64" in found.notes[-1]
 
 
 class PeakMemory:

@@ -35,7 +35,7 @@ def test_a_long_text_is_cut_into_windows_spread_over_it():
     starts = [0, 48, 88]  # windows 0, 6 (of 5.5 rounded to even) and 11 of 12
     assert [window.ids.tolist() for window in found] == [[1, *pieces[s : s + 8], 2] for s in starts]
     assert notes == [
-        "text 1 has 100 tokens and the model has 10 positions: measured in 3 window(s) of 10 tokens of the 12 that it holds, "
+        "text 1 has 100 tokens and the model has 10 positions: measured in 3 windows of 10 tokens of the 12 that it holds, "
         "evenly spread"
     ]
     (short,), notes = windows(Letters(), [text], limit=None, most=20, count=1)

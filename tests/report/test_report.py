@@ -171,7 +171,7 @@ def test_report_escapes_text_and_says_how_it_was_made(report, runs):
     assert rows["seed"] == "17"
     assert rows["start"] == "sphere"
     assert rows["tolerances (relative, absolute)"] == "1e−06, 1e−09"
-    assert rows["steps (rejected)"] == f"{numbers['steps']} ({numbers['rejected_steps']})"
+    assert rows["steps"] == f"{numbers['steps']} ({numbers['rejected_steps']} rejected)"
 
 
 def test_report_holds_figure_and_animation(report):

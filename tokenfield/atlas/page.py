@@ -46,7 +46,7 @@ SCRIPT = """<script>
       count += !each.hidden && each.tagName === "ARTICLE";
     }
     for (const part of document.querySelectorAll("section")) part.hidden = !part.querySelector("article:not([hidden])");
-    form.querySelector("output").textContent = count + " claims shown";
+    form.querySelector("output").textContent = count + (count === 1 ? " claim shown" : " claims shown");
   };
   form.addEventListener("change", show);
   form.hidden = false;

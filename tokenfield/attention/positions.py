@@ -167,6 +167,7 @@ class Window(AbstractMask):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Softmax(beta=1.0, causal=True, positions=[tkf.Window(0.25), tkf.Sinks(4)])
+        Softmax(beta=1.0, causal=True, positions=[Window(width=0.25), Sinks(k=4)])
     """
 
     width: Array
@@ -193,6 +194,7 @@ class Sinks(AbstractMask):
     Example:
         >>> import tokenfield as tkf
         >>> tkf.Softmax(beta=1.0, causal=True, positions=[tkf.Window(0.25), tkf.Sinks(4)])
+        Softmax(beta=1.0, causal=True, positions=[Window(width=0.25), Sinks(k=4)])
     """
 
     k: int = eqx.field(static=True)

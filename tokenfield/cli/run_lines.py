@@ -22,8 +22,8 @@ def run_lines(traj: Trajectory, numbers: Mapping[str, Any], opened: str | None) 
         numbers: its final numbers, see `tokenfield.report.summary`.
         opened: the file to open, None if nothing was written.
     """
-    steps = numbers["steps"] + numbers["rejected_steps"]
-    lines = [("ran", f"{_start(traj)}, {model_text(traj)}, {steps} steps")]
+    rejected = f" ({numbers['rejected_steps']} rejected)" if numbers["rejected_steps"] else ""
+    lines = [("ran", f"{_start(traj)}, {model_text(traj)}, {numbers['steps']} steps{rejected}")]
     lines += [("events", _events(traj)), ("end", _end(numbers))]
     if theory := _theory(traj, numbers):
         lines.append(("theory", theory))
@@ -76,8 +76,8 @@ def _theory(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
     found = comparisons(traj, numbers)
     if found:  # the last one is the most specific
         row = found[-1]
-        remark = f" ({row.remark})" if row.remark else ""
-        return _plain(f"{row.what}: predicted {row.predicted}, measured {row.measured}{remark}")
+        remark = f"; {row.remark}" if row.remark else ""
+        return _plain(f"{row.what}: predicted {row.predicted}; measured {row.measured}{remark}")
     beta = traj.energy_beta
     if beta is None:
         return ""

@@ -10,7 +10,7 @@ import numpy as np
 from ..observables import clusters as find_clusters
 from ..observables import normalized_energy, order_parameter
 from ..states import AbstractDensity, CircleDensity, Equiangular, Gaussian, SphereDensity, Tokens, ZonalDensity
-from .frames import CIRCLE_DENSITY, GAUSSIAN, NOT_MEASURED, TOKENS, Frame
+from .frames import CIRCLE_DENSITY, GAUSSIAN, NOT_MEASURED, SPHERE_DENSITY, TOKENS, Frame
 
 MOST_PAIRS = 2048
 """With more tokens, energy and clusters, which look at all pairs, are left to whoever needs them."""
@@ -71,7 +71,7 @@ def _(state: ZonalDensity) -> Shape:
 def _weighted(state: SphereDensity | ZonalDensity) -> Shape:
     """Return evenly spread points of the 2-sphere, weighted by a density."""
     weights = np.maximum(np.asarray(_values(state)), 0)
-    return Shape(TOKENS, POINTS, 3, _points(3).ravel(), weights / weights.sum())
+    return Shape(SPHERE_DENSITY, POINTS, 3, _points(3).ravel(), weights / weights.sum())
 
 
 @eqx.filter_jit

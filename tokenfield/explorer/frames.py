@@ -11,7 +11,7 @@ import numpy as np
 
 MAGIC = b"TKF1"
 HEADER = struct.Struct("<4sIIIddddII")
-TOKENS, CIRCLE_DENSITY, GAUSSIAN = 0, 1, 2
+TOKENS, CIRCLE_DENSITY, GAUSSIAN, SPHERE_DENSITY = 0, 1, 2, 3
 WEIGHTS, LABELS = 1, 2
 NOT_MEASURED = 0xFFFFFFFF
 """The number of clusters where nobody has counted them."""
@@ -21,8 +21,8 @@ class Frame(NamedTuple):
     """One state of a run.
 
     Args:
-        kind: TOKENS (values are x, n x d), CIRCLE_DENSITY (n values at equally spaced angles from 0, d = 1) or GAUSSIAN (the
-            mean, then the rows of the covariance; n = 1).
+        kind: TOKENS (values are x, n x d), CIRCLE_DENSITY (n values at equally spaced angles from 0, d = 1), GAUSSIAN (the
+            mean, then the rows of the covariance; n = 1) or SPHERE_DENSITY (n x d points, with the density as weights).
         n, d: number of tokens, or of values of a density; dimension.
         values: float32, flat.
         time: time in units of `exp(log_time_unit)`.
@@ -72,7 +72,11 @@ def decode(data: bytes) -> list[Frame]:
         if len(data) - place < HEADER.size:
             raise ValueError(f"frames: {len(data) - place} bytes at {place} are too few for a frame")
         magic, kind, n, d, time, unit, energy, order, clusters, flags = HEADER.unpack_from(data, place)
-        if magic != MAGIC or kind not in (TOKENS, CIRCLE_DENSITY, GAUSSIAN) or flags > (WEIGHTS | LABELS):
+        if (
+            magic != MAGIC
+            or kind not in (TOKENS, CIRCLE_DENSITY, GAUSSIAN, SPHERE_DENSITY)
+            or flags > (WEIGHTS | LABELS)
+        ):
             raise ValueError(f"frames: no frame begins at byte {place}")
         place += HEADER.size
         size = d + d * d if kind == GAUSSIAN else n * d

@@ -1,5 +1,7 @@
 """The flow of densities on a sphere: the mean-field equation, with or without noise."""
 
+from functools import partial
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ from .._shown import shown
 from ..noise import AnisotropicNoise, CommonNoise, MultiplicativeNoise, SphereNoise
 from ..normalization import PostLN
 from ..spectral import AbstractHarmonics
-from ..states import AbstractDensity, CircleDensity, ZonalDensity
+from ..states import AbstractDensity, ZonalDensity
 from ..transformer import Transformer
 from .base import (
     AbstractSpectralFlow,
@@ -25,6 +27,7 @@ from .base import (
 from .density_field import DensityField
 from .density_heads import AbstractDensityHead, density_heads, density_obstacle
 from .density_modes import KINDS, MOST_MODES, finer, resolution
+from .density_noise import AbstractUneven, density_noise, noise_obstacle
 from .random_density import RandomDensityFlow
 
 
@@ -32,15 +35,15 @@ class DensityFlow(AbstractSpectralFlow):
     """`∂_t p = -∇·(p u) + (1/kappa) Δp`, where heads move tokens with the velocity `u = sum_h f_h ∇g_h` (see `density_heads.py`).
 
     Since `∇·(q∇g) = (Δ(qg) + qΔg - gΔq)/2`, it needs only products of functions at nodes (FORMULAS §2, §10; the signs printed
-    in the survey are reversed).
+    in the survey are reversed). Noise other than `SphereNoise` is in `density_noise.py`.
     """
 
     harmonics: AbstractHarmonics
     state: AbstractDensity
     heads: tuple[AbstractDensityHead, ...]
     decay: Float[Array, "..."]
-    uneven: Float[Array, " N"] | None
-    """Diffusion at the nodes less its mean, which is in `decay`; None if it is the same everywhere."""
+    uneven: AbstractUneven | None
+    """The rest of the noise beside `decay`; None if it is the same everywhere and in all directions."""
     unit: Float[Array, ""]
 
     def pack(self, state):
@@ -69,8 +72,8 @@ class DensityFlow(AbstractSpectralFlow):
             g = basis.values(waves)  # all terms must use the same g: otherwise the highest degrees are unstable
             bent, curved = basis.values(-basis.laplacian * waves), basis.values(-basis.laplacian * c)
             whole += -basis.laplacian * basis.coefficients(q * g) + basis.coefficients(q * bent - g * curved)
-        spread = 0.0 if self.uneven is None else basis.laplacian * basis.coefficients(self.uneven * p)
-        return jnp.where(basis.degree > 0, -0.5 * whole - spread, 0.0)
+        spread = 0.0 if self.uneven is None else self.uneven(basis, y)
+        return jnp.where(basis.degree > 0, spread - 0.5 * whole, 0.0)
 
     def velocity(self, t, y):
         return self.drift(t, y) - self.decay * y
@@ -88,10 +91,7 @@ class DensityFlow(AbstractSpectralFlow):
             speed += jnp.sqrt(jnp.maximum((square if f is None else f * f * square).max(), 1e-300))
         noise = self.decay.max() / basis.laplacian.max()  # 1/kappa
         degree = jnp.minimum(basis.modes, 1.5 * speed / jnp.maximum(noise, 1e-300))
-        longest = 1 / (jnp.maximum(degree, 1) * speed)
-        if self.uneven is None:
-            return longest
-        return jnp.minimum(longest, 2 / (basis.laplacian.max() * jnp.maximum(jnp.abs(self.uneven).max(), 1e-300)))
+        return 1 / (jnp.maximum(degree, 1) * speed)
 
     def retract(self, y):
         return jnp.where(self.harmonics.degree == 0, 1.0, y)
@@ -131,30 +131,15 @@ def _length(c: Float[Array, "*m"]) -> Float[Array, ""]:
 def density_flow(state: AbstractDensity, model: Transformer) -> DensityFlow:
     """Return the flow of a density, for a model under which densities have a closed equation."""
     basis = state.harmonics
-    kappa = jnp.inf if model.noise is None else model.noise.kappa  # in the time unit of the run, as everywhere
-    mean, uneven = 1 / kappa, None
-    if isinstance(model.noise, AnisotropicNoise):
-        mean, uneven = _angular(model.noise, basis)
+    diffusion, uneven = density_noise(model.noise, basis)
     return DensityFlow(
         harmonics=basis,
         state=state,
         heads=density_heads(model.attention, state.d, state.modes),
-        decay=basis.laplacian * mean,
+        decay=basis.laplacian * diffusion,
         uneven=uneven,
         unit=model.attention.log_unit,
     )
-
-
-def _angular(noise: AnisotropicNoise, basis: AbstractHarmonics) -> tuple[Array, Float[Array, " N"]]:
-    """Return the mean of the diffusion `|S^T tau|^2/kappa` on the circle, tau its tangent, and the rest of it at the nodes.
-
-    The generator of the noise is `D(a) f''`, so the density obeys `p_t = (D p)''`.
-    """
-    noise.check(basis.d)
-    x = basis.nodes
-    D = ((jnp.stack([-x[:, 1], x[:, 0]], axis=1) @ noise.S) ** 2).sum(1) / noise.kappa
-    mean = (noise.S**2).sum() / (2 * noise.kappa)
-    return mean, D - mean
 
 
 def _segments(state: AbstractDensity, model: Transformer) -> tuple[Segment, ...]:
@@ -175,30 +160,23 @@ def _is_random(state: AbstractDensity, model: Transformer) -> bool:
     return isinstance(model.noise, CommonNoise)
 
 
-def _circle_obstacle(model: Transformer) -> str | None:
-    if isinstance(model.noise, AnisotropicNoise):
-        return _obstacle(model.replace(noise=None))
-    return _obstacle(model)
+KINDS_OF_NOISE = (SphereNoise, CommonNoise, AnisotropicNoise, MultiplicativeNoise)
 
 
-def _zonal_obstacle(model: Transformer) -> str | None:
-    if isinstance(model.noise, CommonNoise):
-        return "common noise pushes all tokens in one direction, which is not that of the axis"
-    if isinstance(model.noise, (AnisotropicNoise, MultiplicativeNoise)):
-        return f"{type(model.noise).__name__} has no axis of symmetry"
-    return _obstacle(model)
-
-
-def _obstacle(model: Transformer) -> str | None:
+def _obstacle(kind: type, model: Transformer) -> str | None:
     if model.fisher_rao is not None:
         return "fisher_rao changes the weights of tokens"
     if not isinstance(model.norm, PostLN) or model.norm.gain.g is not None:
         return f"it needs the unit sphere, norm=PostLN(), got {shown(model.norm)}"
     if model.mlp is not None:
         return "an MLP breaks the symmetry of the sphere"
-    if model.noise is not None and not isinstance(model.noise, (SphereNoise, CommonNoise)):
-        return f"it needs SphereNoise, CommonNoise or none, got {type(model.noise).__name__}"
-    return density_obstacle(model.attention)
+    if model.noise is not None and not isinstance(model.noise, KINDS_OF_NOISE):
+        return (
+            f"it needs {', '.join(each.__name__ for each in KINDS_OF_NOISE)} or none, got {type(model.noise).__name__}"
+        )
+    if kind is ZonalDensity and isinstance(model.noise, CommonNoise):
+        return "common noise pushes all tokens in one direction, which is not that of the axis"
+    return noise_obstacle(kind, model.noise) or density_obstacle(model.attention)
 
 
 def _with_modes(state: AbstractDensity, model: Transformer, tolerance: float = 0.0) -> Reduction:
@@ -217,5 +195,5 @@ def _with_modes(state: AbstractDensity, model: Transformer, tolerance: float = 0
 for _kind in KINDS:
     reduced.register(_kind)(_with_modes)
     segments.register(_kind)(_segments)
-    obstacle(_kind)({CircleDensity: _circle_obstacle, ZonalDensity: _zonal_obstacle}.get(_kind, _obstacle))
+    obstacle(_kind)(partial(_obstacle, _kind))
     is_random.register(_kind)(_is_random)

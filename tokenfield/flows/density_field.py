@@ -56,9 +56,9 @@ class DensityField(eqx.Module):
         return x[:, jnp.array([0, -1])] if isinstance(self.basis, ZonalHarmonics) else x
 
     @property
-    def around(self) -> Float[Array, "n 2"]:
-        """Evenly spaced points of the circle, or for zonal densities of the half circle, up to its poles."""
-        if isinstance(self.basis, CircleHarmonics):
+    def around(self) -> Float[Array, "n D"]:
+        """Points all over the circle or the sphere, or for zonal densities of the half circle, up to its poles."""
+        if not isinstance(self.basis, ZonalHarmonics):
             return self.basis.nodes
         a = jnp.linspace(POLE, jnp.pi - POLE, 4 * (self.basis.modes + 1))
         return jnp.stack([jnp.sin(a), jnp.cos(a)], axis=1)

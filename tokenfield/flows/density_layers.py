@@ -1,7 +1,11 @@
 """One layer on a density: every point of the sphere is moved as a token, and the density is that of the moved points."""
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
 
 from ..normalization.base import unit
 from ..states import AbstractDensity, CircleDensity, SphereDensity, ZonalDensity
@@ -34,8 +38,9 @@ class DensityLayers(AbstractLayerFlow):
         return self.field.pushed(unit(z), weights), (z == 0).all(1).any()
 
     def folds(self, t, y, h):
-        x = self.field.around
-        layer = lambda x: x + h * self.field(y, x)  # noqa: E731
+        x, layer = self.field.around, lambda x: x + h * self.field(y, x)
+        if self.state.d == 3 and x.shape[1] == 3:
+            return folds_sphere(layer, x)
         (tau,) = directions(x)
         return folds(self.field.basis, *jax.jvp(layer, (x,), (tau,)))
 
@@ -46,6 +51,18 @@ class DensityLayers(AbstractLayerFlow):
         return finer(state)
 
 
+def folds_sphere(layer: Callable[[Array], Array], x: Float[Array, "N 3"]) -> Bool[Array, ""]:
+    """Return True if `x -> z(x)/|z(x)|` is not one-to-one on the 2-sphere, from its derivatives at points off the poles.
+
+    Where `det(z, D_tau z, D_eta z)` never changes its sign, the map is a covering of the sphere by itself, and so one-to-one.
+    """
+    tau = unit(jnp.stack([-x[:, 1], x[:, 0], jnp.zeros_like(x[:, 0])], axis=1))
+    z, along = jax.jvp(layer, (x,), (tau,))
+    across = jax.jvp(layer, (x,), (jnp.cross(x, tau),))[1]
+    det = (z * jnp.cross(along, across)).sum(1)
+    return ~((det > 0).all() | (det < 0).all())
+
+
 def _layers(state: AbstractDensity, model: Transformer) -> DensityLayers:
     check_layers(state, model)
     return DensityLayers(model, state, _field(model.attention, state.harmonics))
@@ -54,10 +71,5 @@ def _layers(state: AbstractDensity, model: Transformer) -> DensityLayers:
 _field = eqx.filter_jit(DensityField)
 
 
-for _kind in (CircleDensity, ZonalDensity):
+for _kind in (CircleDensity, SphereDensity, ZonalDensity):
     layer_flow.register(_kind)(_layers)
-
-
-@layer_flow.register(SphereDensity)
-def _(state: SphereDensity, model: Transformer) -> AbstractLayerFlow:
-    raise ValueError("layers moves densities along great circles only, got SphereDensity: use a ZonalDensity or tokens")

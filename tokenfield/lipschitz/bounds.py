@@ -37,7 +37,8 @@ def bounds(
 
     Example:
         >>> import tokenfield as tkf
-        >>> tkf.lipschitz.bounds([[-1.0, 0.0], [0.0, 0.5]], None, R=1.5, n=5)
+        >>> tkf.lipschitz.bounds([[-1.0, 0.0], [0.0, 0.5]], None, R=1.5, n=5)[:3]  # upper, lower, mean field
+        (18.27395687857449, 1.9149091246527365, 697.632767579044)
     """
     R, n = positive("R", R, or_zero=True), count("n", n)
     points = None if x is None else _inside(x, R, n, d)

@@ -32,6 +32,7 @@ def cone_coordinates(cov: ArrayLike) -> np.ndarray:
     Example:
         >>> import tokenfield as tkf
         >>> tkf.plotting.cone_coordinates([[0.7, 0.1], [0.1, 0.3]])
+        array([0.4, 0.2, 1. ])
     """
     cov = np.asarray(cov, float)
     if cov.shape[-2:] != (2, 2):

@@ -19,24 +19,25 @@ def gram_layers(
 ) -> np.ndarray:
     """Return the mean cosine before and after each layer, for n tokens that start equiangular (FORMULAS §7).
 
-        A layer maps directions theta to `N(theta + c P theta)`, P the softmax of `beta G`, `G = theta theta^T`. It needs only
+    A layer maps directions theta to `N(theta + c P theta)`, P the softmax of `beta G`, `G = theta theta^T`. It needs only
     G: `(I + cP) G (I + cP)^T`, normalized. With values rotated by a random orthogonal matrix, the added vector is
-        orthogonal to every token in high dimension, and G becomes `G + c P G P^T c`, normalized: the recursion for random
-        weights (FORMULAS §7) at a given score.
+    orthogonal to every token in high dimension, and G becomes `G + c P G P^T c`, normalized: the recursion for random
+    weights (FORMULAS §7) at a given score.
 
-        Args:
-            norm: the rule; it sets c = h (Post-LN), h/r_i (Pre-LN), h/(r_i |A_i|) (Peri-LN), with lengths r_i from 1.
-            rho0: initial cosine.
-            n: number of tokens; the cost is n^3 a layer.
-            betas: the inverse temperature of each layer.
-            causal: token i sees tokens 1…i.
-            rotated: rotate the values by a random orthogonal matrix.
-            step: the step h.
+    Args:
+        norm: the rule; it sets c = h (Post-LN), h/r_i (Pre-LN), h/(r_i |A_i|) (Peri-LN), with lengths r_i from 1.
+        rho0: initial cosine.
+        n: number of tokens; the cost is n^3 a layer.
+        betas: the inverse temperature of each layer.
+        causal: token i sees tokens 1…i.
+        rotated: rotate the values by a random orthogonal matrix.
+        step: the step h.
 
-        Example:
-            >>> import tokenfield as tkf
-            >>> from tokenfield.probe.gram_layers import gram_layers
-            >>> gram_layers(tkf.PostLN(), 0.2, 16, [1.0, 2.0], causal=True)
+    Example:
+        >>> import tokenfield as tkf
+        >>> from tokenfield.probe.gram_layers import gram_layers
+        >>> gram_layers(tkf.PostLN(), 0.2, 16, [1.0, 2.0], causal=True)
+        array([0.2       , 0.42196102, 0.61416784])
     """
     rho0, _ = checked_start(norm, n, rho0, 1.0)
     G, r = np.full((n, n), rho0), np.ones(n)

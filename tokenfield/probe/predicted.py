@@ -41,6 +41,7 @@ def layer_cosines(norm: AbstractSphereNorm, rho0: float, n: int, betas: Any, cau
         >>> import tokenfield as tkf
         >>> from tokenfield.probe.predicted import layer_cosines
         >>> layer_cosines(tkf.PostLN(), 0.2, 64, [1.0, 2.0, 4.0])
+        array([0.2       , 0.50200333, 0.79484116, 0.93732304])
     """
     if causal:
         return gram_layers(norm, rho0, min(n, MOST_CAUSAL), betas, causal=True)
@@ -61,6 +62,7 @@ def rotated_cosines(norm: AbstractSphereNorm, rho0: float, n: int, betas: Any, c
         >>> import tokenfield as tkf
         >>> from tokenfield.probe.predicted import rotated_cosines
         >>> rotated_cosines(tkf.PreLN(), 0.2, 64, [1.0, 2.0, 4.0])
+        array([0.2       , 0.34012456, 0.48769959, 0.60957715])
     """
     if causal:
         return gram_layers(norm, rho0, min(n, MOST_CAUSAL), betas, causal=True, rotated=True)
@@ -85,6 +87,7 @@ def flow_cosines(norm: AbstractSphereNorm, rho0: float, n: int, betas: Any, caus
         >>> import tokenfield as tkf
         >>> from tokenfield.probe.predicted import flow_cosines
         >>> flow_cosines(tkf.PostLN(), 0.2, 64, [1.0, 2.0])
+        array([0.2       , 0.65440939, 0.93298931])
     """
     depth = len(betas)
     model = Transformer(Softmax(beta=Schedule(jnp.asarray(betas, float)), causal=causal), norm=norm)

@@ -143,9 +143,10 @@ def windows(
             chosen = np.unique(np.linspace(0, whole - 1, min(count, whole)).round().astype(int))
             starts = [int(k) * inner for k in chosen]
             why = f"the model has {limit} positions" if limit is not None and size == limit else f"max_tokens is {size}"
+            windows = "1 window" if len(starts) == 1 else f"{len(starts)} windows"
             spread = "evenly spread" if len(starts) > 1 else "the first"
             notes.append(
-                f"text {number} has {len(pieces)} tokens and {why}: measured in {len(starts)} window(s) of {size} tokens"
+                f"text {number} has {len(pieces)} tokens and {why}: measured in {windows} of {size} tokens"
                 + (f" of the {whole} that it holds, {spread}" if len(starts) < whole else "")
             )
         for start in starts:

@@ -12,6 +12,18 @@ from ..results import Trajectory
 from .controls import layout_of
 
 MOST_TOKENS = 500
+# On a narrow screen the plot is as high as it is wide, with room for the slider: plotly would cut a ball off at both sides.
+FIT = """
+const plot = document.getElementById("{plot_id}");
+const fit = () => {
+  const height = Math.min(640, plot.clientWidth + 140);
+  if (plot.clientHeight === height) return;
+  plot.parentElement.style.height = `${height}px`;
+  Plotly.relayout(plot, { height });
+};
+window.addEventListener("resize", fit);
+fit();
+"""
 BALL = "#f4f4f4"  # the sphere hides the tokens behind it: rotate it to see them
 MOST_FRAMES = 40
 
@@ -40,7 +52,9 @@ def interactive(traj: Trajectory, tol: float = 1e-3) -> tuple[str, str]:
         layout=layout_of(points, axes, [f"{time:.4g}" for time in shown.times], towards, hidden=on_sphere),
     )
     options = {"displayModeBar": False, "responsive": True}
-    html = figure.to_html(full_html=False, include_plotlyjs=True, config=options, div_id="tokens", auto_play=False)
+    html = figure.to_html(
+        full_html=False, include_plotlyjs=True, config=options, div_id="tokens", auto_play=False, post_script=FIT
+    )
     return html, caption + (f" {shown.share} are shown." if shown.share else "")
 
 

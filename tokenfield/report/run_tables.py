@@ -43,7 +43,7 @@ def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, 
         ("order parameter", numbers["order_parameter"]),
         ("mean cosine", numbers["mean_cosine"]),
         ("effective rank", numbers["effective_rank"]),
-        ("steps (rejected)", f"{numbers['steps']} ({numbers['rejected_steps']})"),
+        ("steps", f"{numbers['steps']} ({numbers['rejected_steps']} rejected)"),
     ]
     if numbers["state_time"] != numbers["time"]:
         rows.insert(1, ("last finite state", moment_text(numbers["state_time"], traj.log_time_unit)))

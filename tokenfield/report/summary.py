@@ -40,6 +40,7 @@ def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
         >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), tkf.PostLN())
         >>> traj = tkf.simulate(model, tkf.uniform_sphere(16, 3, seed=0), t1=2.0, save_at=5)
         >>> tkf.report.summary(traj)["clusters"]
+        [2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
     """
     if traj.dataset.attrs["state"] != Tokens.__name__:
         return _of_state(traj)

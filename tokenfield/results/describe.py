@@ -22,7 +22,9 @@ def describe(part: Any) -> Any:
 
     Example:
         >>> import tokenfield as tkf
-        >>> describe(tkf.Softmax(beta=9.0))
+        >>> from tokenfield.results import describe
+        >>> describe(tkf.Softmax(beta=9.0))["kind"], describe(tkf.Softmax(beta=9.0))["score"]["kind"]
+        ('Softmax', 'Bilinear')
     """
     if isinstance(part, eqx.Module):
         fields = {f.name: describe(getattr(part, f.name)) for f in dataclasses.fields(part)}

@@ -29,7 +29,8 @@ class Ensemble:
         >>> import tokenfield as tkf
         >>> starts = [tkf.Equiangular(rho, n=8) for rho in (0.0, 0.5)]
         >>> runs = tkf.simulate_many(tkf.Transformer(tkf.Softmax(beta=1.0), tkf.PostLN()), starts, t1=1.0)
-        >>> runs[1].final, runs.dataset["rho"]
+        >>> runs[1].final, dict(runs.dataset["rho"].sizes)
+        (Equiangular(rho=0.883125, n=8, gap=0.116875), {'member': 2, 'time': 101})
     """
 
     def __init__(self, dataset: "xarray.Dataset"):

@@ -22,6 +22,7 @@ def rebuilt(model: Mapping[str, Any]) -> Transformer:
         >>> import tokenfield as tkf
         >>> from tokenfield.results import describe, rebuilt
         >>> rebuilt(describe(tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())))
+        Transformer(Softmax(beta=9.0), norm=PostLN())
     """
     found = _module("model", model)
     if not isinstance(found, Transformer):

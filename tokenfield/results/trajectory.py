@@ -46,7 +46,8 @@ class Trajectory:
         >>> import tokenfield as tkf
         >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
         >>> traj = tkf.simulate(model, tkf.uniform_sphere(64, 3, seed=0), t1=5.0)
-        >>> traj.final, traj.times[-1], traj.dataset
+        >>> traj.final, float(traj.times[-1]), dict(traj.dataset.sizes)
+        (Tokens(n=64, d=3), 5.0, {'time': 101, 'token': 64, 'coordinate': 3})
     """
 
     def __init__(self, data: "xarray.Dataset | Table"):
@@ -71,6 +72,7 @@ class Trajectory:
             >>> import tokenfield as tkf
             >>> model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN())
             >>> tkf.Trajectory.from_solution(tkf.solve(model, tkf.Equiangular(0.0, n=8), t1=1.0), model)
+            Trajectory(time 1; until t = 1; events: none)
         """
         import jax
 
@@ -186,7 +188,8 @@ class Trajectory:
             >>> import tokenfield as tkf
             >>> model = tkf.Transformer(tkf.Softmax(beta=9.0), norm=tkf.PostLN())
             >>> traj = tkf.simulate(model, tkf.uniform_sphere(8, 3, seed=0), t1=2.0, save_at=3)
-            >>> traj.observe("fraction_above", threshold=0.9).sel(time=2.0)
+            >>> traj.observe("fraction_above", threshold=0.9).values
+            array([0.03571429, 0.14285714, 0.17857143])
         """
         return measuring().observe(self, name, **options)
 

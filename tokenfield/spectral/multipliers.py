@@ -39,7 +39,9 @@ def multipliers(beta: Float[Array, ""], d: int, modes: int) -> Multipliers:
 
     Example:
         >>> import jax.numpy as jnp
+        >>> from tokenfield.spectral.multipliers import multipliers
         >>> multipliers(jnp.array(1.0), d=3, modes=4).whole  # sinh(1)/e
+        Array(0.43233236, dtype=float64)
     """
     odd = d % 2
     up = (d - 2) // 2  # from R^2 or R^3 to R^d, two dimensions at a time
@@ -72,7 +74,9 @@ def kernel_multipliers(phi: Callable[[Array], Array], beta: Float[Array, ""], d:
 
     Example:
         >>> import jax.numpy as jnp
+        >>> from tokenfield.spectral.multipliers import kernel_multipliers
         >>> kernel_multipliers(lambda s: s, jnp.array(3.0), d=3)[1]  # 3 t has one harmonic, and P_1 = t has square 1/3
+        Array(1., dtype=float64)
     """
     t, table = _table(d)
     return phi(beta * t) @ table

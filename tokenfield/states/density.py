@@ -69,6 +69,7 @@ class AbstractDensity(AbstractState):
         Example:
             >>> import tokenfield as tkf
             >>> tkf.CircleDensity.uniform(8).density([[1.0, 0.0]])
+            array([1.])
         """
         return np.asarray(self.harmonics.at(self.coefficients, jnp.asarray(x, float)))
 
@@ -78,6 +79,7 @@ class AbstractDensity(AbstractState):
         Example:
             >>> import tokenfield as tkf
             >>> tkf.CircleDensity.uniform(modes=64).perturbed(seed=0)
+            CircleDensity(modes=64)
         """
         basis, size = self.harmonics, positive("size", size)
         noise = generator(seed).standard_normal(basis.shape) * size / (1 + np.asarray(basis.degree)).clip(1)

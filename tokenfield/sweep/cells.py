@@ -27,9 +27,11 @@ class Cells:
     """All cells of a plan, in the order of the grid.
 
     Example:
+        >>> from tokenfield.sweep.cells import Cells
         >>> from tokenfield.sweep.plan import Plan
         >>> run = {"t1": 1.0, "tokens": {"n": 8, "d": 3}}
         >>> Cells(Plan(run=run, axes={"beta": [1.0, 2.0]}, repeats=3, record={"r": "order_parameter"}))[4].seed
+        258506175918251
     """
 
     def __init__(self, plan: Plan):

@@ -120,6 +120,7 @@ class Plan(Section):
         >>> import tokenfield as tkf
         >>> run = {"t1": 5.0, "tokens": {"n": 16, "d": 3}}
         >>> tkf.sweep.Plan(run=run, axes={"beta": [1.0, 4.0]}, record={"r": "order_parameter"}).shape
+        (2, 1)
     """
 
     name: str = "sweep"

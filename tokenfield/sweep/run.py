@@ -57,9 +57,11 @@ def sweep(
 
     Example:
         >>> import tokenfield as tkf
-        >>> run = {"t1": 5.0, "tokens": {"n": 16, "d": 3}, "stop_when": "one-cluster"}
+        >>> run = {"t1": 50.0, "tokens": {"n": 16, "d": 3}, "stop_when": "one-cluster"}
         >>> record = {"aligned": "fraction_above", "collapse": {"event": "one_cluster"}}
-        >>> tkf.sweep({"run": run, "axes": {"beta": [1.0, 4.0]}, "repeats": 3, "record": record}).dataset["collapse"]
+        >>> found = tkf.sweep({"run": run, "axes": {"beta": [1.0, 2.0]}, "repeats": 3, "record": record})
+        >>> found.mean("collapse").values.round(2)
+        array([6.86, 8.26])
     """
     plan = plan if isinstance(plan, Plan) and not overrides else read_plan(_data(plan), overrides)
     engine = _engine(workers, scheduler, dask_workers)

@@ -5,6 +5,7 @@ from .._lazy import lazy
 __all__, __getattr__, __dir__ = lazy(
     __name__,
     {
+        "layers_of_gaussians": "gaussian_layers gaussian_steps GaussianSteps",
         "gaussian": "gaussian_closed_form gaussian_mean gaussian_blowup_time gaussian_limit gaussian_rank_bound "
         "gaussian_stationarity",
         "equiangular": "initial_velocity time_to_cosine terminal_law fit_terminal_law TerminalLaw",

@@ -56,7 +56,8 @@ def predict(
     Example:
         >>> import tokenfield as tkf
         >>> found = tkf.predict(n=32, d=64, beta=4.0)
-        >>> found["first_clusters"].value, [(row.key, row.value) for row in found.valid]
+        >>> found["time_to_collapse"].value, len(found), len(found.valid)
+        (6.953501848809471, 14, 11)
     """
     n, d, rule = count("n", n), count("d", d, 2, MOST_DIMENSION), norm_rule(norm, alpha, tau)
     A, V = _matrix("A", A, d), _matrix("V", V, d)

@@ -16,7 +16,8 @@ class Predictions(Sequence[Prediction]):
     Example:
         >>> import tokenfield as tkf
         >>> found = tkf.predict(n=32, d=64, beta=4.0)
-        >>> found["first_clusters"].value, [row.key for row in found if row.valid]
+        >>> found["first_clusters"].value, found.keys()[:3]
+        (1, ['initial_velocity', 'terminal_law', 'terminal_rate'])
     """
 
     def __init__(self, rows: Sequence[Prediction], title: str):

@@ -40,7 +40,9 @@ def saddle_to_saddle(tokens: Tokens, attention: str = "softmax") -> list[SaddleM
 
     Example:
         >>> import tokenfield as tkf
-        >>> tkf.theory.saddle_to_saddle(tkf.circle_tokens([0.0, 0.5, 2.0]))
+        >>> merges = tkf.theory.saddle_to_saddle(tkf.circle_tokens([0.0, 0.5, 2.0]))
+        >>> [(merge.tokens, merge.exponent) for merge in merges]
+        [((0, 1), 0.12241743810962724), ((0, 2), 1.1782460556494923)]
     """
     softmax = kernel_name(attention) == "softmax"
     only_tokens("saddle_to_saddle", tokens)

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { axesOf, conePoint, follow } from "../../../tokenfield/explorer/page/views/gaussian.js";
+import { axesOf, conePoint } from "../../../tokenfield/explorer/page/covariance.js";
+import { follow } from "../../../tokenfield/explorer/page/views/gaussian.js";
 
 const frame = (a, b, c) => ({ d: 2, x: [0.5, 0.2, a, c, c, b] });
 
@@ -24,6 +25,6 @@ test("a path keeps its first and last points, and leaves out what is no number",
   let path = [];
   for (let k = 0; k <= 2000; k++) path = follow(path, frame(1 + k, 1, 0));
   assert.ok(path.length <= 600);
-  assert.deepEqual([path[0], path.at(-1)], [[0, 0, 2], [2000, 0, 2002]]);
+  assert.deepEqual([path[0], path.at(-1)], [[0, 0, 2, 0.5, 0.2], [2000, 0, 2002, 0.5, 0.2]]);
   assert.equal(follow(path, frame(NaN, 1, 0)).at(-1)[2], 2002);
 });

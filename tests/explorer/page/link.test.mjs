@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 
 import { decodeFrame, decodeFrames, encodeFrame, isLater } from "../../../tokenfield/explorer/page/frames.js";
-import { readConfig } from "../../../tokenfield/explorer/page/engine/config.js";
+import { isForeign, readConfig } from "../../../tokenfield/explorer/page/engine/config.js";
 import { DEFAULT_VIEW, readLink, writeLink } from "../../../tokenfield/explorer/page/link.js";
 import { PANELS } from "../../../tokenfield/explorer/page/panels.js";
 import { forServer, Replay } from "../../../tokenfield/explorer/page/sources.js";
@@ -147,4 +147,14 @@ test("what the server is sent has the keys of a run file", () => {
     if (sent.tokens.weights) assert.ok(Math.abs(sent.tokens.weights.reduce((a, b) => a + b) - 1) < 1e-15);
   }
   assert.deepEqual(forServer({ tokens: { kind: "gaussian" } }), { tokens: { kind: "gaussian" } });
+});
+
+test("keys that the page does not know are named, and make a model foreign if they are part of it", () => {
+  const of = (raw) => (({ unknown, ...read }) => [unknown, isForeign({ unknown, ...read })])(readConfig(raw));
+  assert.deepEqual(of({ attention: { beta: 2 }, t1: 3 }), [[], false]);
+  assert.deepEqual(of({ state: { kind: "circle_density" }, rtol: 1e-8, tokens: { n: 5, axis: 1 } }), [["state", "rtol", "tokens.axis"], false]);
+  assert.deepEqual(of({ attention: { beta: 2, heads: [] } }), [["attention.heads"], true]);
+  assert.deepEqual(of({ context: { n: 3 }, mlp: null }), [["context"], true]);
+  assert.equal(of({ norm: { kind: "none" } })[1], true);
+  assert.deepEqual(of(readConfig({}).config), [[], false]);
 });

@@ -8,6 +8,7 @@ import numpy as np
 import tokenfield as tkf
 
 from ..claim import Check, Claim, Evidence, at_most, close
+from ..fits import limit, power, slope
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 TIMES = np.linspace(0, 1, 5)
@@ -70,34 +71,16 @@ def measured(A: np.ndarray, V: np.ndarray, betas: np.ndarray, longitudes: int) -
     return Found(np.asarray(betas), np.array(distances), np.array(rates))
 
 
-def limit_of(betas: np.ndarray, values: np.ndarray) -> tuple[float, float]:
-    """Return the value at `1/beta = 0` of a parabola in 1/beta, and the half-width of its 95 % confidence interval."""
-    from scipy.stats import t
-
-    powers = (betas[:, None] / betas[0]) ** -np.arange(3.0)
-    fit, *_ = np.linalg.lstsq(powers, values, rcond=None)
-    free = len(betas) - 3
-    variance = ((values - powers @ fit) ** 2).sum() / free
-    return float(fit[0]), float(t.ppf(0.975, free) * math.sqrt(variance * np.linalg.inv(powers.T @ powers)[0, 0]))
-
-
-def power_of(betas: np.ndarray, values: np.ndarray) -> float:
-    """Return the power for beta → ∞: the slopes between neighbors in a log-log plot, extrapolated linearly in 1/beta."""
-    slopes = np.diff(np.log(values)) / np.diff(np.log(betas))
-    middles = np.sqrt(betas[1:] * betas[:-1])
-    return float(np.polyfit(1 / middles, slopes, 1)[1])
-
-
 def checks_of(name: str, found: Found, exact: tkf.theory.Alignment) -> list[Check]:
-    value, half = limit_of(found.betas, found.rates.real)
-    allowed = half + APART
-    what = f"{name}: rate for β → ∞, gap/|Au|, with its 95 % interval ± {half:.1g}"
-    checks = [close(what, exact.rate, value, atol=allowed)]
+    rate, distance = limit(found.betas, found.rates.real), power(found.betas, found.distances)
+    what = f"{name}: rate for β → ∞, gap/|Au|, {rate.interval}"
+    checks = [close(what, exact.rate, rate.value, atol=rate.half + APART)]
     if exact.frequency:
-        value, half = limit_of(found.betas, np.abs(found.rates.imag))
-        checks.append(close(f"{name}: frequency of the spiral", exact.frequency, value, atol=half + APART))
-    what = f"{name}: power of β in the distance from the limit, for β → ∞"
-    checks.append(close(what, -1.0, power_of(found.betas, found.distances), atol=0.1))
+        turn = limit(found.betas, np.abs(found.rates.imag))
+        what = f"{name}: frequency of the spiral, {turn.interval}"
+        checks.append(close(what, exact.frequency, turn.value, atol=turn.half + APART))
+    what = f"{name}: power of β in the distance from the limit, {distance.interval}"
+    checks.append(close(what, -1.0, distance.value, atol=max(distance.half, 0.05)))
     return checks
 
 
@@ -113,10 +96,15 @@ def drift() -> list[Check]:
     mean = run.mean(1)
     off = np.abs(mean[:, 0] * end[1] - mean[:, 1] * end[0]) / np.linalg.norm(mean, axis=1)
     late = slice(30, 46)
-    rate = -float(np.polyfit(times[late], np.log(off[late]), 1)[0])
+    rate = slope(times[late], -np.log(off[late]))
     return [
         at_most("A and V not symmetric, t = 30: sine of the angle to the leading direction of V", 1e-3, off[-1]),
-        close("the same: rate at which it decays, the gap of V", float(np.ptp(values)), rate, rtol=0.01),
+        close(
+            f"the same: rate at which it decays, the gap of V, {rate.interval}",
+            float(np.ptp(values)),
+            rate.value,
+            rtol=0.01,
+        ),
     ]
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import tokenfield as tkf
 
 from ..claim import Claim, Evidence, at_least, close
+from ..fits import slope
 
 KAPPA, T1, TIMES = 6.0, 0.5, 6
 COLORS = ("#0072B2", "#D55E00", "#009E73")
@@ -47,8 +48,9 @@ def measure(quick: bool) -> Evidence:
     seeds, sizes = range(3) if quick else range(10), np.array([25, 100, 400] if quick else [50, 200, 800, 3200])
     dense = {seed: run(start(64), seed) for seed in seeds}
     gaps = np.array([[samples(dense[seed], seed, n) for n in sizes] for seed in seeds])
-    slope = np.polyfit(np.log(sizes), np.log(gaps).mean(0), 1)[0]
-    checks = [close("power of n in the distance of independent tokens on one path", -0.5, slope, atol=0.15)]
+    fit = slope(np.tile(np.log(sizes), len(gaps)), np.log(gaps).ravel())
+    what = f"power of n in the distance of independent tokens on one path, {fit.interval}"
+    checks = [close(what, -0.5, fit.value, atol=max(1.5 * fit.half, 0.05))]
     for seed in list(seeds)[:3]:
         a = 2 * np.pi * np.arange(400) / 400
         p = start(16).density(np.stack([np.cos(a), np.sin(a)], axis=1))

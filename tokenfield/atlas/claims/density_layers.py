@@ -6,6 +6,7 @@ import tokenfield as tkf
 
 from ...theory import density_steps, fold_step, growth_rates, layer_factors
 from ..claim import Claim, Evidence, close, equal
+from ..fits import power
 
 COLORS = ("#0072B2", "#D55E00")
 STEP = 0.3
@@ -71,10 +72,13 @@ def measure(quick: bool) -> Evidence:
     exact = np.asarray(
         tkf.simulate(kind, start, 0.4, save_at=2, rtol=1e-10, atol=1e-12, progress=False).final.coefficients
     )
+    depths = np.array([16.0, 32.0, 64.0, 128.0])
     errors = [
-        np.abs(np.asarray(tkf.layers(kind, start, k, 0.4 / k).final.coefficients) - exact).max() for k in (32, 64)
+        np.abs(np.asarray(tkf.layers(kind, start, int(k), 0.4 / k).final.coefficients) - exact).max() for k in depths
     ]
-    checks.append(close("order in h of the distance from the flow", 1.0, np.log2(errors[0] / errors[1]), atol=0.05))
+    fit = power(depths, np.array(errors))
+    what = f"power of the number of layers in the distance from the flow, {fit.interval}"
+    checks.append(close(what, -1.0, fit.value, atol=max(fit.half, 0.01)))
     a = 2 * np.pi * np.arange(600) / 600
     for beta, V in ((2.0, 1.0), (2.0, -1.0)):
         density = tkf.CircleDensity.from_function(lambda a: np.exp(4 * np.cos(a)), 48)

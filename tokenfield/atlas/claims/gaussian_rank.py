@@ -19,7 +19,7 @@ def symmetric(rng, positive: int, negative: int, null: int) -> tuple[np.ndarray,
 
 
 def largest_stationary(rng, positive: int, negative: int, null: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return A with `A + A^T = M` and a stationary covariance `L L^T` of the largest rank: `L^T M L = 0` pairs positive with negative."""
+    """Return A with `A + A^T = M` and a stationary covariance `L L^T` of largest rank: `L^T M L = 0` pairs + with -."""
     M, W = symmetric(rng, positive, negative, null)
     pairs = min(positive, negative)
     L = np.hstack([W[:, :pairs] + W[:, positive : positive + pairs], W[:, positive + negative :]])

@@ -9,6 +9,7 @@ import numpy as np
 import tokenfield as tkf
 
 from ..claim import Claim, Evidence, at_most, close, equal
+from ..fits import slope
 
 COLORS = {"alignment": "#009E73", "clustering": "#0072B2", "pairing": "#D55E00"}
 WIDE, NARROW = 0.12, 0.04  # standard deviations of a bump between which times are measured
@@ -71,14 +72,6 @@ def predicted(beta: float) -> Times:
     return Times(tkf.theory.collapse_time(*widths, c=SECOND), tkf.theory.collapse_time(*widths), merge)
 
 
-def interval(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Return the slope of a line, and the half-width of its 95 % confidence interval."""
-    from scipy.stats import linregress, t
-
-    line = linregress(x, y)
-    return float(line.slope), float(t.ppf(0.975, len(x) - 2) * line.stderr)
-
-
 def measure(quick: bool) -> Evidence:
     betas = np.array([50.0, 100, 200, 400]) if quick else np.array([50.0, 75, 100, 150, 200, 300, 400])
     found, exact = (Times(*np.array([times(beta) for beta in betas]).T) for times in (measured, predicted))
@@ -92,13 +85,12 @@ def measure(quick: bool) -> Evidence:
     checks.append(at_most("pairing: largest error of log T", 1e-6, np.abs(found.pairing - exact.pairing).max()))
     late = math.log(WIDE / NARROW) / (1 - SECOND)
     checks.append(at_most("alignment: largest time, at most log(w_0/w_1)/rate", late, found.alignment.max()))
-    slope, half = interval(betas, found.clustering)
-    heat = (WIDE**2 - NARROW**2) / 2
-    what = f"clustering: time for each unit of β, (w_0² − w_1²)/2, with its 95 % interval ± {half:.1g}"
-    checks.append(close(what, heat, slope, atol=max(half, 0.005 * heat)))
-    slope, half = interval(betas, found.pairing + np.log(betas))
-    what = f"pairing: slope of log(β T) against β, 1 − ρ, with its 95 % interval ± {half:.1g}"
-    checks.append(close(what, 1 - math.cos(ANGLE), slope, atol=max(half, 1e-3)))
+    heat, fit = (WIDE**2 - NARROW**2) / 2, slope(betas, found.clustering)
+    what = f"clustering: time for each unit of β, (w_0² − w_1²)/2, {fit.interval}"
+    checks.append(close(what, heat, fit.value, atol=max(fit.half, 0.005 * heat)))
+    fit = slope(betas, found.pairing + np.log(betas))
+    what = f"pairing: slope of log(β T) against β, 1 − ρ, {fit.interval}"
+    checks.append(close(what, 1 - math.cos(ANGLE), fit.value, atol=max(fit.half, 1e-3)))
     checks += one_direction(betas)
     return Evidence(tuple(checks), draw(betas, found), CAPTION)
 
@@ -118,11 +110,11 @@ def one_direction(betas: np.ndarray):
         times.append(float(np.interp(-math.log(narrow), -np.log(widths), run.times)))
     off = np.abs(np.array(times) / exact - 1).max()
     power = np.log1p((1 - SECOND) * betas * WIDE**2) / 2
-    slope, half = interval(power, np.array(times))
-    what = f"one leading direction: slope of the time in log(1 + (1−c)βw_0²)/2, c/(1−c), 95 % interval ± {half:.1g}"
+    fit = slope(power, np.array(times))
+    what = f"one leading direction: slope of the time in log(1 + (1−c)βw_0²)/2, c/(1−c), {fit.interval}"
     return [
         at_most("one leading direction: largest relative error of the time of collapse", 0.004, off),
-        close(what, SECOND / (1 - SECOND), slope, atol=max(half, 0.01)),
+        close(what, SECOND / (1 - SECOND), fit.value, atol=max(fit.half, 0.01)),
     ]
 
 
@@ -147,7 +139,8 @@ def draw(betas, found: Times):
             ax.plot(betas, getattr(found, name) / scale, "o", ms=5, color=COLORS[name], label=name)
         ax.set(xlabel="β", xlim=(0, None), ylim=(0, None))
         ax.legend(frameon=False)
-    left.axhline(math.log(WIDE / NARROW) / (1 - SECOND), color=COLORS["alignment"], ls=":", lw=1)
+    left.axhline(math.log(WIDE / NARROW) / (1 - SECOND), color=COLORS["alignment"], ls=":", lw=1, label="β → ∞")
+    left.legend(frameon=False)
     left.set(ylabel="time")
     right.set(ylabel="log₁₀ of time")
     return figure

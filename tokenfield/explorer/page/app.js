@@ -10,8 +10,9 @@ import { pointerMethods } from "./app/pointer.js";
 import { runsMethods } from "./app/runs.js";
 import { shareMethods } from "./app/share.js";
 import { sweepMethods } from "./app/sweep.js";
-import { DEFAULT_CONFIG, readConfig } from "./engine/config.js";
+import { DEFAULT_CONFIG, isForeign, readConfig } from "./engine/config.js";
 import { makeAttention } from "./engine/kernels.js";
+import { TOKENS } from "./frames.js";
 import { DEFAULT_VIEW, readLink } from "./link.js";
 import { STORY_NAMES } from "./stories.js";
 import { Camera } from "./views/camera.js";
@@ -49,9 +50,9 @@ class App {
     else if (this.options.config) {
       const given = readConfig(this.options.config);
       this.config = given.config;
-      if (this.mode === "live" && given.problems.length) this.foreign = this.options.config; // the server may know more
-      else given.problems.forEach((line) => this.say(line));
-      if (this.foreign) this.config = { ...this.config, foreign: given.problems.some((line) => !line.startsWith("tokens")) };
+      if (this.mode === "live" && given.problems.length + given.unknown.length) this.foreign = this.options.config; // the server may know more
+      else [...given.problems, ...given.unknown.map((key) => `This page does not know ${key} and leaves it out.`)].forEach((line) => this.say(line));
+      if (this.foreign) this.config = { ...this.config, foreign: isForeign(given) };
     }
     if (read.problems.length) this.say(`The link was not understood in full, and defaults are used instead: ${read.problems.join("; ")}.`);
     if (this.still) {
@@ -117,7 +118,7 @@ class App {
 
   drawScene() {
     const { scene, runs, theme, view, parts } = this;
-    const items = runs.map((run) => ({ frame: run.frame, attention: view.field && run.frame?.d <= 3 && run.frame.kind === 0 ? makeAttention(run.config.attention, run.frame.d) : null }));
+    const items = runs.map((run) => ({ frame: run.frame, attention: view.field && run.frame?.d <= 3 && run.frame.kind === TOKENS ? makeAttention(run.config.attention, run.frame.d) : null }));
     scene.draw(items, theme, { trails: view.trails, field: view.field, chosen: this.chosen, first: this.config.attention.causal });
     const below = `${Math.min(scene.bottom + 8, scene.height - 30).toFixed(0)}px`;
     if (parts.names.style.top !== below) parts.names.style.top = below;

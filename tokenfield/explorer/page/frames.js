@@ -4,7 +4,7 @@ const MAGIC = 0x31464b54; // "TKF1"
 const HEADER = 56;
 const NOT_MEASURED = 0xffffffff;
 const LARGEST_LOG = 690; // of times that are numbers
-export const TOKENS = 0, DENSITY = 1, GAUSSIAN = 2;
+export const TOKENS = 0, DENSITY = 1, GAUSSIAN = 2, SPHERE_DENSITY = 3; // kinds: DENSITY is on the circle
 
 /** Return a frame as an ArrayBuffer. */
 export function encodeFrame(frame) {

@@ -1,7 +1,8 @@
 /** What was measured along a run: one sample a frame, thinned when there are many. */
 
 import { cosineHistogram, meanCosine, modeAmplitudes } from "./engine/measure.js";
-import { isLater, TOKENS } from "./frames.js";
+import { axesOf, conePoint } from "./covariance.js";
+import { DENSITY, GAUSSIAN, isLater, TOKENS } from "./frames.js";
 
 const MOST = 1200;
 const PERIOD = 60; // milliseconds between two samples
@@ -34,17 +35,23 @@ export class History {
     if (frame.kind === TOKENS && x) {
       sample.cosine = meanCosine(frame.order, weights);
       sample.columns = cosineHistogram(x, n, d);
-      if (n <= MOST_FOR_MODES && d <= 3 && !this.growth?.over && !(now - this.followed < MODE_PERIOD)) {
-        this.followed = now;
-        this.follow(x, weights, d, time);
-      }
+      if (n <= MOST_FOR_MODES && d <= 3) this.follow(x, weights, d, time, now);
+    } else if (frame.kind === DENSITY) {
+      const total = frame.x.reduce((a, b) => a + b, 0);
+      sample.columns = binned(frame.x);
+      this.follow(circle(n), frame.x.map((value) => value / total), 2, time, now);
+    } else if (frame.kind === GAUSSIAN) {
+      const { big, small } = axesOf(conePoint(frame));
+      Object.assign(sample, { axes: [big, small], mean: [frame.x[0], frame.x[1]] });
     }
     this.samples.push(sample);
     if (this.samples.length > MOST) this.samples = this.samples.filter((_, k) => k % 2 === 0 || k === this.samples.length - 1);
   }
 
   /** Measure how fast each mode has grown since the start, as long as all are small and no two others feed it. */
-  follow(x, weights, d, t) {
+  follow(x, weights, d, t, now) {
+    if (this.growth?.over || now - this.followed < MODE_PERIOD) return;
+    this.followed = now;
     const amplitudes = modeAmplitudes(x, weights, d, Math.min(this.modes, MOST_MODES[d]));
     if (!this.first) this.first = { t, amplitudes };
     const small = Math.max(...amplitudes.slice(1)) < LINEAR;
@@ -64,4 +71,15 @@ function ownModes(amplitudes, d) {
     for (let j = 1; j <= i; j++)
       for (let k = i - j; k <= Math.min(last, i + j); k += d === 2 ? 2 * j : 1) fed[k] = Math.max(fed[k], amplitudes[i] * amplitudes[j]);
   return amplitudes.map((a, k) => a > FED * fed[k]);
+}
+
+/** Return n points of the circle at equal angles, from 0. */
+function circle(n) {
+  return Float64Array.from({ length: 2 * n }, (_, k) => (k % 2 ? Math.sin : Math.cos)((2 * Math.PI * (k >> 1)) / n));
+}
+
+/** Return the values of a density on the circle from -pi to pi, relative to the largest, in `bins` bins. */
+function binned(values, bins = 64) {
+  const most = Math.max(...values, 1e-12), n = values.length;
+  return Float64Array.from({ length: bins }, (_, b) => Math.max(0, values[Math.floor(((b + 0.5) / bins + 0.5) * n) % n]) / most);
 }

@@ -3,9 +3,12 @@
  * (each with its formula), and one sentence for screen readers.
  */
 
-import { dimension, effectiveBeta, tokenCount } from "./engine/config.js";
+import { dimension, effectiveBeta, MOST_TOKENS, tokenCount } from "./engine/config.js";
 import { attentionMatrix, makeAttention } from "./engine/kernels.js";
+import { DENSITY, SPHERE_DENSITY, TOKENS } from "./frames.js";
 import { short } from "./numbers.js";
+import { MEASURE_PANELS } from "./panels/measures.js";
+import { column, lines, placed, readout, timeAxis, times } from "./panels/time.js";
 import {
   criticalGamma, criticalKappa, equiangularCurve, firstClusters, flowInfluence, growthRates, halfWayCosine, interestingModes,
   layerContraction, logMergeTime, recencyEnds, stationaryOrder, terminalLaw,
@@ -17,7 +20,8 @@ const MATRIX = 96; // largest number of rows of the matrix that is drawn
 /** Return what theory needs to know of a run; `kind` is null where there are no formulas. */
 export function theoryCase({ config, frame }) {
   const { attention, norm, noise, tokens } = config, beta = effectiveBeta(attention);
-  const n = frame?.n ?? tokenCount(tokens), d = frame?.d ?? dimension(tokens);
+  const density = [DENSITY, SPHERE_DENSITY].includes(frame?.kind);
+  const n = density ? Infinity : (frame?.n ?? tokenCount(tokens)), d = frame?.kind === DENSITY ? 2 : (frame?.d ?? dimension(tokens));
   const identity = attention.V === null || attention.V === 1;
   const isotropic = !config.foreign && beta !== null && beta >= 0 && identity && !attention.causal && !attention.slope;
   const kind = !isotropic ? null : attention.kind === "unnormalized" ? "unnormalized" : "softmax";
@@ -43,33 +47,9 @@ const orderOf = remembered(stationaryOrder, 400);
 const ratesOf = remembered(growthRates);
 const influenceOf = remembered((n, t, slope) => [...flowInfluence(n, t, slope)]);
 
-const column = (run, key) => run.history.samples.map((sample) => sample[key]);
-
-/** True if a run has waited for longer than numbers can say: its plots show the logarithm of time. */
-const isLong = (runs) => runs.some((run) => run.history.last?.time === Infinity);
-/** Return what places times, numbers, on the axis of time. */
-const placed = (runs) => (isLong(runs) ? Math.log10 : (t) => t);
-/** Return the times of the samples of a run as numbers on the axis. */
-const times = (runs, run) => (isLong(runs) ? run.history.samples.map(({ logTime }) => logTime / Math.LN10) : column(run, "t"));
-const colors = (theme) => [theme.line, theme.second];
-
-/** Return the range of time to show, with room for a prediction that is not far away. */
-function timeAxis(runs, log, until = 0) {
-  const now = Math.max(...runs.map((run) => run.history.last?.t ?? 0), 1e-9);
-  if (isLong(runs)) {
-    const logs = runs.flatMap((run) => times(runs, run)).filter(Number.isFinite);
-    return { min: Math.min(...logs), max: Math.max(...logs) + 1, label: "log₁₀ t" };
-  }
-  const label = runs[0].frame?.logTimeUnit ? `t · e^${short(-runs[0].frame.logTimeUnit)}` : "t";
-  if (log) return { min: Math.max(0.01, Math.min(0.1, now / 10)), max: Math.max(1, now, until <= 100 * now ? until : 0) * 1.05, log: true, label };
-  return { min: 0, max: Math.max(1, now, until <= 3 * now ? until * 1.02 : 0), label };
-}
-
-/** Return the last value of each run, as {text, color}. */
-const readout = (runs, key, theme) =>
-  runs.map((run, k) => ({ text: run.history.last?.[key], color: colors(theme)[k] })).filter(({ text }) => Number.isFinite(text)).map(({ text, color }) => ({ text: short(text), color }));
-const lines = (runs, key, theme, more = {}) =>
-  runs.map((run, k) => ({ x: times(runs, run), y: column(run, key), color: colors(theme)[k], ...more }));
+/** True if there are more tokens than sums over all pairs are taken of. */
+const isMany = ({ frame }) => frame?.kind === TOKENS && frame.n > MOST_TOKENS;
+const nothing = (text) => ({ spec: { empty: text }, marks: [], text });
 
 export const PANELS = {
   energy: {
@@ -78,7 +58,7 @@ export const PANELS = {
     make({ runs, theme, log }) {
       const [run] = runs, { last } = run.history;
       if (!last || runs.every((each) => !Number.isFinite(each.history.last?.energy)))
-        return { spec: { empty: "This model has no energy." }, marks: [], text: "This model has no energy." };
+        return nothing(isMany(run) ? "Not measured for so many tokens." : "This model has no energy.");
       const marks = [], hlines = [], vlines = [], stairs = staircase(run), merge = nextMerge(run);
       if (stairs) {
         hlines.push({ y: stairs.level, color: theme.theory });
@@ -125,6 +105,7 @@ export const PANELS = {
     about: "Number of clusters, in which all cosines are above 0.999; a token on its own counts as one. Thin line: groups that still form, places with clearly more tokens than chance.",
     make({ runs, theme, log }) {
       const [run] = runs, { last } = run.history, c = theoryCase(run), marks = [], hlines = [];
+      if (isMany(run)) return nothing("Not counted for so many tokens.");
       const groups = runs.length > 1 ? [] : [{ x: times(runs, run), y: column(run, "groups"), color: theme.second, width: 1, step: true }];
       if (c.kind && c.n > 3) {
         const k = firstOf(c.beta, c.d);
@@ -160,7 +141,7 @@ export const PANELS = {
         marks.push({ label: `late 1−ρ ~ ${terminalLaw(c.norm, c.kind, Math.min(c.beta, 700))}`, formula: "1−ρ at late times: Post-LN e^{−2t}, Pre-LN and Peri-LN t^{−2}, nGPT e^{−2αt}, 1/√(t+1) scaling e^{−4√t}", when: "once all tokens are in one cluster", page: "normalization" });
       }
       return {
-        spec: { x: timeAxis(runs, log, until), y: { min: -1, max: 1.03 }, lines: drawn, vlines, heat: { t: times(runs, run), columns: column(run, "columns") } },
+        spec: { x: timeAxis(runs, log, until), y: { min: -1, max: 1.03 }, lines: drawn, vlines, heat: { t: times(runs, run), columns: column(run, "columns"), top: 1 } },
         marks,
         readout: readout(runs, "cosine", theme),
         text: last && Number.isFinite(last.cosine) ? `Mean cosine ${short(last.cosine)}.` : "",
@@ -172,7 +153,7 @@ export const PANELS = {
     about: "Bars: predicted growth rate of mode k of a small ripple on the uniform measure. Dots: measured in this run, while all ripples are small and no two others feed mode k.",
     make({ runs, theme }) {
       const [run] = runs, c = theoryCase(run);
-      if (!c.kind) return { spec: { empty: "Rates are known for isotropic softmax and unnormalized attention." }, marks: [], text: "" };
+      if (!c.kind) return nothing("Rates are known for isotropic softmax and unnormalized attention.");
       const modes = interestingModes(c.beta, c.d), rates = ratesOf(c.beta, c.d, c.kind, modes, c.logUnit).map((rate, k) => (c.noise ? rate - (k * (k + c.d - 2)) / c.noise.kappa : rate));
       const shown = rates.slice(1), most = Math.max(...shown), floor = most > 0 ? -most : 4 * most;
       const least = Math.min(0, ...shown.map((rate) => Math.max(rate, floor)));
@@ -195,7 +176,7 @@ export const PANELS = {
     about: "Row i: how much token i attends to token j, relative to its largest. Tokens are sorted by cluster, or by place before they have met; colors are those of the scene. Causal attention keeps the order of the tokens.",
     make({ runs, theme }) {
       const [run] = runs, { frame } = run;
-      if (!frame || frame.kind !== 0 || frame.d > 3 || run.config.foreign) return { spec: { empty: "The page cannot compute this attention." }, marks: [], text: "" };
+      if (!frame || frame.kind !== TOKENS || frame.d > 3 || isMany(run) || run.config.foreign) return nothing("The page cannot compute this attention.");
       const { n, d, labels } = frame, attention = makeAttention(run.config.attention, d), step = Math.max(1, Math.ceil(n / MATRIX));
       let chosen = Array.from({ length: n }, (_, i) => i);
       const group = attention.causal ? null : nearGroups(run.x, n, d);
@@ -219,7 +200,7 @@ export const PANELS = {
     about: "Each dot is the order parameter of this run, averaged at one κ. The curve is the stationary law for many tokens.",
     make({ runs, theme, sweep }) {
       const [run] = runs, c = theoryCase(run);
-      if (!c.kind || !sweep) return { spec: { empty: "Start the sweep." }, marks: [], text: "" };
+      if (!c.kind || !sweep) return nothing("Start the sweep.");
       const [low, high] = sweep.range, x = Array.from({ length: 45 }, (_, k) => low + ((high - low) * k) / 44);
       const kc = criticalKappa(c.beta, c.d, c.kind, c.logUnit);
       const dots = sweep.dots.map(({ kappa, order }) => ({ x: kappa, y: order, color: theme.line, size: 4 }));
@@ -241,7 +222,7 @@ export const PANELS = {
     about: "How far the last token moves when the token at a position is moved a little at the start. Dots: measured in this run. Curve: theory.",
     make({ runs, theme, influence }) {
       const [run] = runs, { attention, tokens } = run.config, n = tokenCount(tokens), slope = attention.slope ?? 0;
-      if (!influence) return { spec: { empty: "Measured in causal runs." }, marks: [], text: "" };
+      if (!influence) return nothing("Measured in causal runs.");
       const row = influenceOf(n, influence.t, slope), x = row.map((_, j) => (j + 1) / n), inner = row.slice(0, -1);
       const most = 1.25 * Math.max(...inner, ...influence.values.slice(0, -1));
       const ends = recencyEnds(slope);
@@ -270,10 +251,16 @@ export const PANELS = {
       };
     },
   },
+  ...MEASURE_PANELS,
 };
 
-/** The panels that are always there, and those that stories add. */
-export const ALWAYS = ["energy", "order", "clusters", "cosines", "modes", "attention"];
+/** The panels of each kind of frame; stories add others to those of tokens. */
+export const PANELS_OF = [
+  ["energy", "order", "clusters", "cosines", "modes", "attention"],
+  ["energy", "order", "density", "modes"],
+  ["deviations", "mean"],
+  ["energy", "order", "modes"],
+];
 
 /** Return the level of the staircase if nearly all tokens are in a few clusters. */
 function staircase(run) {
@@ -283,7 +270,7 @@ function staircase(run) {
 
 /** Return the clusters of a run as {mass, center}, if there are few. */
 function clusterMasses({ frame, x }) {
-  if (!frame || frame.kind !== 0 || !frame.labels || frame.clusters > 14 || frame.clusters * 2 > frame.n + 2) return null;
+  if (!frame || frame.kind !== TOKENS || !frame.labels || frame.clusters > 14 || frame.clusters * 2 > frame.n + 2) return null;
   const { n, d, labels, weights } = frame, groups = Array.from({ length: frame.clusters }, () => ({ mass: 0, center: new Float64Array(d) }));
   for (let i = 0; i < n; i++) {
     const group = groups[labels[i]], w = weights ? weights[i] : 1 / n;

@@ -4,7 +4,7 @@
  */
 
 import { decodeFrame, decodeFrames } from "./frames.js";
-import { readConfig } from "./engine/config.js";
+import { isForeign, readConfig } from "./engine/config.js";
 
 class Source {
   constructor() {
@@ -165,8 +165,8 @@ export class Replay extends Source {
   /** Return {config, exact}: the config of the run; `exact` is false if the page does not know all of it. */
   readConfig() {
     const known = this.config !== null && typeof this.config === "object";
-    const { config, problems } = readConfig(known ? this.config : {}), model = problems.some((line) => !line.startsWith("tokens"));
-    return { config: { ...config, foreign: !known || model }, exact: known && !problems.length && Boolean(this.config.tokens) };
+    const read = readConfig(known ? this.config : {}), { config, problems, unknown } = read;
+    return { config: { ...config, foreign: !known || isForeign(read) }, exact: known && !problems.length && !unknown.length && Boolean(this.config.tokens) };
   }
 
   /** Return the pace at which the whole run takes about `seconds`: in log time if the run covers many powers of ten. */

@@ -1,16 +1,18 @@
 /** Time and clusters as text, over the scene. */
 
-import { GAUSSIAN } from "../frames.js";
+import { DENSITY, GAUSSIAN, SPHERE_DENSITY, TOKENS } from "../frames.js";
 import { short } from "../numbers.js";
+
+const MEASURES = { [DENSITY]: "density on the circle", [GAUSSIAN]: "Gaussian and its covariance in the cone", [SPHERE_DENSITY]: "density on the sphere" };
 
 /** Methods of App: app.js adds them to the class. */
 export const clockMethods = {
   showClock(frame, now) {
     const { clock, canvas } = this.parts, unit = frame.logTimeUnit ? ` · 10^${short(frame.logTimeUnit / Math.LN10)}` : "", time = shownTime(frame);
-    const count = clusterText(frame, this.runs[0].groups);
+    const what = frame.kind === TOKENS ? clusterText(frame, this.runs[0].groups) : MEASURES[frame.kind], more = frame.d > 3 ? `, d = ${frame.d}: three principal axes` : "";
     this.clocked = now;
-    clock.textContent = `t = ${time}${unit}\n${frame.kind === 0 ? count : ""}${frame.d > 3 ? ` (d = ${frame.d}: plots only)` : ""}`;
-    canvas.setAttribute("aria-label", frame.kind === 0 ? `Tokens on the ${frame.d === 2 ? "circle" : "sphere"}: ${count}, time ${time}` : frame.kind === GAUSSIAN ? `A Gaussian in the plane and its covariance in the cone, time ${time}` : `Time ${time}`);
+    clock.textContent = `t = ${time}${unit}\n${what}${frame.kind === TOKENS ? more : ""}`;
+    canvas.setAttribute("aria-label", `${frame.kind === TOKENS ? `Tokens on the ${frame.d === 2 ? "circle" : "sphere"}: ` : ""}${what}, time ${time}`);
     Object.assign(this.root.dataset, { time: String(frame.time), clusters: String(frame.clusters) });
     if (this.stats.firstMotion !== null) this.root.dataset.firstMotion = this.stats.firstMotion.toFixed(0);
   },

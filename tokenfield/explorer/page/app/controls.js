@@ -116,8 +116,10 @@ export const controlsMethods = {
     parts.beta.set(Math.cbrt(Math.max(0, attention.beta) / 200));
     parts.beta.element.querySelector("output").textContent = short(attention.beta);
     parts.beta.element.hidden = attention.kind === "hardmax" || (attention.A !== null && attention.kind !== "l2");
+    const hidden = this.foreign?.attention?.A && !attention.A; // a matrix that the page does not show
+    if (hidden) parts.beta.element.hidden = true;
     parts.A.set(attention.A, d);
-    parts.A.element.hidden = attention.kind === "l2";
+    parts.A.element.hidden = attention.kind === "l2" || Boolean(hidden);
     parts.V.set(attention.V, d);
     parts.causal.set(attention.causal);
     parts.rule.set(attention.rule === "others");
@@ -131,10 +133,11 @@ export const controlsMethods = {
     parts.kappa.element.hidden = noise === null;
     if (noise) parts.kappa.set(Math.log10(noise.kappa));
     parts.compare.set(view.compare ?? "");
-    parts.space.set(String(d));
+    const known = { n: tokenCount(tokens), d, ...this.foreign?.tokens }; // of a run file, which may hold more than the page does
+    parts.space.set(String(known.d));
     parts.startKind.set(tokens.x || tokens.kind === "circle" ? "hand" : tokens.kind);
-    parts.n.set(fromN(tokenCount(tokens)));
-    parts.n.element.querySelector("output").textContent = String(tokenCount(tokens));
+    parts.n.set(fromN(known.n));
+    parts.n.element.querySelector("output").textContent = String(known.n);
     parts.k.element.hidden = parts.spread.element.hidden = tokens.kind !== "clusters";
     parts.k.set(tokens.k ?? 4);
     parts.spread.set(tokens.spread ?? 0.1);

@@ -1,21 +1,20 @@
 /** The plots at the right, their labels and the tips of these. */
 
 import { make, math } from "../dom.js";
-import { GAUSSIAN } from "../frames.js";
+import { TOKENS } from "../frames.js";
 import { measureInfluence } from "../influence.js";
-import { ALWAYS, PANELS } from "../panels.js";
+import { PANELS, PANELS_OF } from "../panels.js";
 import { Plot } from "../views/plot.js";
 
 const MARK_PERIOD = 800; // least milliseconds between two changes of the labels of one plot
 const REPLACED = { sweep: ["attention"], influence: ["energy", "modes"], context: ["modes"] }; // plots that make room for those of stories
 const STORY_PANELS = 5; // the plot of a story is as wide as two
-const NO_TOKENS = { spec: { empty: "A Gaussian has no tokens to measure." }, marks: [], text: "A Gaussian has no tokens to measure." };
 
 /** Methods of App: app.js adds them to the class. */
 export const plotsMethods = {
   arrangePanels() {
-    const shown = this.wanted?.show, less = REPLACED[shown];
-    const names = shown ? [shown, ...ALWAYS.filter((name) => name !== shown && !less?.includes(name))].slice(0, STORY_PANELS) : ALWAYS;
+    const shown = this.wanted?.show, less = REPLACED[shown], usual = PANELS_OF[this.kind ?? TOKENS];
+    const names = shown ? [shown, ...usual.filter((name) => name !== shown && !less?.includes(name))].slice(0, STORY_PANELS) : usual;
     for (const name of Object.keys(this.panels)) if (!names.includes(name)) delete this.panels[name];
     for (const name of names) this.panels[name] ??= this.makePanel(name);
     for (const name of names) this.panels[name].figure.classList.toggle("wanted", name === shown);
@@ -46,7 +45,7 @@ export const plotsMethods = {
   drawPlot(name, panel) {
     const { runs, theme, view, sweep, influence, gamma } = this;
     if (name === "influence") this.measure();
-    const { spec, marks, text, readout = [] } = runs[0].frame.kind === GAUSSIAN ? NO_TOKENS : PANELS[name].make({ runs, theme, log: view.log, sweep, influence, gamma: gamma ?? undefined });
+    const { spec, marks, text, readout = [] } = PANELS[name].make({ runs, theme, log: view.log, sweep, influence, gamma: gamma ?? undefined });
     panel.plot.draw(spec, theme);
     showReadout(panel.readout, readout);
     const now = performance.now(), known = JSON.stringify(marks);

@@ -2,7 +2,7 @@
 
 import { MOST_TOKENS } from "../engine/config.js";
 import { GRID } from "../engine/starts.js";
-import { GAUSSIAN } from "../frames.js";
+import { DENSITY, TOKENS } from "../frames.js";
 
 /** Methods of App: app.js adds them to the class. */
 export const pointerMethods = {
@@ -15,7 +15,7 @@ export const pointerMethods = {
     canvas.addEventListener("pointerdown", (event) => {
       if (!this.runs[0]?.frame || event.button > 0) return;
       const [x, y] = at(event), index = this.scene.viewAt(x), { d, kind } = this.runs[index].frame;
-      const tool = this.runs[index].source.editable && kind === 0 && d <= 3 && this.tool !== "turn" ? this.tool : "turn";
+      const tool = this.runs[index].source.editable && kind === TOKENS && d <= 3 && this.tool !== "turn" ? this.tool : "turn";
       canvas.setPointerCapture(event.pointerId);
       drag = { tool, x, y, index, d, kind, moved: 0, rows: null, resume: this.playing };
       if (tool === "turn") return;
@@ -39,7 +39,7 @@ export const pointerMethods = {
       drag.moved += Math.abs(dx) + Math.abs(dy);
       [drag.x, drag.y] = [x, y];
       if (drag.tool === "turn") {
-        if (drag.d === 3 || drag.kind === GAUSSIAN) this.camera.turn(dx / radius, dy / radius);
+        if (drag.d > 2 || ![TOKENS, DENSITY].includes(drag.kind)) this.camera.turn(dx / radius, dy / radius);
         this.dirty = true;
       } else if (drag.tool === "move") {
         drag.rows[drag.token] = quantized(this.scene.directionAt(x, y, drag.index, drag.d));

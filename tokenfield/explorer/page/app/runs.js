@@ -2,7 +2,7 @@
 
 import { make } from "../dom.js";
 import { dimension, effectiveBeta, readConfig } from "../engine/config.js";
-import { GAUSSIAN, isLater } from "../frames.js";
+import { GAUSSIAN, isLater, TOKENS } from "../frames.js";
 import { History } from "../history.js";
 import { forServer, InPage, Live, Replay } from "../sources.js";
 import { interestingModes } from "../theory.js";
@@ -86,10 +86,9 @@ export const runsMethods = {
     if (wasFresh) this.scene.reset(run.index);
     if (!wasFresh && run.history.last && isLater(run.history.last, frame) && !ended) run.history = newHistory(run.config);
     run.frame = frame;
-    this.root.classList.toggle("measure", frame.kind !== 0); // a density or a Gaussian has no tokens to edit
-    if (frame.kind === GAUSSIAN && this.parts.canvas.dataset.gaussian !== "") this.nameGaussian(frame.d);
+    if (frame.kind !== this.kind) this.showKind(frame);
     this.scene.note(run.index, frame);
-    run.x = frame.kind === 0 ? this.scene.view(run.index).x : null;
+    run.x = frame.kind === TOKENS ? this.scene.view(run.index).x : null;
     run.color = this.scene.view(run.index).color;
     run.groups = this.scene.view(run.index).groups?.count ?? NaN;
     run.history.add(frame, run.x, run.groups, performance.now(), ended || !this.playing || this.mode === "replay");
@@ -100,12 +99,15 @@ export const runsMethods = {
     if (this.sweep && run.index === 0) this.followSweep(frame);
   },
 
-  /** Say what the two pictures of a Gaussian are. */
-  nameGaussian(d) {
-    this.parts.canvas.dataset.gaussian = "";
-    const which = d > 2 ? " of two coordinates" : "", names = [`mean, 1 and 2 standard deviations${which}`, `cone of covariances${which}`];
+  /** Show the plots and the tools for the kind of frame that comes: tokens, a density or a Gaussian. */
+  showKind({ kind, d }) {
+    this.kind = kind;
+    this.root.classList.toggle("measure", kind !== TOKENS); // there are no tokens to edit
+    this.root.classList.toggle("gaussian", kind === GAUSSIAN);
+    const which = d > 2 ? " of two coordinates" : "", names = kind === GAUSSIAN ? [`mean, 1 and 2 standard deviations${which}`, `cone of covariances${which}`] : [];
     this.parts.names.replaceChildren(...names.map((text) => make("span", { text })));
-    this.root.classList.add("gaussian");
+    this.arrangePanels();
+    this.refresh();
   },
 
   /** Turn the sphere so that the side to which tokens will gather is in view. */

@@ -14,9 +14,33 @@ export const DEFAULT_CONFIG = {
   t1: null,
 };
 
+const KNOWN = {
+  "": ["attention", "norm", "noise", "tokens", "t1", "foreign"],
+  attention: ["kind", "beta", "A", "V", "causal", "slope", "rule"],
+  norm: ["kind", "tau", "alpha"],
+  noise: ["kappa"],
+  tokens: ["x", "weights", "kind", "angles", "n", "d", "seed", "k", "spread"],
+};
+const BESIDE_MODEL = /^(tokens\b|state$|observe$|save_at$|rtol$|atol$|dt$|method$|merge_tolerance$|stop_when$|noise\.seed$)/;
+
+/** Return the keys of a raw config that this page does not know, such as "state" or "attention.heads". */
+function unknownKeys(raw) {
+  const isTable = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+  return Object.entries(KNOWN).flatMap(([table, known]) => {
+    const value = table ? raw?.[table] : raw;
+    if (!isTable(value)) return [];
+    return Object.keys(value).filter((key) => value[key] !== null && !known.includes(key)).map((key) => (table ? `${table}.${key}` : key));
+  });
+}
+
+/** True if what `readConfig` could not use or does not know is part of the model, so that theory and code would be wrong. */
+export function isForeign({ problems, unknown }) {
+  return [...problems, ...unknown].some((line) => !BESIDE_MODEL.test(line));
+}
+
 /**
- * Return {config, problems}: a complete config, and one line for each value that was not usable and was replaced by its
- * default. What a user wrote is quoted in the lines, so they must be shown as text.
+ * Return {config, problems, unknown}: a complete config, one line for each value that was not usable and was replaced by its
+ * default, and the keys that are not known here. What a user wrote is quoted in the lines, so they must be shown as text.
  */
 export function readConfig(raw) {
   const problems = [];
@@ -81,7 +105,7 @@ export function readConfig(raw) {
       noise = null;
     }
   }
-  return { config: { attention, norm, noise, tokens, t1: number(raw ?? {}, "t1", 0, 1e12, null) }, problems };
+  return { config: { attention, norm, noise, tokens, t1: number(raw ?? {}, "t1", 0, 1e12, null) }, problems, unknown: unknownKeys(raw) };
 }
 
 function readTokens(t, { number, choice, say }) {

@@ -23,7 +23,7 @@ export class CanvasRenderer {
       const [x, y, radius, r, g, b, a] = data.subarray(7 * i, 7 * i + 7);
       context.fillStyle = css(r, g, b, a);
       context.beginPath();
-      context.arc(x, y, radius, 0, 2 * Math.PI);
+      context.arc(x, y, Math.abs(radius), 0, 2 * Math.PI);
       context.fill();
     }
   }

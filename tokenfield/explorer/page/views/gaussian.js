@@ -3,25 +3,16 @@
  * ((a, c), (c, b)) is the point (a − b, 2c, a + b) of the cone x² + y² ≤ z²; those of rank one are its surface.
  */
 
+import { axesOf, conePoint } from "../covariance.js";
+
 const MOST_POINTS = 600; // of a path
 const GLYPH = 11, GLYPH_STEP = 34; // pixels: half the largest ellipse on the path, and between two of them
+const GHOST_STEP = 26; // pixels between two past ellipses
 const STEPS = 72;
 
-/** Return [a - b, 2c, a + b] of the covariance in a frame of a Gaussian. */
-export function conePoint({ d, x }) {
-  const [a, c, b] = [x[d], x[d + 1], x[2 * d + 1]];
-  return [a - b, 2 * c, a + b];
-}
-
-/** Return {big, small, turn}: the standard deviations along the axes of a covariance given by its point, and their angle. */
-export function axesOf([x, y, z]) {
-  const half = Math.hypot(x, y);
-  return { big: Math.sqrt(Math.max(0, (z + half) / 2)), small: Math.sqrt(Math.max(0, (z - half) / 2)), turn: Math.atan2(y, x) / 2 };
-}
-
-/** Add the covariance of a frame to a path; every second point is dropped when there are many. */
+/** Add [point of the cone, mean] of a frame to a path, flat; every second one is dropped when there are many. */
 export function follow(path, frame) {
-  const point = conePoint(frame);
+  const point = [...conePoint(frame), frame.x[0], frame.x[1]];
   if (frame.d < 2 || !point.every(Number.isFinite)) return path;
   path.push(point);
   return path.length > MOST_POINTS ? path.filter((_, k) => k % 2 === 0 || k === path.length - 1) : path;
@@ -31,7 +22,7 @@ export function follow(path, frame) {
 export function drawGaussian(scene, { cx, cy, radius, width }, frame, path, theme) {
   if (frame.d < 2) return;
   const [plane, cone] = [-1, 1].map((side) => ({ cx: cx + (side * width) / 4, cy, radius: Math.min(radius, 0.23 * width) }));
-  drawPlane(scene, plane, frame, theme);
+  drawPlane(scene, plane, frame, path, theme);
   drawCone(scene, cone, frame, path, theme);
   scene.bottom = cy + plane.radius;
 }
@@ -44,14 +35,26 @@ function ellipse(scene, cx, cy, { big, small, turn }, scale, width, color, alpha
   for (let k = 0; k < STEPS; k++) scene.line(...at((2 * Math.PI * k) / STEPS), ...at((2 * Math.PI * (k + 1)) / STEPS), width, color, alpha);
 }
 
-/** The mean, and the ellipses of one and two standard deviations, scaled to the view. */
-function drawPlane(scene, { cx, cy, radius }, frame, theme) {
-  const axes = axesOf(conePoint(frame)), [mx, my] = frame.x;
-  const scale = radius / Math.max(1, Math.hypot(mx, my) + 2 * axes.big), wire = theme.wire.slice(0, 3);
-  scene.line(cx - radius, cy, cx + radius, cy, 1, wire, 0.5);
-  scene.line(cx, cy - radius, cx, cy + radius, 1, wire, 0.5);
-  for (const size of [1, 2]) ellipse(scene, cx + scale * mx, cy - scale * my, axes, size * scale, 2, theme.palette[0], size === 1 ? 0.95 : 0.4);
-  scene.point(cx + scale * mx, cy - scale * my, 4, theme.palette[3], 1);
+/** The path of the mean with ellipses on it, and the ellipses of one and two standard deviations, in a view that holds them all. */
+function drawPlane(scene, { cx, cy, radius }, frame, path, theme) {
+  const now = [...conePoint(frame), frame.x[0], frame.x[1]], wire = theme.wire.slice(0, 3), boxes = [now, ...path].map(([a, b, c, x, y]) => [x, y, 2 * axesOf([a, b, c]).big]);
+  const [left, low] = [0, 1].map((k) => Math.min(0, ...boxes.map((box) => box[k] - box[2]))), [right, high] = [0, 1].map((k) => Math.max(0, ...boxes.map((box) => box[k] + box[2])));
+  const scale = (2 * radius) / Math.max(right - left, high - low, 1e-12), at = (x, y) => [cx + scale * (x - (left + right) / 2), cy - scale * (y - (low + high) / 2)];
+  const [ox, oy] = at(0, 0);
+  scene.line(cx - radius, oy, cx + radius, oy, 1, wire, 0.5);
+  scene.line(ox, cy - radius, ox, cy + radius, 1, wire, 0.5);
+  let before = null, shown = null;
+  for (const [a, b, c, x, y] of path) {
+    const [px, py] = at(x, y), past = axesOf([a, b, c]);
+    if (before) scene.line(...before, px, py, 1.6, theme.palette[3], 0.8);
+    before = [px, py];
+    if (shown && Math.hypot(px - shown.px, py - shown.py) + 2 * scale * Math.abs(past.big - shown.big) < GHOST_STEP) continue;
+    shown = { px, py, big: past.big };
+    ellipse(scene, px, py, past, scale, 1, theme.palette[0], 0.22);
+  }
+  const axes = axesOf(now), [mx, my] = at(now[3], now[4]);
+  for (const size of [1, 2]) ellipse(scene, mx, my, axes, size * scale, 2, theme.palette[0], size === 1 ? 0.95 : 0.4);
+  scene.point(mx, my, 4, theme.palette[3], 1);
 }
 
 /** The cone as high as the largest trace of the path, the path, and small ellipses of the shapes on it. */
@@ -75,7 +78,8 @@ function drawCone(scene, { cx, cy, radius }, frame, path, theme) {
     segment(apex, end, 1, wire, end[2] < 0 ? 0.2 : 0.45);
   }
   let before = null, shown = null;
-  for (const point of path) {
+  for (const [a, b, c] of path) {
+    const point = [a, b, c];
     const at = screen(point);
     if (before) segment(before, at, 1.8, theme.palette[0], 0.8);
     if (!shown || Math.hypot(at[0] - shown[0], at[1] - shown[1]) > GLYPH_STEP) {

@@ -5,12 +5,17 @@ const POINTS = [
   uniform vec2 size; in vec2 place; in float radius; in vec4 color; out vec4 tint; out float edge;
   void main() {
     gl_Position = vec4(place / size * vec2(2, -2) + vec2(-1, 1), 0, 1);
-    gl_PointSize = 2.0 * radius + 2.0; edge = radius + 1.0; tint = color;
+    gl_PointSize = 2.0 * abs(radius) + 2.0; edge = radius < 0.0 ? -1.0 : radius + 1.0; tint = color;
   }`,
   `#version 300 es
   precision mediump float; in vec4 tint; in float edge; out vec4 result;
   void main() {
     vec2 at = (2.0 * gl_PointCoord - 1.0) * edge; float distance = length(at);
+    if (edge < 0.0) {
+      float soft = max(0.0, 1.0 - distance * distance);
+      result = vec4(tint.rgb, 1) * tint.a * soft * soft;
+      return;
+    }
     float cover = clamp(edge - distance, 0.0, 1.0);
     if (cover <= 0.0) discard;
     float light = 0.78 + 0.3 * (1.0 - clamp(length(at / edge + vec2(0.35, 0.4)), 0.0, 1.0));
@@ -139,7 +144,7 @@ export class GlRenderer {
     gl.bufferData(gl.ARRAY_BUFFER, data.subarray(0, count), gl.STREAM_DRAW);
   }
 
-  /** Draw `count` discs: x, y, radius, r, g, b, a each. */
+  /** Draw `count` discs: x, y, radius, r, g, b, a each. One of negative radius is flat and fades to its rim. */
   drawPoints(data, count) {
     if (!count) return;
     const { gl, scale } = this;

@@ -34,7 +34,7 @@ export class Plot {
     if (spec.image) return drawImage(g, spec.image, width, height, theme);
     const area = { left: 32, top: 6, right: width - 8, bottom: height - 18 };
     const X = axis(spec.x, area.left, area.right), Y = axis(spec.y, area.bottom, area.top);
-    if (spec.heat) drawHeat(g, spec.heat, spec.x.min, X, Y, theme);
+    if (spec.heat) drawHeat(g, spec, X, Y, theme);
     drawAxes(g, spec, area, X, Y, theme);
     g.save();
     g.beginPath();
@@ -139,8 +139,8 @@ function label(value) {
   return String(Number(value.toPrecision(3)));
 }
 
-/** Shares of cosines from -1 to 1 over time, as shades: one column of pixels a time. */
-function drawHeat(g, { t, columns }, first, X, Y, theme) {
+/** Columns of numbers from 0 to 1 over time, as shades: one column of pixels a time, over the range of `spec.y` up to `heat.top`. */
+function drawHeat(g, { x: { min: first }, y, heat: { t, columns, top = y.max } }, X, Y, theme) {
   const left = Math.round(X(Math.max(first, t[0] ?? 0))), right = Math.round(X(t.at(-1) ?? 0)), width = Math.max(1, right - left);
   const bins = columns.find(Boolean)?.length;
   if (!bins) return;
@@ -155,7 +155,7 @@ function drawHeat(g, { t, columns }, first, X, Y, theme) {
     }
   }
   g.imageSmoothingEnabled = false;
-  g.drawImage(small(pixels), left, Y(1), width, Y(-1) - Y(1));
+  g.drawImage(small(pixels), left, Y(top), width, Y(y.min) - Y(top));
 }
 
 function small(pixels) {

@@ -1,12 +1,14 @@
 /** The scene: tokens on the sphere or the circle, with trails; densities and Gaussians of a live run. */
 
-import { crossAttention } from "../engine/kernels.js";
-import { DENSITY, GAUSSIAN } from "../frames.js";
+import { DENSITY, GAUSSIAN, SPHERE_DENSITY, TOKENS } from "../frames.js";
 import { CanvasRenderer } from "./canvas.js";
+import { drawDensity, drawSphereDensity } from "./density.js";
+import { drawField } from "./field.js";
 import { drawGaussian, follow } from "./gaussian.js";
 import { GlRenderer } from "./gl.js";
 import { visibleGroups } from "./groups.js";
 import { ClusterColors } from "./palette.js";
+import { Projection } from "./project.js";
 
 const TRAIL_POINTS = 9000; // of all trails together
 const LONGEST_TRAIL = 26;
@@ -16,6 +18,7 @@ const LONGEST_PIECE = 0.5; // of the radius: a token that was elsewhere a frame 
 const CELL = 3, MOST_OVER = 2; // pieces of trails that begin within so many pixels; more would be drawn over each other
 const INWARD = 0.6; // on the circle the past is drawn inside: how far the oldest point is from the rim
 
+const MANY = 5000; // tokens, from which on they are drawn smaller and fainter, so that their density is seen
 const MOST_GROUPED = 2000, GROUP_PERIOD = 100; // tokens, and milliseconds, as groups take a sum over pairs
 
 export class Scene {
@@ -53,7 +56,7 @@ export class Scene {
       const view = this.view(index);
       view.path = follow(view.path ?? [], frame);
     }
-    if (frame.kind === DENSITY || frame.kind === GAUSSIAN) return;
+    if (frame.kind !== TOKENS) return;
     const view = this.view(index), { n, d } = frame;
     const x = new Float32Array(n * d);
     for (let i = 0; i < n; i++) {
@@ -62,16 +65,17 @@ export class Scene {
       const scale = square > 0 ? 1 / Math.sqrt(square) : 0;
       for (let a = 0; a < d; a++) x[i * d + a] = frame.x[i * d + a] * scale;
     }
-    if (view.trail.length && view.trail[0].length !== x.length) view.trail = [];
+    const seen = d > 3 ? (view.projection ??= new Projection()).of(x, n, d) : x;
+    if (view.trail.length && view.trail[0].length !== seen.length) view.trail = [];
     const now = performance.now();
-    if (view.trail.length > 1 && now - view.noted < TRAIL_PERIOD) view.trail[0] = x;
+    if (view.trail.length > 1 && now - view.noted < TRAIL_PERIOD) view.trail[0] = seen;
     else {
-      view.trail.unshift(x);
+      view.trail.unshift(seen);
       view.noted = now;
     }
     const longest = Math.max(6, Math.min(LONGEST_TRAIL, Math.floor(TRAIL_POINTS / n)));
     if (view.trail.length > longest) view.trail.length = longest;
-    view.x = x;
+    Object.assign(view, { x, seen });
     if (frame.labels) this.color(view, frame, now);
     else view.color = new Int16Array(n).fill(0);
   }
@@ -114,24 +118,23 @@ export class Scene {
       drawGaussian(this, { ...this.place(index), width: this.width / this.count }, frame, this.view(index).path ?? [], theme);
       return this.flush();
     }
-    if (frame.kind === DENSITY) return this.drawDensity(index, frame, theme);
-    const { n, d } = frame;
-    const place = this.place(index);
+    const place = this.place(index), d = Math.min(3, frame.d), { n } = frame;
     this.bottom = place.cy + place.radius;
     this.pointCount = this.lineCount = 0;
-    if (d > 3) return;
+    if (frame.kind === DENSITY) return drawDensity(this, frame, place, theme);
+    if (frame.kind === SPHERE_DENSITY) return drawSphereDensity(this, frame, place, theme);
     if (d === 3) {
       this.meridians(place, theme, -1);
       if (options.trails) this.trails(index, place, theme, d, -1);
-      this.tokens(index, frame, place, theme, -1, options);
+      this.tokens(index, frame, place, theme, d, -1, options);
       this.flush();
       this.renderer.drawBall(place.cx, place.cy, place.radius, theme.sphere, theme.rim);
       this.meridians(place, theme, 1);
     } else this.ring(place, place.radius, theme);
     if (options.trails) this.trails(index, place, theme, d, 1);
-    if (options.field && attention && n > 0) this.field(index, frame, attention, place, theme);
+    if (options.field && attention && n > 0) drawField(this, index, frame, attention, place, theme);
     this.flush(true);
-    this.tokens(index, frame, place, theme, 1, options);
+    this.tokens(index, frame, place, theme, d, 1, options);
     this.flush();
   }
 
@@ -170,8 +173,9 @@ export class Scene {
     out[at + 9] = fade;
   }
 
-  tokens(index, { n, d, weights }, place, theme, side, options) {
-    const { x, color } = this.view(index), base = Math.max(2.2, Math.min(7.5, 70 / Math.sqrt(n))) * (place.radius / 300) ** 0.4;
+  tokens(index, { n, weights }, place, theme, d, side, options) {
+    const { seen: x, color } = this.view(index), base = Math.max(n > MANY ? 1.2 : 2.2, Math.min(7.5, 70 / Math.sqrt(n))) * (place.radius / 300) ** 0.4;
+    const faint = Math.min(1, Math.sqrt(MANY / n));
     for (let i = 0; i < n; i++) {
       const [sx, sy, toward] = this.screen(place, d, x[i * d], x[i * d + 1], d === 3 ? x[i * d + 2] : 0);
       if (toward < 0 !== side < 0) continue;
@@ -181,7 +185,7 @@ export class Scene {
       const chosen = options.chosen?.view === index && options.chosen.token === i;
       if (chosen) this.point(sx, sy, base * size * depth + 5, theme.dark ? [1, 1, 1] : [0, 0, 0], 0.5);
       if (options.first && i === 0) this.point(sx, sy, base * size * depth + 6, theme.palette[3], 0.55);
-      this.point(sx, sy, base * size * depth, tint, side < 0 ? 0.45 : 0.95);
+      this.point(sx, sy, base * size * depth, tint, faint * (side < 0 ? 0.45 : 0.95));
     }
   }
 
@@ -249,45 +253,6 @@ export class Scene {
     }
   }
 
-  /** Arrows of the velocity P Gamma(y) at points y of the sphere; the longest is a fixed length. */
-  field(index, { n, d, weights }, attention, place, theme) {
-    const { x } = this.view(index), y = gridPoints(d), m = y.length / d, out = new Float64Array(m * d);
-    crossAttention(attention, y, m, Float64Array.from(x), weights ?? new Float64Array(n).fill(1 / n), out);
-    let most = 1e-12;
-    for (let i = 0; i < m; i++) {
-      let inner = 0, square = 0;
-      for (let a = 0; a < d; a++) inner += y[i * d + a] * out[i * d + a];
-      for (let a = 0; a < d; a++) square += (out[i * d + a] -= inner * y[i * d + a]) ** 2;
-      most = Math.max(most, Math.sqrt(square));
-    }
-    const tint = theme.dark ? [0.85, 0.9, 1] : [0.15, 0.25, 0.35];
-    const scale = (d === 2 ? 0.22 : 0.16) / most;
-    for (let i = 0; i < m; i++) {
-      const at = d === 2 ? 1.07 : 1, c = [0, 1, 2].map((a) => (a < d ? y[i * d + a] : 0)), v = [0, 1, 2].map((a) => (a < d ? out[i * d + a] * scale : 0));
-      const [x0, y0, z0] = this.screen(place, d, ...c, at), [x1, y1] = this.screen(place, d, ...c.map((p, a) => p + v[a]), at);
-      if (z0 < 0) continue;
-      this.line(x0, y0, x1, y1, 1.3, tint, 0.6);
-      const long = Math.hypot(x1 - x0, y1 - y0), head = Math.min(5, 0.4 * long);
-      if (long < 2) continue;
-      const [ux, uy] = [(x1 - x0) / long, (y1 - y0) / long];
-      for (const turn of [0.5, -0.5]) this.line(x1, y1, x1 - head * (ux - turn * uy), y1 - head * (uy + turn * ux), 1.3, tint, 0.6);
-    }
-  }
-
-  /** A density on the circle, as a curve around it. */
-  drawDensity(index, { n, x }, theme) {
-    const place = this.place(index);
-    this.pointCount = this.lineCount = 0;
-    this.ring(place, 0.62 * place.radius, theme);
-    const most = Math.max(...x, 1e-12);
-    const at = (k) => {
-      const angle = (2 * Math.PI * k) / n, radius = place.radius * (0.62 + (0.36 * Math.max(0, x[k % n])) / most);
-      return [place.cx + radius * Math.cos(angle), place.cy - radius * Math.sin(angle)];
-    };
-    for (let k = 0; k < n; k++) this.line(...at(k), ...at(k + 1), 2, theme.palette[0], 0.95);
-    this.flush();
-  }
-
   /** Return the run under a point of the canvas. */
   viewAt(px) {
     return Math.max(0, Math.min(this.count - 1, Math.floor((px / this.width) * this.count)));
@@ -324,18 +289,4 @@ function grown(array) {
   const larger = new Float32Array(2 * array.length);
   larger.set(array);
   return larger;
-}
-
-/** Points that cover the circle or the sphere evenly (a Fibonacci lattice). */
-function gridPoints(d) {
-  const count = d === 2 ? 48 : 240;
-  const points = [];
-  for (let i = 0; i < count; i++) {
-    if (d === 2) points.push(Math.cos((2 * Math.PI * i) / count), Math.sin((2 * Math.PI * i) / count));
-    else {
-      const z = 1 - (2 * i + 1) / count, flat = Math.sqrt(1 - z * z), angle = i * 2.399963229728653;
-      points.push(flat * Math.cos(angle), flat * Math.sin(angle), z);
-    }
-  }
-  return Float64Array.from(points);
 }
