@@ -37,7 +37,7 @@ def pytest_addoption(parser):
     """How long the tests with random inputs look: seconds by default, hours with `make fuzz`."""
     more = "factor on the number of inputs in tests/fuzz; above 1, all pairs in tests/gradients/test_modes.py"
     parser.addoption("--fuzz", type=float, default=1.0, help=more)
-    parser.addoption("--draws", type=int, default=500, help="number of random draws in tests/independent")
+    parser.addoption("--draws", type=int, default=529, help="number of random draws in tests/independent")
 
 
 def pytest_collection_finish():

@@ -111,6 +111,7 @@ def theory_callables():
         "GammaChoice",
         "CriticalSteps",
         "DensitySteps",
+        "GaussianSteps",
         "LayerCurve",
         "PeriodTwo",
         "SoftmaxMoments",

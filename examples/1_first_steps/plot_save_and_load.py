@@ -30,7 +30,7 @@ print("method:", traj.config["method"], "| tolerance:", traj.config["rtol"])
 
 # %%
 # An observable of a trajectory is a labeled series, which xarray can plot. We measure two of the loaded run: the
-# energy, and a smooth count of the clusters.
+# energy, by its name and with the model that the file has (``traj.model``), and a smooth count of the clusters.
 #
 # Five tokens first form three groups, then two. The two wait for a long time, which is why the time axis is
 # logarithmic. The stop rule ends the run when they have merged, and the time of the stop is an event of the run. A
@@ -39,7 +39,7 @@ print("method:", traj.config["method"], "| tolerance:", traj.config["rtol"])
 
 tkf.plotting.use_style()
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(6.4, 4.4), sharex=True, layout="constrained")
-tkf.normalized_energy(traj, model).plot(ax=top)
+traj.observe("normalized_energy").plot(ax=top)
 tkf.soft_cluster_count(traj, tol=1e-2).plot(ax=bottom, color="C1")
 end = traj.events[-1]
 for ax in (top, bottom):

@@ -174,3 +174,10 @@ def test_tokens_of_many_dimensions_are_seen_along_three(opened):
         check(page, wrong)
         assert "d = 8: three principal axes" in page.locator(".clock").inner_text()
         assert page.locator("[data-panel=attention]").is_visible()
+
+
+def test_a_browser_without_websockets_is_told_so(opened):
+    with served(None) as (address, allowed):
+        page, _ = opened(address, allowed, script="delete globalThis.WebSocket;")
+        page.locator(".notice.bad").wait_for(timeout=1000 * SECONDS)
+        assert "This browser has no websockets" in page.locator(".notices").inner_text()

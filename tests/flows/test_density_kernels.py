@@ -132,7 +132,7 @@ def test_derivative_by_beta():
 @pytest.mark.parametrize(
     ("head", "words"),
     [
-        (tkf.ReLU(1.0), "ReLU has too sharp a kernel for a density"),
+        (tkf.ReLU(1.0), r"ReLU\(power=1\) is not smooth at 0: .* Use a smooth kernel, Equiangular or Tokens"),
         (tkf.Sigmoid(500.0), "Use a smaller beta"),
         (tkf.Hardmax(), "kernels that are functions of the score, got Hardmax"),
         (tkf.MultiHead([tkf.Softmax(1.0), tkf.Softmax(1.0, causal=True)]), "causal mask"),

@@ -118,8 +118,8 @@ def test_heads_and_layers_and_smoothness_figures_show_their_numbers(data):
 
 def test_what_was_not_measured_is_not_drawn(data):
     bare = data.drop_vars(["gamma", "lipschitz_exponent"])
-    assert set(figures(data)) == {"theory", "cosines", "layers", "heads", "smoothness"}
-    assert set(figures(bare)) == {"theory", "cosines", "layers"}
+    assert set(figures(data)) == {"theory", "cosines", "histograms", "layers", "heads", "smoothness"}
+    assert set(figures(bare)) == {"theory", "cosines", "histograms", "layers"}
 
 
 def test_page_says_what_was_found(folder, result):
@@ -142,8 +142,8 @@ def test_page_needs_no_network_and_figures_lie_beside_it(folder):
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"<script|<link|https?://|@import", page)
     pictures = re.findall(r'src="data:image/png;base64,([^"]*)"', page)
-    assert len(pictures) == 5
-    names = ("theory", "cosines", "layers", "heads", "smoothness")
+    assert len(pictures) == 6
+    names = ("theory", "cosines", "histograms", "layers", "heads", "smoothness")
     for name, picture in zip(names, pictures, strict=True):
         data = base64.b64decode(picture)
         assert (folder / f"{name}.png").read_bytes() == data

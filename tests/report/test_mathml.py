@@ -23,6 +23,11 @@ def letters(html):
         ("cos θ_i", "<math><mi>cos</mi><mspace width='0.22em'/><msub><mi>θ</mi><mi>i</mi></msub></math>"),
         ("R²", "<math><msup><mi>R</mi><mn>2</mn></msup></math>"),
         ("2e-06", "<math><mn>2</mn><mo>×</mo><msup><mn>10</mn><mrow><mo>−</mo><mn>6</mn></mrow></msup></math>"),
+        (
+            "x' = V_1 VAx",
+            "<math><mi>x</mi><mo>′</mo><mspace width='0.22em'/><mo>=</mo><mspace width='0.22em'/><msub><mi>V</mi><mn>1</mn></msub>"
+            "<mspace width='0.22em'/><mi>V</mi><mi>A</mi><mi>x</mi></math>",
+        ),
         ("plain <b>words</b> of a claim, d and n", "plain &lt;b&gt;words&lt;/b&gt; of a claim, d and n"),
         ("max_position of save_at", "max_position of save_at"),
         ("x^{2", "x^{2"),

@@ -71,10 +71,14 @@ def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path)
     skipped = sum(result.verdict == "skipped" for result in results)
     unfinished = f" {skipped} were skipped." if skipped else ""
     unfinished += f" Still running: {len(results)} of {total} claims so far." if len(results) < total else ""
-    answer = (
-        f"{good} of {len(results) - skipped} claims hold as stated here; in {wrong} of them the statement as printed in the "
-        f"literature fails and a corrected one holds.{unfinished}"
+    fail = len(results) - skipped - good
+    failing = f" {fail} do{'es' * (fail == 1)} not." if fail else ""
+    corrected = (
+        f" In {wrong} of them the statement as printed in the literature fails and a corrected one holds."
+        if wrong
+        else ""
     )
+    answer = f"{good} of {len(results) - skipped} claims hold as stated here.{failing}{corrected}{unfinished}"
     body = [
         STYLE,
         heading("Atlas of token dynamics", 1),

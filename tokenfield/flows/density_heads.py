@@ -14,9 +14,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import is_concrete
-from ..attention import AbstractAttention, AbstractHead, AbstractPairwise, heads_and_outputs
+from ..attention import AbstractAttention, AbstractHead, AbstractPairwise, ReLU, heads_and_outputs
 from ..spectral import AbstractHarmonics, kernel_multipliers, multipliers
 
+SMOOTH_POWER = (
+    4  # of ReLU; its multipliers fall like `l^{-power - d/2}`, and are SMOOTH within LAST degrees from about here on
+)
 SMOOTH = 1e-13  # the last multipliers that are computed, relative to the largest
 
 
@@ -136,9 +139,18 @@ def _falling(head: AbstractPairwise, beta: Array, d: int) -> Float[Array, " k"]:
         size = np.abs(np.asarray(w))
         last, most = size[-len(size) // 8 :].max(), size.max()
         if not last <= SMOOTH * most:
+            if isinstance(head, ReLU):  # beta does not change the shape of its kernel
+                reason, advice = (
+                    f"the kernel of ReLU(power={head.power:g}) is not smooth at 0",
+                    "a smooth kernel, Equiangular or",
+                )
+            else:
+                reason, advice = (
+                    f"{type(head).__name__} has too sharp a kernel for a density",
+                    "a smaller beta, a smooth kernel, or",
+                )
             raise ValueError(
-                f"{type(head).__name__} has too sharp a kernel for a density: its harmonics of degree {len(w) - 1} are still "
-                f"{last / most:.1e} of the largest. Use a smaller beta, a smooth kernel, or Tokens"
+                f"{reason}: its harmonics of degree {len(w) - 1} are still {last / most:.1e} of the largest. Use {advice} Tokens"
             )
     return w
 

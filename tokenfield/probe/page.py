@@ -34,6 +34,8 @@ CAPTIONS = {
     "weights: the same architecture before training.",
     "cosines": "Each column is the histogram of the cosines of all pairs of tokens (padding left out) of all texts at one layer; "
     "white means no pairs.",
+    "histograms": "The same at a few layers, one histogram over the other, as in Figure 1 of the survey: cosines move toward 1 "
+    "where tokens become alike. One high peak is cut.",
     "layers": "Means over texts, with a band from their 5 % to their 95 % quantile. The energy of a layer is at "
     "that layer's own β, so it may also move because β does. A cluster is all tokens that a chain of cosines of at least 0.9 "
     "links; its smallest cosine measures its width.",
@@ -60,6 +62,7 @@ print(result.dataset["mean_cosine"].mean("text").values)"""
 TITLES = {
     "theory": "Collapse: measured and predicted",
     "cosines": "All pairs of tokens",
+    "histograms": "All pairs at a few layers",
     "layers": "Layer by layer",
     "heads": "Heads",
     "smoothness": "Smoothness",
@@ -118,6 +121,7 @@ def figures(dataset: "xarray.Dataset") -> "dict[str, Sheet]":
     from .. import plotting
 
     made = {"theory": plotting.probe_theory(dataset), "cosines": plotting.probe_cosines(dataset)}
+    made["histograms"] = plotting.cosine_histograms(dataset)  # type: ignore[assignment]  # a Sheet: no axes are given
     made["layers"] = plotting.probe_layers(dataset)
     if "gamma" in dataset and np.isfinite(dataset["gamma"]).any():
         made["heads"] = plotting.probe_heads(dataset)

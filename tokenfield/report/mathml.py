@@ -23,6 +23,7 @@ FUNCTIONS = frozenset(
         "ker",
         "Var",
         "Lip",
+        "Re",
         "argmax",
     )
 )
@@ -41,6 +42,7 @@ TOKEN = re.compile(
 TIGHT = "|/*·!"
 RELATIONS = set(["=", "≤", "≥", "<", ">", "≈", "→", "~", "≪", "←", "⪯", ":=", "∈"])
 NO_PRODUCT = set(["is", "in", "at", "of", "as", "to", "or", "if", "by", "on", "so", "it", "an", "we", "no", "LN", "SA"])
+MATRICES = re.compile(r"[ACKQVW]{1,3}[uvxyz]?|vI")  # a product such as `VA` or `VAx`
 PARTNER = {"(": ")", "{": "}", "[": "]", "⟨": "⟩"}
 
 
@@ -59,7 +61,7 @@ def typeset(text: str) -> str:
     pieces = re.findall(r"\S+|\s+", text)
     for place, word in enumerate(pieces):
         named = word in FUNCTIONS and place + 2 < len(pieces) and bool(STRONG.search(pieces[place + 2]))
-        short = re.fullmatch(r"[-−]?[\d.]+|\w{1,2}", word)
+        short = re.fullmatch(r"[-−]?[\d.]+|\w{1,2}['’′]?|\w\(\w\)", word)
         related = named or (bool(short) and place + 2 < len(pieces) and pieces[place + 2] in RELATIONS)
         if word.isspace():
             (run if run else html).append(word if run else escape(word))
@@ -90,11 +92,13 @@ def _mathematical(word: str, inside: bool) -> bool:
         return True
     if word[0] in "(“" and not re.search(r"[)=]", bare):  # the beginning of a remark in parentheses
         return False
-    return inside and bare != "a" and bool(re.fullmatch(r"[-+−/|<>·~()\[\]\dA-Za-z.]+", bare))
+    return inside and bare != "a" and bool(re.fullmatch(r"[-+−/|<>·~()\[\]\dA-Za-z.'’′]+", bare))
 
 
 def _product(name: str, word: str) -> bool:
-    """Return whether a word is a product of letters, such as `VA` or `nx`: at most two, next to a sign or after `=`."""
+    """Return whether a word is a product: matrices and a vector, or two letters next to a sign or after `=`."""
+    if MATRICES.fullmatch(name):
+        return True
     return len(name) <= 2 and name not in NO_PRODUCT and bool(STRONG.search(word) or re.search(r"[^a-zA-Z,.;:]", word))
 
 

@@ -78,8 +78,8 @@ def gaussian_steps(A: ArrayLike, V: float | None, cov: ArrayLike) -> GaussianSte
 
     Example:
         >>> import tokenfield as tkf
-        >>> tkf.theory.gaussian_steps(-0.5, None, [[2.0]])
-        GaussianSteps(overshoot=1.0, blow_up=2.0)
+        >>> tkf.theory.gaussian_steps(-0.5, None, [[1.0]])
+        GaussianSteps(overshoot=2.0, blow_up=4.0)
     """
     _, b, _ = _spectrum(A, V, cov)
     low, high, size = float(b.min()), float(b.max()), float(np.abs(b).max())

@@ -51,6 +51,20 @@ class Fast:
         return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
+def carried_by(heads, x, w, t1):
+    """Nodes at time t1 under Post-LN, for heads of any kernel (see `layers_of_states.pull`)."""
+    from .layers_of_states import pull
+
+    def f(_, y):
+        y = y.reshape(x.shape)
+        y = y / np.linalg.norm(y, axis=1, keepdims=True)
+        out = pull(heads, y, y, w)
+        return (out - y * (y * out).sum(1, keepdims=True)).ravel()
+
+    y = solve_ivp(f, (0, t1), x.ravel(), method="DOP853", rtol=1e-9, atol=1e-11).y[:, -1].reshape(x.shape)
+    return y / np.linalg.norm(y, axis=1, keepdims=True)
+
+
 def moments(x, w):
     """First, second and third moments of weighted points."""
     first = w @ x
@@ -74,3 +88,18 @@ def noisy_circle(kernel, beta, kappa, p, t1):
         return np.fft.ifft(-1j * k * np.fft.fft(p * v) - k**2 / kappa * q).real
 
     return t, solve_ivp(f, (0, t1), p, method="LSODA", rtol=1e-11, atol=1e-12).y[:, -1]
+
+
+def uneven_circle(beta, D, p, t1, sense):
+    """As `noisy_circle` for softmax, with the diffusion D on the grid: `p' = (D p)'' - (p v)'`, or `(D p)'' - ½ (p D')'`."""
+    t = 2 * np.pi * np.arange(len(p)) / len(p)
+    k = np.fft.fftfreq(len(p), 1 / len(p))
+    apart = t[:, None] - t
+    kernel = np.exp(beta * np.cos(apart))
+    slope = np.fft.ifft(1j * k * np.fft.fft(D)).real / 2 if sense == "stratonovich" else 0.0
+
+    def f(_, p):
+        v = -((kernel * np.sin(apart)) @ p) / (kernel @ p) + slope
+        return np.fft.ifft(-1j * k * np.fft.fft(p * v) - k**2 * np.fft.fft(D * p)).real
+
+    return solve_ivp(f, (0, t1), p, method="LSODA", rtol=1e-10, atol=1e-12).y[:, -1]

@@ -80,7 +80,7 @@ def checks_of(name: str, found: Found, exact: tkf.theory.Alignment) -> list[Chec
         what = f"{name}: frequency of the spiral, {turn.interval}"
         checks.append(close(what, exact.frequency, turn.value, atol=turn.half + APART))
     what = f"{name}: power of β in the distance from the limit, {distance.interval}"
-    checks.append(close(what, -1.0, distance.value, atol=max(distance.half, 0.05)))
+    checks.append(close(what, -1.0, distance.value, atol=max(distance.half, 0.1 if len(exact.basis) == 3 else 0.05)))
     return checks
 
 

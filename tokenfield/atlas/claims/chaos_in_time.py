@@ -81,11 +81,7 @@ def phase(runs: Runs) -> np.ndarray:
     psi is the left zero mode of the linearized mean field, `psi' = (1 - e^{-x cos theta}/I_0)/(1 - I_0^{-2})`: a has no
     drift in the linear regime. Newton's method from the angle of z: `psi'` has mean 1 under the ordered law.
     """
-    from scipy.special import ive
-
-    x = ordered_law(runs.kappa)[1]
-    k = np.arange(1, 5)
-    weights = -2 * (-1.0) ** k * ive(k, x) / ive(0, x) / k / (1 - 1 / (ive(0, x) * math.exp(x)) ** 2)
+    k, weights = np.arange(1, 5), zero_mode(ordered_law(runs.kappa)[1])
     a = np.angle(runs.z[..., 0])
     for _ in range(3):
         a = a + (weights * (runs.z * np.exp(-1j * k * a[..., None])).imag).sum(-1)
@@ -97,6 +93,23 @@ def wandering(kappa: float) -> float:
     from scipy.special import i0
 
     return 2 / kappa / (1 - 1 / i0(ordered_law(kappa)[1]) ** 2)
+
+
+def first_variance(kappa: float) -> float:
+    """`n Var(phase)` of independent tokens, `∫ p psi²`: psi by its sine series, p the ordered law."""
+    x = ordered_law(kappa)[1]
+    a = 2 * np.pi * np.arange(512) / 512
+    p = np.exp(x * np.cos(a))
+    waves = np.sin(np.outer(a, np.arange(1, 5))) @ zero_mode(x)
+    return float((p / p.sum()) @ waves**2)
+
+
+def zero_mode(x: float) -> np.ndarray:
+    """The coefficients of `sin k theta`, k = 1 … 4, in psi."""
+    from scipy.special import ive
+
+    k = np.arange(1, 5)
+    return -2 * (-1.0) ** k * ive(k, x) / ive(0, x) / k / (1 - 1 / (ive(0, x) * math.exp(x)) ** 2)
 
 
 def within(what: str, predicted: float, samples: np.ndarray) -> Check:
@@ -120,7 +133,7 @@ def measure(quick: bool) -> Evidence:
     squares = [run.n * np.abs(run.z[..., 0]) ** 2 for run in below]
     checks = [check for run, values in zip(below, squares, strict=True) for check in bounded(run, values, times)]
     checks += [power_of_n(below, [values[:, 8:].mean(1) for values in squares]), *ordered_checks(above, times)]
-    return Evidence(tuple(checks), draw(times, squares[-1], fluctuation(sizes[-1], BELOW, times), above), CAPTION)
+    return Evidence(tuple(checks), draw(times, squares[-1], sizes[-1], above), CAPTION)
 
 
 def bounded(run: Runs, values: np.ndarray, times: np.ndarray) -> list[Check]:
@@ -169,26 +182,29 @@ def ordered_checks(above: Runs, times: np.ndarray) -> list[Check]:
 CAPTION = (
     "Noisy Kuramoto tokens that start independent, with a stationary law of their mean field. Left: below κ_c, n times the "
     "mean square error of z stays bounded (dots: tokens with standard errors, line: theory). Right: above κ_c it grows without "
-    "bound, since the direction of z wanders; the error of |z| stays bounded."
+    "bound, since the direction of z wanders; the error of |z| stays bounded, n Var |z| of the Gibbs law (dotted)."
 )
 
 
-def draw(times, squares, curve, above):
+def draw(times, squares, size, above):
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.8, 3.2), layout="constrained")
     left, right = figure.subplots(1, 2)
     shown = np.unique(np.geomspace(1, len(times) - 1, 16).astype(int))
+    line = np.geomspace(0.8, times[-1], 200)
     dots(left, times[shown], squares[:, shown], BLUE, "tokens")
-    left.plot(times, curve, color=ORANGE, label="theory")
+    left.plot(line, fluctuation(size, BELOW, line), color=ORANGE, label="theory")
     left.axhline(1 / (1 - BELOW / 2), color="0.5", ls=":", lw=1, label="1/(1 − κ/2)")
     left.set(title=f"κ = {BELOW:g}", xlabel="time t", ylabel="n E|z|²", xscale="log", ylim=(0, 3))
     left.legend(frameon=False, loc="lower right")
     r, n = ordered_law(ABOVE)[0], above.n
-    z = above.z[..., 0]
+    z, radial = above.z[..., 0], n * finite_moments(n, ABOVE)[1] ** 2 / (4 * r * r)
     dots(right, times[shown], n * np.abs(z - r)[:, shown] ** 2, BLUE, "n E|z − r|²")
     dots(right, times[shown], n * (np.abs(z) - r)[:, shown] ** 2, GREEN, "n E(|z| − r)²")
-    right.plot(times[1:], r**2 * wandering(ABOVE) * times[1:], color=ORANGE, label="r² × variance of the angle")
+    turned = first_variance(ABOVE) + wandering(ABOVE) * line
+    right.plot(line, r**2 * turned + radial, color=ORANGE, label="r² n Var(angle) + n Var|z|")
+    right.axhline(radial, color=GREEN, ls=":", lw=1)
     right.set(title=f"κ = {ABOVE:g}", xlabel="time t", xscale="log", yscale="log")
     right.legend(frameon=False, fontsize=8)
     return figure

@@ -73,8 +73,8 @@ def measure(quick: bool) -> Evidence:
 
 CAPTION = (
     "SA with β = 2 on the circle, common noise with κ = 6. Left: the density at t = 0.5 on three paths of the noise (lines), "
-    "and 2000 tokens on the same paths (histograms). Right: distance at that time between the means of the density and of n "
-    "independent tokens on the same path, root mean square of 12 starts; dots are paths, the line has slope −1/2."
+    "and histograms of 2000 tokens on the same paths (dots). Right: distance at that time between the means of the density and "
+    "of n independent tokens on the same path, root mean square of 12 starts; dots are paths, the line has slope −1/2."
 )
 
 
@@ -87,8 +87,8 @@ def draw(dense, sizes, gaps):
     for seed, color in zip(dense, COLORS, strict=False):
         x = np.asarray(run(tokens(2000), seed).final.x)
         angles = np.mod(np.arctan2(x[:, 1], x[:, 0]), 2 * np.pi)
-        share = np.full(len(angles), 80 / len(angles))
-        left.hist(angles, 80, range=(0, 2 * np.pi), weights=share, color=color, alpha=0.3)
+        share, edges = np.histogram(angles, 40, range=(0, 2 * np.pi))
+        left.plot((edges[1:] + edges[:-1]) / 2, 40 * share / len(angles), "o", ms=2.5, color=color)
         left.plot(
             a, dense[seed].final.density(np.stack([np.cos(a), np.sin(a)], axis=1)), color=color, label=f"path {seed}"
         )

@@ -3,7 +3,9 @@
 import numpy as np
 
 import tokenfield as tkf
+from tokenfield.attention import AbstractAttention
 from tokenfield.lipschitz import Growth, correlation_by_distance, data_model, growth, sequence_model
+from tokenfield.lipschitz.data_models import Sampler
 
 from ..claim import OPEN, Check, Claim, Evidence, at_least, close
 from ..real_models import PASSAGES, loaded, with_models
@@ -11,7 +13,7 @@ from .lipschitz_growth import KINDS
 
 TEXT = {
     "text": "text",
-    "shuffled": "tokens of text, shuffled",
+    "shuffled": "tokens of text, at random",
     "model": "Gaussian like text, correlated",
     "independent": "Gaussian like text, independent",
 }
@@ -58,6 +60,16 @@ def neighbors(label: str, states: list[np.ndarray]) -> Check:
     return close(what, text, correlation_by_distance(draws)[1], atol=0.01)
 
 
+def without_order(label: str, attention: AbstractAttention, text: Sampler) -> Check:
+    """Attention permutes with its tokens, so the order within a window of text does not matter."""
+    x = text(32, 1)
+    mixed = x[np.random.default_rng(0).permutation(len(x))]
+    constant, other = (tkf.lipschitz.local(attention, tkf.Tokens(each), rtol=1e-8).constant for each in (x, mixed))
+    return close(
+        f"{label}: constant of 32 tokens in a row, over that in another order", 1.0, constant / other, atol=1e-6
+    )
+
+
 def powers(label: str, found: dict[str, Growth]) -> list[Check]:
     """Return the fitted powers, and what makes them larger."""
     checks = []
@@ -91,7 +103,7 @@ def measure(quick: bool) -> Evidence:
             name: growth(attention, each, lengths, repeats, rtol=1e-3, progress=False) for name, each in drawn.items()
         }
         decay[label] = correlation_by_distance(here)
-        checks += [neighbors(label, here), *powers(label, found[label])]
+        checks += [neighbors(label, here), without_order(label, attention, drawn["text"]), *powers(label, found[label])]
     return Evidence(tuple(checks), draw(found, decay), CAPTION)
 
 
@@ -127,12 +139,14 @@ def draw(found, decay):
 CLAIM = Claim(
     id="text_statistics",
     section="Real models",
-    title="What makes the Lipschitz constant grow on text: its covariance, not the order of its tokens",
+    title="What makes the Lipschitz constant grow on text: the directions of its tokens more than their correlations",
     statement="Which statistical model of data explains the growth like n^¼ on real text is an open question. In the first block "
-    "of MiniLM the power is about 1/4 on text, and as much on its tokens in random order. The order hardly matters: neighbors in "
-    "text have a correlation of 0.1 only, and Gaussian sequences with the mean and the covariance of text have a power between "
-    "0.3 and 0.5, with its correlations or without. The covariance matters: isotropic tokens of the same length have a power of "
-    "about 0.1. So a model of text needs the directions in which its tokens vary; a Gaussian one overshoots.",
+    "of MiniLM the power is about 1/4 on text, and as much on tokens drawn from it at random. Attention does not see the order of "
+    "tokens, only which of them stand together. Fed into a Gaussian model with the mean and the covariance of text, the measured "
+    "decay of correlations changes the power, 0.3 to 0.4, by less than the error of the fit: neighbors have a correlation of 0.1 "
+    "only. Isotropic tokens of the same length have a power of 0.16, so the directions in which tokens vary matter; a Gaussian "
+    "model overshoots. In a middle block the constant hardly grows on text in a row, while it does on tokens at random and in "
+    "the Gaussian models, with powers near 0.2: there these statistics do not explain it.",
     source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part IV (the question); measured here",
     measure=measure,
 )

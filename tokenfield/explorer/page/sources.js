@@ -68,7 +68,7 @@ export class Live extends Source {
     try {
       this.socket = new WebSocket(address);
     } catch (error) {
-      setTimeout(() => this.onerror(`no websocket: ${error.message}`));
+      setTimeout(() => this.onerror(`This browser has no websockets, which the page needs to hear from the simulator (${error.message}). A page from --export needs none.`));
       return;
     }
     this.socket.binaryType = "arraybuffer";
