@@ -81,7 +81,7 @@ def test_the_same_command_goes_on_after_ctrl_c(flags, tmp_path, capsys, monkeypa
     monkeypatch.setattr(record, "advance_chunk", interrupted)
     cut = tokenfield_here(capsys, *command, "--out", tmp_path / "cut")
     assert cut.returncode == 130
-    assert "kept in" in cut.stderr
+    assert "saved in" in cut.stderr
     assert "run the same command again to continue" in cut.stderr
     again = tokenfield_here(capsys, *command, "--out", tmp_path / "cut")
     assert again.returncode == 0
