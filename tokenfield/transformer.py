@@ -273,9 +273,21 @@ class Transformer(Explained, eqx.Module):
             raise ValueError("k: all layers of this model are the same: give `layers` a larger depth instead")
         return _replaced(self, repeats=(self.repeats or 1) * count("k", k))
 
-    def continuous(self) -> "Transformer":
-        """The same model for `simulate`: layer l acts from time l to l + 1, the last one forever, and there is no `final`."""
-        return _replaced(self, final=None)
+    def continuous(self, depth: int | None = None) -> "Transformer":
+        """The same model for `simulate`: layer l acts from time l to l + 1, the last one forever, and there is no `final`.
+
+        Args:
+            depth: take only the first `depth` layers; all of them by default.
+        """
+        if depth is None or self.depth is None:
+            return _replaced(self, final=None)
+        if count("depth", depth) > self.depth:
+            raise ValueError(f"depth must be at most {self.depth}, the number of layers with weights, got {depth}")
+        shared = {name: getattr(self, name) for name in SHARED}
+        first = jax.tree.map(
+            lambda leaf: leaf[:depth] if eqx.is_array(leaf) else leaf, _replaced(self, **dict.fromkeys(SHARED))
+        )
+        return _replaced(first, **shared | {"final": None}, depth=depth, repeats=None)
 
     def _in_all_layers(self, part: Any) -> Any:
         """Return a part with its arrays repeated for every layer."""

@@ -119,7 +119,8 @@ class RunConfig(ModelConfig):
             raise ValueError("step: is the step of discrete layers: give depth too, or dt for a fixed step of the flow")
         if self.state is not None and "tokens" in self.model_fields_set:
             raise ValueError("tokens: give tokens or state, not both")
-        if self.space is not None and "kind" not in self.tokens.model_fields_set:
+        in_space = "kind" not in self.tokens.model_fields_set or self.tokens.kind == "space"
+        if self.space is not None and in_space:
             given = {"d": self.space.made_by.usual_d, **self.tokens.model_dump(exclude_unset=True)}
             self.tokens = StartPart(
                 **{"kind": "space", "space": {"kind": self.space.kind, **self.space.options}} | given
