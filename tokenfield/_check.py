@@ -45,7 +45,7 @@ def has_values(*values: Any) -> bool:
 
 
 def as_float(name: str, value: Any, ndim: int | tuple[int, ...] | None = None) -> Array:
-    """`value` as a float64 array (float32 stays) of the allowed number of axes, finite."""
+    """Return `value` as a float64 array (float32 stays) of the allowed number of axes, finite."""
     require_double()
     try:
         array = _array(value)
@@ -87,20 +87,20 @@ def _array(value: Any) -> Array:
 
 
 def _constant(array: np.ndarray) -> Array:
-    """A NumPy array as one of JAX whose values can be looked at inside jit too."""
+    """Return a NumPy array as one of JAX whose values can be looked at inside jit too."""
     with jax.ensure_compile_time_eval():
         return from_numpy(array)
 
 
 def parameter(name: str, value: Any, ndim: int | tuple[int, ...]) -> Array | Callable | None:
-    """A model parameter: None, an array, or a function of time (left as it is)."""
+    """Return a model parameter: None, an array, or a function of time (left as it is)."""
     if value is None or callable(value):
         return value
     return as_float(name, value, ndim)
 
 
 def shape_of(name: str, value: Array | Callable) -> tuple[int, ...]:
-    """The shape of a model parameter; for a function of time, of its value at time 0."""
+    """Return the shape of a model parameter; for a function of time, of its value at time 0."""
     if not callable(value):
         return value.shape
     try:
@@ -165,7 +165,7 @@ def as_path(name: str, value: Any) -> Path:
 
 
 def items(name: str, value: Any, what: str) -> tuple[Any, ...]:
-    """The items of a list."""
+    """Return the items of a list."""
     try:
         return tuple(value)
     except TypeError:
@@ -173,7 +173,7 @@ def items(name: str, value: Any, what: str) -> tuple[Any, ...]:
 
 
 def positive(name: str, value: Any, *, or_zero: bool = False) -> float:
-    """`value` as a finite float that is > 0 (or >= 0)."""
+    """Return `value` as a finite float that is > 0 (or >= 0)."""
     bound = ">= 0" if or_zero else "> 0"
     try:
         number = float(value)
@@ -192,7 +192,7 @@ def positive_number(name: str, value: Any, *, or_zero: bool = False) -> Array:
 
 
 def count(name: str, value: Any, least: int = 1, most: int = LARGEST) -> int:
-    """`value` as an integer of at least `least` and at most `most`."""
+    """Return `value` as an integer of at least `least` and at most `most`."""
     plain = isinstance(value, (numbers.Number, np.ndarray, jax.Array)) and not isinstance(value, (bool, np.bool_))
     try:
         number = int(value) if plain and getattr(value, "ndim", 0) == 0 else least - 1
@@ -206,7 +206,7 @@ def count(name: str, value: Any, least: int = 1, most: int = LARGEST) -> int:
 
 
 def generator(seed: Any) -> np.random.Generator:
-    """The generator of random numbers of a seed."""
+    """Return the generator of random numbers of a seed."""
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError):

@@ -18,7 +18,7 @@ PATIENCE = 2.0 if os.name == "nt" else 0.0  # seconds: Windows moves no file tha
 
 
 def present(path: Path) -> bool:
-    """True if there is anything at a path, a dangling link included."""
+    """Return True if there is anything at a path, a dangling link included."""
     return os.path.lexists(path)
 
 
@@ -28,7 +28,7 @@ def aside(target: Path) -> Path:
 
 
 def current(target: Path) -> Path:
-    """The folder at `target`, or the old one if a kill came between moving that aside and putting the new one in place."""
+    """Return the folder at `target`, or the old one if a kill came between moving that aside and putting the new one in place."""
     return aside(target) if not present(target) and present(aside(target)) else target
 
 

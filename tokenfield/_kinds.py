@@ -240,7 +240,7 @@ def _of_family(base: Any, name: str, each: Any) -> Any:
 
 
 def _family(base: Any) -> Mapping[str, Mapping[str, Any]]:
-    """The concrete classes below a base that say their kind, by it and by their place."""
+    """Return the concrete classes below a base that say their kind, by it and by their place."""
     _import_all(base.__module__.rpartition(".")[0])
     return _by_kind((base, *_below(base)))
 

@@ -43,7 +43,7 @@ def lazy(package: str, homes: dict[str, str]) -> tuple[list[str], Callable[[str]
 
 
 def drawing() -> Any:
-    """The package `tokenfield.plotting`, for the methods `plot` and `animate` of results.
+    """Return the package `tokenfield.plotting`, for the methods `plot` and `animate` of results.
 
     Drawing reads results, so results must not import it: it is looked up by its name when a picture is asked for.
     """
@@ -51,13 +51,13 @@ def drawing() -> Any:
 
 
 def measuring() -> Any:
-    """The module `tokenfield.observables.series`, for the method `observe` of results, which must not import it either."""
+    """Return the module `tokenfield.observables.series`, for the method `observe` of results, which must not import it either."""
     import_module("tokenfield.observables")
     return import_module("tokenfield.observables.series")
 
 
 def live_page() -> Any:
-    """The package `tokenfield.explorer`, for the method `explore` of results: looked up by its name, as `drawing` is."""
+    """Return the package `tokenfield.explorer`, for the method `explore` of results: looked up by its name, as `drawing` is."""
     return import_module("tokenfield.explorer")
 
 

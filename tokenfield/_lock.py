@@ -105,7 +105,7 @@ def locking(argument: str, folder: bool = False) -> Callable[[F], F]:
 
 
 def _acquired(file: Path) -> int | None:
-    """The descriptor of a lock file that is now locked; None if someone else has it."""
+    """Return the descriptor of a lock file that is now locked; None if someone else has it."""
     while True:
         try:
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)

@@ -23,13 +23,13 @@ def cut(text: str, longest: int = LONGEST) -> str:
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """A hint at the known name that is nearest to an unknown one, if one is near."""
+    """Return a hint at the known name that is nearest to an unknown one, if one is near."""
     near = _near(name, known)
     return f": did you mean {shown(near)}?" if near else ""
 
 
 def did_you_mean(name: object, known: Iterable[str], what: str = "known keys") -> str:
-    """The nearest known name as a question, or all of them if none is near."""
+    """Return the nearest known name as a question, or all of them if none is near."""
     known = list(known)
     near = _near(name, known)
     return f"did you mean {near}?" if near else f"{what}: {', '.join(known) or 'none'}"

@@ -192,7 +192,7 @@ class Transformer(Explained, eqx.Module):
     def sublayers(
         self, t: Float[Array, ""], w: Float[Array, " n"], positions: Float[Array, " n"], unit: bool = False
     ) -> tuple[Callable[[Float[Array, "n d"]], Float[Array, "n d"]], ...]:
-        """The functions of the tokens read that drive them at time t: attention, cross-attention, the MLP."""
+        """Return the functions of the tokens read that drive them at time t: attention, cross-attention, the MLP."""
         attention = lambda x: self.attention.of_itself(t, Measure(x, w, positions), unit)  # noqa: E731
         nu, cross, lower = self.context, self.cross, self.space.lower
         if nu is not None and cross is None:
@@ -228,17 +228,17 @@ class Transformer(Explained, eqx.Module):
         return None if self.depth is None else self.depth * (self.repeats or 1)
 
     def without_mlp(self) -> "Transformer":
-        """The same model without its MLP."""
+        """Return the same model without its MLP."""
         return _replaced(self, mlp=None, mlp_norm=None)
 
     def with_norm(self, norm: AbstractNorm) -> "Transformer":
-        """The same model with another norm around every sublayer, and none after the last layer."""
+        """Return the same model with another norm around every sublayer, and none after the last layer."""
         if not isinstance(norm, AbstractNorm):
             raise ValueError(f"norm must be a normalization rule such as PreLN(), got {shown(norm)}")
         return _replaced(self, norm=self._in_all_layers(norm), mlp_norm=None, cross_norm=None, final=None)
 
     def with_scale(self, beta: Number) -> "Transformer":
-        """The same model with beta as the scale of all scores, `<Qx, Ky>` times beta: e.g. `gamma log n` for `1/sqrt(k)`."""
+        """Return the same model with beta as the scale of all scores, `<Qx, Ky>` times beta: e.g. `gamma log n` for `1/sqrt(k)`."""
         value = self._in_all_layers(as_float("beta", beta, 0))
 
         def scaled(head: AbstractHead) -> AbstractHead:
@@ -249,12 +249,12 @@ class Transformer(Explained, eqx.Module):
         return self._with_heads(scaled)
 
     def with_positions(self, positions: Positions) -> "Transformer":
-        """The same model with other rules for positions, e.g. None or `ALiBi(1.0)`, in all heads."""
+        """Return the same model with other rules for positions, e.g. None or `ALiBi(1.0)`, in all heads."""
         rules = self._in_all_layers(as_rules(positions))
         return self._with_heads(lambda head: eqx.tree_at(lambda head: head.positions, head, rules))
 
     def without_heads(self, heads: Sequence[int]) -> "Transformer":
-        """The same model without some heads, numbered from 0, in every layer."""
+        """Return the same model without some heads, numbered from 0, in every layer."""
         attention = self.attention
         if not isinstance(attention, MultiHead):
             raise ValueError(f"heads: the attention is one {type(attention).__name__}, not a MultiHead")
@@ -268,14 +268,26 @@ class Transformer(Explained, eqx.Module):
         return _replaced(self, attention=_replaced(attention, parts=parts[0], outputs=parts[1], offsets=parts[2]))
 
     def repeated(self, k: int) -> "Transformer":
-        """The same layers k times one after another (a looped Transformer); `final` acts after the last of them."""
+        """Return the same layers k times one after another (a looped Transformer); `final` acts after the last of them."""
         if self.depth is None:
             raise ValueError("k: all layers of this model are the same: give `layers` a larger depth instead")
         return _replaced(self, repeats=(self.repeats or 1) * count("k", k))
 
-    def continuous(self) -> "Transformer":
-        """The same model for `simulate`: layer l acts from time l to l + 1, the last one forever, and there is no `final`."""
-        return _replaced(self, final=None)
+    def continuous(self, depth: int | None = None) -> "Transformer":
+        """The same model for `simulate`: layer l acts from time l to l + 1, the last one forever, and there is no `final`.
+
+        Args:
+            depth: take only the first `depth` layers; all of them by default.
+        """
+        if depth is None or self.depth is None:
+            return _replaced(self, final=None)
+        if count("depth", depth) > self.depth:
+            raise ValueError(f"depth must be at most {self.depth}, the number of layers with weights, got {depth}")
+        shared = {name: getattr(self, name) for name in SHARED}
+        first = jax.tree.map(
+            lambda leaf: leaf[:depth] if eqx.is_array(leaf) else leaf, _replaced(self, **dict.fromkeys(SHARED))
+        )
+        return _replaced(first, **shared | {"final": None}, depth=depth, repeats=None)
 
     def _in_all_layers(self, part: Any) -> Any:
         """Return a part with its arrays repeated for every layer."""
@@ -376,7 +388,7 @@ def _hint(name: str, given: Mapping[str, Any], parts: Mapping[str, Any], homes: 
 
 
 def only_transformer(model: Any) -> Transformer:
-    """The model, if it is one."""
+    """Return the model, if it is one."""
     if isinstance(model, Transformer):
         return model
     hint = ": wrap it, Transformer(attention, norm)" if isinstance(model, AbstractAttention) else ""

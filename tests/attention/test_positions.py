@@ -300,7 +300,8 @@ def test_gradients_by_the_numbers_of_a_rule():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: tkf.Softmax(positions="rope"), "positions must be rules such as"),
+        (lambda: tkf.Softmax(positions="rope"), "positions must be rules such as .* got 'rope'"),
+        (lambda: tkf.Softmax(positions=3), "positions must be rules such as .* got 3"),
         (lambda: tkf.Softmax(positions=[tkf.Softmax()]), "positions must be rules such as"),
         (lambda: tkf.RoPE(100.0, frequencies=[1.0]), "theta or frequencies, not both"),
         (lambda: tkf.Softmax(positions=tkf.RoPE(frequencies=[1.0])).of_itself(0.0, tkf.Tokens(X)), "must have length 2"),

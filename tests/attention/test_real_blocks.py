@@ -200,6 +200,18 @@ def test_the_flow_of_real_layers():
     assert errors[1] == pytest.approx(errors[0] / 2, rel=0.1)
 
 
+def test_the_flow_of_the_first_layers():
+    """The last of them acts forever."""
+    model = tkf.by_layer(LAYERS, FINAL)
+    found, expected = model.repeated(2).continuous(depth=2), tkf.by_layer(LAYERS[:2]).continuous()
+    assert found.length == 2
+    runs = [tkf.simulate(each, START, 3.0, save_at=[3.0]).final.x for each in (found, expected)]
+    np.testing.assert_array_equal(*runs)
+    assert LAYERS[0].continuous(depth=5).length is None  # all layers are the same
+    with pytest.raises(ValueError, match=f"depth must be at most {len(LAYERS)}"):
+        model.continuous(len(LAYERS) + 1)
+
+
 BIASED = tkf.Softmax(Q=np.eye(4), K=np.eye(4), q=np.ones(4))
 RESCALED = tkf.Transformer(tkf.MultiHead([tkf.Softmax()], bias=np.ones(4)), tkf.Rescaled())
 PRE = tkf.Transformer(tkf.Softmax(), tkf.PreNorm(tkf.RMSNorm(np.ones(3))))

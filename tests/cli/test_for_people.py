@@ -168,7 +168,7 @@ def test_predictions_that_apply_come_first_and_alone(capsys, monkeypatch):
     rows = tkf.predict(256, 3, 9.0)
     others = [row.key for row in rows if not row.valid]
     assert "NO:" not in out
-    assert out.splitlines()[-1] == f"{len(others)} more do not apply here (--all says why): {', '.join(others)}"
+    assert out.splitlines()[-1] == f"{len(others)} more do not apply here (--all shows why): {', '.join(others)}"
     everything = tokenfield_here(capsys, "predict", "--n", 256, "--d", 3, "--beta", 9, "--all").stdout
     assert everything.count("NO:") == len(others)
     assert everything.rindex("yes") < everything.index("NO:")

@@ -86,7 +86,7 @@ def test_code_that_answers_no_signal_is_ended(kept, tmp_path):
     seconds, said = end(process)
     assert process.returncode == 130
     assert seconds < LIMIT
-    hint = f"; kept in {tmp_path / 'run.npz'}: give the same command again to go on" if kept else ""
+    hint = f"; saved in {tmp_path / 'run.npz'}: run the same command again to continue" if kept else ""
     assert said == f"tokenfield: interrupted{hint}\n"
 
 

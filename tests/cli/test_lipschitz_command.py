@@ -141,7 +141,7 @@ def test_the_table_names_the_bounds(here):
         (["--lengths", "64;128"], "--lengths must be whole numbers such as 64,128,256, got '64;128'"),
         (["--data", "heavytailed"], "got 'heavytailed': did you mean 'heavy_tailed'?"),
         (["--attention", "softmx"], "got 'softmx': did you mean 'softmax'?"),
-        (["--lengths", "4,8", "--adversarial"], "ask one at a time"),
+        (["--lengths", "4,8", "--adversarial"], "use one at a time"),
         (["--out", "study"], "--out needs --lengths"),
         (["--lengths", "4,8", "--repeats", "0"], "repeats must be a whole number >= 1, got 0"),
         (["--attention", "unnormalized", "--beta", "900", "--n", "6", "--d", "2"], "leaves double precision"),

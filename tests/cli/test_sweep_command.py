@@ -146,7 +146,10 @@ def test_failed_cells_are_listed_and_the_exit_code_is_one(capsys, plan, whole, t
         (["run", "PLAN", "--set", "run.depth=3"], "run: give either t1 (a flow) or depth (layers)"),
         (["run", "PLAN", "--set", "record.above.times=[9.0]"], "record.above.times: must lie within [0, 2]"),
         (["run", "PLAN", "--set", "state=equiangular"], "repeats: 4 repeats of a run in which nothing is random"),
-        (["run", "PLAN", "--workers", "2", "--dask-local", "2"], "--workers: give one of --workers, --scheduler and"),
+        (
+            ["run", "PLAN", "--workers", "2", "--dask-local", "2"],
+            "--workers: give only one of --workers, --scheduler and",
+        ),
         (
             ["run", "PLAN", "--scheduler", "tcp://127.0.0.1:9"],
             "--scheduler: no Dask scheduler answers at tcp://127.0.0.1:9",
@@ -236,7 +239,7 @@ def test_an_interrupted_sweep_can_be_resumed(capsys, plan, long_whole, tmp_path,
     assert process.returncode == code
     if number == signal.SIGINT:
         assert said.startswith("tokenfield: interrupted: ")
-        assert said.endswith("of 360 cells done, 0 failed; --resume goes on\n")
+        assert said.endswith("of 360 cells done, 0 failed; --resume continues\n")
         assert len(said.splitlines()) == 1
     while running(process.pid):  # no worker is left behind
         assert time.monotonic() < end

@@ -44,7 +44,7 @@ def test_ctrl_c_keeps_a_checkpoint(tmp_path):
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=120)
     assert process.returncode == 130, error
-    assert "give the same command again to go on" in error
+    assert "run the same command again to continue" in error
     assert len(error.strip().splitlines()) == 1
     assert (folder / "checkpoint.npz").exists()
 
@@ -81,8 +81,8 @@ def test_the_same_command_goes_on_after_ctrl_c(flags, tmp_path, capsys, monkeypa
     monkeypatch.setattr(record, "advance_chunk", interrupted)
     cut = tokenfield_here(capsys, *command, "--out", tmp_path / "cut")
     assert cut.returncode == 130
-    assert "kept in" in cut.stderr
-    assert "give the same command again to go on" in cut.stderr
+    assert "saved in" in cut.stderr
+    assert "run the same command again to continue" in cut.stderr
     again = tokenfield_here(capsys, *command, "--out", tmp_path / "cut")
     assert again.returncode == 0
     numbers = [json.loads(each.stdout) | {"out": None} for each in (whole, again)]

@@ -294,6 +294,23 @@ def test_clusters_noise_and_files_by_flags(capsys):
     assert order(flags) == pytest.approx(expected(start), rel=1e-12)
 
 
+def test_tokens_of_the_space_of_the_model(folder):
+    """They need no space of their own, whether or not their kind is given; and other tokens keep theirs."""
+    named, unnamed, other = (
+        written(folder, f'{tokens}\n[space]\nkind = "{kind}"\n')
+        for kind, tokens in (
+            ("torus", '[tokens]\nkind = "space"\nn = 3'),
+            ("torus", "[tokens]\nn = 3"),
+            ("hyperbolic", '[tokens]\nkind = "space"\nn = 3\nd = 4\nspace = {kind = "torus"}'),
+        )
+    )
+    start = build.start(named)
+    assert start.space == tkf.Torus()
+    assert start.d == tkf.Torus.usual_d
+    np.testing.assert_array_equal(start.x, build.start(unnamed).x)
+    assert build.start(other).space == tkf.Torus()
+
+
 def test_states_by_flags(capsys):
     flags = "--state equiangular --n 8 --rho 0.1 --t1 2 --observe mean_cosine --json"
     done = tokenfield_here(capsys, "simulate", *flags.split())

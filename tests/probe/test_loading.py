@@ -92,7 +92,8 @@ def test_what_is_not_a_model_is_said(tmp_path, folders):
     refused(tmp_path, "is not a model folder: it has neither config.json nor a .gguf file")
     refused(tmp_path / "none" / "such", "there is no folder or file")
     refused(
-        "no-such-organization/no-such-model", "neither a folder here nor a model in the local cache; nothing is fetched"
+        "no-such-organization/no-such-model",
+        "neither a folder here nor a model in the local cache; nothing is downloaded",
     )
     file = tmp_path / "notes.txt"
     file.write_text("hello")

@@ -119,8 +119,8 @@ def test_hidden_states_of_unsupported_attention_are_reported(folders, text, tmp_
     out = tmp_path / "out"
     ended = tokenfield_here(capsys, "probe", folders("distilbert"), "--text", text, "--lines", "--out", out)
     assert ended.returncode == 0, ended.stderr
-    assert "note: attention of models of type distilbert is not read (supported: albert, bert" in ended.stdout
-    assert "not read" in (out / "report.html").read_text(encoding="utf-8")
+    assert "note: attention of models of type distilbert is not supported (supported: albert, bert" in ended.stdout
+    assert "only hidden states are measured" in (out / "report.html").read_text(encoding="utf-8")
 
 
 def test_ctrl_c_says_what_is_kept(folders, text, tmp_path, capsys, monkeypatch):
@@ -130,7 +130,7 @@ def test_ctrl_c_says_what_is_kept(folders, text, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("tokenfield.probe.measure.stream", interrupted)
     ended = tokenfield_here(capsys, "probe", folders("bert"), "--text", text, "--out", tmp_path / "out", *QUICK)
     assert ended.returncode == 130
-    assert "finished batches are kept in" in ended.stderr
+    assert "finished batches are saved in" in ended.stderr
 
 
 def test_overwrite_starts_afresh_after_another_run_was_killed(folders, text, tmp_path, capsys, monkeypatch):
@@ -180,7 +180,7 @@ def test_a_pickle_is_warned_of(folders, text, tmp_path, capsys):
         (["MODEL", "--text", "EMPTY"], "is empty: give a file with some text"),
         (["FOLDER", "--text", "TEXT"], "is not a model folder"),
         (["no/such", "--text", "TEXT"], "neither a folder here nor a model in the local cache"),
-        (["no/such", "--text", "TEXT"], "or take one of minilm, smollm2, albert, rxnfp (make models)"),
+        (["no/such", "--text", "TEXT"], "or use one of minilm, smollm2, albert, rxnfp (make models)"),
         (["T5", "--text", "TEXT"], "t5 is an encoder–decoder model"),
         (["CORRUPT", "--text", "TEXT"], "cannot be read, it may be damaged"),
         (["MODEL", "--text", "TEXT", "--iterations", "4"], "only a model with one shared block"),

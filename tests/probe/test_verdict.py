@@ -35,7 +35,7 @@ def test_collapse_is_placed():
     assert "collapse: the mean cosine is at least 0.9 from layer 3 on" in text
     assert "from 0.10 at the embeddings to 0.97 after layer 4" in text
     text = spoken(with_cosines(0.1, 0.95, 0.93, 0.2, 0.3))["collapse"]
-    assert "part again" in text
+    assert "separate again" in text
     assert "at layers 1, 2 on the way (highest: 0.95 at layer 1)" in text
     assert "from layer 0 on" in spoken(with_cosines(0.91, 0.95, 0.93, 0.92, 0.99))["collapse"]
 

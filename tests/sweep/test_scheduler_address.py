@@ -78,7 +78,7 @@ def test_a_silent_port_is_left_after_the_deadline(tmp_path, protocol):
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-x\r\n", bytes(8)])
 def test_what_speaks_otherwise_is_told_apart(tmp_path, answer):
     with listening(answer) as address:
-        refused(f"tcp://{address}", tmp_path, "something else is there")
+        refused(f"tcp://{address}", tmp_path, "another program answers there")
         refused(f"tls://{address}", tmp_path, "does not speak TLS|nothing came|reset|closed|EOF")
 
 

@@ -53,7 +53,7 @@ def test_results_that_are_lost_are_named_and_run_again(name, how, folder, whole,
         tkf.sweep.SweepResult.open(folder)
     for command in (["status", folder], ["figures", folder], ["export", folder, folder / "a.nc"]):
         assert_one_line_error(tokenfield_here(capsys, "sweep", *command), f"{victim} is {how}")
-    with pytest.raises(ValueError, match=r"holds this sweep, .*--resume goes on"):
+    with pytest.raises(ValueError, match=r"holds this sweep, .*--resume continues"):
         tkf.sweep(PLAN, folder)
     assert same_bits(tkf.sweep(PLAN, folder, resume=True).dataset, whole)
     assert same_bits(tkf.sweep.SweepResult.open(folder).dataset, whole)

@@ -228,9 +228,9 @@ def test_the_command_prints_failures_and_no_time(monkeypatch, capsys, tmp_path):
     lines = capsys.readouterr().out.splitlines()
     assert lines[2:] == [
         "the first cell fails: ValueError: bad",
-        "no time can be given: every cell that was tried fails",
+        "no time estimate: every cell that was tried fails",
     ]
-    assert " for runs, beside what each process takes), up to " in lines[1]
+    assert " for runs, plus the memory of each process), up to " in lines[1]
 
 
 def test_estimates_count_cells_batches_and_shapes():

@@ -131,7 +131,7 @@ WRONG = {
     "axes.d: must be a whole number >= 1, got 0": {"axes": {"d": [0, 3]}},
     "run.tokens.seed: seeds are made from the plan's seed: set seed instead": {"run__tokens__seed": 3},
     "run.noise.seed: seeds are made from the plan's seed": {"run__noise": {"kappa": 1.0, "seed": 1}},
-    "run.save_at: a sweep keeps what record names: give record.NAME.times": {"run__save_at": 5},
+    "run.save_at: a sweep saves the quantities in record: use record.NAME.times": {"run__save_at": 5},
     "stop_when must be one of one-cluster": {"run__stop_when": "sometime"},
     # what is kept
     "record: must name at least one quantity": {"record": {}},

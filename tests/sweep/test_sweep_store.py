@@ -97,7 +97,7 @@ def test_cells_that_are_done_are_never_written_again(whole, tmp_path, monkeypatc
 def test_a_folder_of_this_or_another_plan(whole, tmp_path):
     out = tmp_path / "out"
     tkf.sweep(PLAN, out)
-    with pytest.raises(ValueError, match=r"--out: .*out holds this sweep, 12 of 12 cells done: --resume goes on"):
+    with pytest.raises(ValueError, match=r"--out: .*out holds this sweep, 12 of 12 cells done: --resume continues"):
         tkf.sweep(PLAN, out)
     other = changed(run__t1=3.0, seed=1)
     with pytest.raises(ValueError, match=r"out holds another plan: run\.t1: 2\.0 → 3\.0; seed: 0 → 1\. Give another"):
@@ -265,7 +265,7 @@ def full_after(monkeypatch, writes):
 def test_a_full_disk_loses_nothing(writes, whole, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         full_after(patch, writes)
-        with pytest.raises(ValueError, match=r"--out: cannot write to .*: No space left on device; --resume goes on"):
+        with pytest.raises(ValueError, match=r"--out: cannot write to .*: No space left on device; --resume continues"):
             tkf.sweep(PLAN, tmp_path)
     if stored.holds_sweep(tmp_path):
         assert tkf.sweep.SweepResult.open(tmp_path).counts["done"] < 12
@@ -306,7 +306,7 @@ def test_netcdf_that_is_not_installed_names_the_extra(whole, monkeypatch, tmp_pa
     import sys
 
     monkeypatch.setitem(sys.modules, "netCDF4", None)
-    with pytest.raises(ValueError, match=r"NetCDF needs netCDF4: pip install '.\[netcdf\]'"):
+    with pytest.raises(ValueError, match=r'NetCDF needs netCDF4: pip install "\.\[netcdf\]"'):
         tkf.sweep.SweepResult(whole).to_netcdf(tmp_path / "a.nc")
 
 

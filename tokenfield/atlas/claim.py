@@ -52,7 +52,7 @@ class Claim(NamedTuple):
 def close(
     what: str, predicted: float, measured: float, *, rtol: float = 0.0, atol: float = 0.0, printed: bool = False
 ) -> Check:
-    """`|measured - predicted| <= atol + rtol |predicted|`."""
+    """Return `|measured - predicted| <= atol + rtol |predicted|`."""
     allowed = atol + rtol * abs(predicted)
     tolerance = f"± {allowed:.2g}" if not rtol else f"± {rtol:.1g} relative" if not atol else f"± {allowed:.2g}"
     holds = bool(abs(measured - predicted) <= allowed)
@@ -60,15 +60,15 @@ def close(
 
 
 def at_most(what: str, bound: float, measured: float, *, printed: bool = False) -> Check:
-    """`measured <= bound`."""
+    """Return `measured <= bound`."""
     return Check(what, f"≤ {bound:.6g}", f"{measured:.6g}", "none", bool(measured <= bound), printed)
 
 
 def at_least(what: str, bound: float, measured: float, *, printed: bool = False) -> Check:
-    """`measured >= bound`."""
+    """Return `measured >= bound`."""
     return Check(what, f"≥ {bound:.6g}", f"{measured:.6g}", "none", bool(measured >= bound), printed)
 
 
 def equal(what: str, predicted: object, measured: object, *, printed: bool = False) -> Check:
-    """The two are the same."""
+    """Return a check that the two are the same."""
     return Check(what, str(predicted), str(measured), "exact", bool(predicted == measured), printed)

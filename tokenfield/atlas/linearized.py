@@ -14,14 +14,14 @@ STEPS = 16  # of fixed size: a run adapts its steps to tokens, which do not move
 
 
 def weights(n: int, slope: float) -> np.ndarray:
-    """(n, n) causal weights of positions j/n, `P_ij = e^{lambda j/n} / sum_{m <= i} e^{lambda m/n}`."""
+    """Return (n, n) causal weights of positions j/n, `P_ij = e^{lambda j/n} / sum_{m <= i} e^{lambda m/n}`."""
     w = np.exp(slope * (np.arange(1, n + 1) / n - 1))
     return np.tril(np.broadcast_to(w, (n, n))) / np.cumsum(w)[:, None]
 
 
 @lru_cache(maxsize=8)
 def near_uniform(n: int, beta: float, mode: int, copies: int):
-    """`(slope, t1) -> (n,)`: the part of a mode at the last position after t1, by that of each position before.
+    """Return `(slope, t1) -> (n,)`: the part of a mode at the last position after t1, by that of each position before.
 
     Each of n positions has `copies` tokens evenly spread on the circle, which are turned by `eps_j sin(mode angle)`.
     """
@@ -39,7 +39,7 @@ def near_uniform(n: int, beta: float, mode: int, copies: int):
 
 @lru_cache(maxsize=8)
 def near_one_cluster(n: int, beta: float):
-    """`(slope, t1) -> (n,)`: how far the last of n tokens is from (1, 0) after t1, by how far each of them was."""
+    """Return `(slope, t1) -> (n,)`: how far the last of n tokens is from (1, 0) after t1, by how far each of them was."""
 
     def part(eps, slope, t1):
         head = tkf.Softmax(beta=beta, causal=True, positions=tkf.ALiBi(slope))
@@ -50,19 +50,19 @@ def near_one_cluster(n: int, beta: float):
 
 
 def after(head, tokens, t1):
-    """Tokens at t1 on the sphere."""
+    """Return tokens at t1 on the sphere."""
     model = tkf.Transformer(head, norm=tkf.PostLN())
     return tkf.solve(model, tokens, t1, dt=t1 / STEPS, max_steps=STEPS + 2).final.x
 
 
 def row_of(part, n: int):
-    """The derivative of `part` by its first argument, at 0."""
+    """Return the derivative of `part` by its first argument, at 0."""
     compiled = jax.jit(jax.grad(part))
     return lambda slope, t1: np.asarray(compiled(jnp.zeros(n), jnp.asarray(float(slope)), jnp.asarray(float(t1))))
 
 
 def richardson(values: Sequence) -> np.ndarray:
-    """The limit of values at n, 2n, 4n, …, whose errors are powers of 1/n."""
+    """Return the limit of values at n, 2n, 4n, …, whose errors are powers of 1/n."""
     found = [np.asarray(value) for value in values]
     for order in range(1, len(found)):
         found = [(2**order * fine - coarse) / (2**order - 1) for coarse, fine in pairwise(found)]

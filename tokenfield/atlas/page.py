@@ -183,7 +183,7 @@ def _checks(checks: Sequence[Check]) -> str:
 
 
 def compared(check: Check) -> str:
-    """The measured value; of a bound, the inequality that was found.
+    """Return the measured value; of a bound, the inequality that was found.
 
     Example:
         >>> from tokenfield.atlas.claim import at_most

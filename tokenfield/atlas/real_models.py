@@ -25,7 +25,7 @@ SCALES = (1.0, 4.0, 16.0)  # values of beta for energies
 
 
 def with_models(*quick: str, full: tuple[str, ...] = ()) -> Callable:
-    """A claim's `measure` that is skipped, with what to do about it, where one of its models is not installed."""
+    """Return a claim's `measure` that is skipped, with what to do about it, where one of its models is not installed."""
 
     def wrap(measure: Callable[[bool], Evidence]) -> Callable[[bool], Evidence]:
         @wraps(measure)
@@ -39,7 +39,7 @@ def with_models(*quick: str, full: tuple[str, ...] = ()) -> Callable:
 
 
 def missing(names: tuple[str, ...]) -> str:
-    """Why these models cannot be run, or an empty text."""
+    """Return why these models cannot be run, or an empty text."""
     absent = [name for name in ("torch", "transformers") if find_spec(name) is None]
     if absent:
         return f"{absent[0]} is not installed: {INSTALL}, then run `make models`"
@@ -55,7 +55,7 @@ def missing(names: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=8)
 def loaded(name: str, iterations: int | None = None, random: int | None = None) -> "Loaded":
-    """The model, or its random twin."""
+    """Return the model, or its random twin."""
     from ..probe.loading import load
 
     with warnings.catch_warnings():
@@ -94,7 +94,7 @@ class Layers(NamedTuple):
 
 @lru_cache(maxsize=16)
 def layers(name: str, iterations: int | None = None, random: int | None = None) -> Layers:
-    """All passages through a model."""
+    """Return all passages through a model."""
     from ..probe.hooks import AbstractVisitor, stream
     from ..probe.texts import padded
 
@@ -116,7 +116,7 @@ def layers(name: str, iterations: int | None = None, random: int | None = None) 
 
 
 def gram_statistics(x: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray]:
-    """Mean cosine, share above 0.9, energies, histogram of one text at one layer."""
+    """Return the mean cosine, share above 0.9, energies, histogram of one text at one layer."""
     u = x / np.linalg.norm(x, axis=1, keepdims=True)
     G = u @ u.T
     pairs = G[np.triu_indices(len(G), 1)]

@@ -61,7 +61,7 @@ class Result(NamedTuple):
 
 
 def all_claims() -> list[Claim]:
-    """Every claim in `atlas/claims`, in the order of `SECTIONS`, then by name."""
+    """Return every claim in `atlas/claims`, in the order of `SECTIONS`, then by name."""
     names = sorted(module.name for module in pkgutil.iter_modules(claims.__path__))
     found = [importlib.import_module(f"{claims.__name__}.{name}").CLAIM for name in names]
     place = lambda section: SECTIONS.index(section) if section in SECTIONS else len(SECTIONS)  # noqa: E731
@@ -69,7 +69,7 @@ def all_claims() -> list[Claim]:
 
 
 def choose(only: Sequence[str] | None) -> list[Claim]:
-    """All claims, or those asked for by id."""
+    """Return all claims, or those asked for by id."""
     known = {claim.id: claim for claim in all_claims()}
     if not only:
         return list(known.values())

@@ -48,7 +48,7 @@ class AbstractScore(eqx.Module):
 
     @abc.abstractmethod
     def width(self, d: int) -> int:
-        """The number of coordinates of queries and keys."""
+        """Return the number of coordinates of queries and keys."""
 
     @property
     @abc.abstractmethod
@@ -158,7 +158,7 @@ class Bilinear(AbstractScore):
         return k @ q.T if self.A is None else q.T
 
     def symmetric(self) -> bool:
-        """True if A is known to be symmetric and constant."""
+        """Return True if A is known to be symmetric and constant."""
         if self.isotropic:
             return True
         if self.biases or not self.autonomous or not is_concrete(self.A, self.Q, self.K):

@@ -218,7 +218,7 @@ Positions: TypeAlias = AbstractPositions | Sequence[AbstractPositions] | None
 
 def as_rules(given: Positions) -> Rules:
     """Return rules for positions as a tuple; raise ValueError if something else was given."""
-    rules = () if given is None else (given,) if isinstance(given, AbstractPositions) else tuple(given)
+    rules = () if given is None else tuple(given) if isinstance(given, (list, tuple)) else (given,)
     for rule in rules:
         if not isinstance(rule, (AbstractRotation, AbstractBias, AbstractMask)):
             raise ValueError(f"positions must be rules such as RoPE(), ALiBi(1.0) or Window(0.5), got {shown(rule)}")

@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from .errors import Interrupted
 
     keep_compiled_code()
-    with contextlib.suppress(AttributeError, OSError):  # a name of a file need not be text
+    with contextlib.suppress(AttributeError, OSError):  # a file name may contain bytes that are not text
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     if arguments is None:
         listen()
@@ -48,19 +48,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _help_of(error: Exception) -> str:
-    """Return the command that shows the help of the command that was given wrong arguments."""
+    """Return the command that shows the help for the command whose arguments were wrong."""
     context = getattr(error, "ctx", None)
     command = context.command_path.split()[1:] if context is not None else []
     return " ".join(["tokenfield", *command, "--help"])
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """True for the errors by which Python and JAX say that memory is exhausted."""
+    """Return True for the errors that Python and JAX raise when memory is exhausted."""
     return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
 
 
 def _interrupted(message: str, at_once: bool) -> None:
-    """Say so and exit; a process of its own does not wait for threads that compute."""
+    """Print the message and exit; a separate process does not wait for threads that compute."""
     try:
         _fail(message, 130)
     finally:
@@ -74,9 +74,9 @@ def _fail(message: str, code: int) -> None:
 
 
 def _refuse_empty(given: Sequence[str]) -> None:
-    """An empty path would be the current folder."""
+    """Raise an error for an empty path, which would mean the current folder."""
     for flag, value in itertools.pairwise(
         part for text in given for part in text.split("=", 1 if text[:1] == "-" else 0)
     ):
         if flag.startswith("--") and not value:
-            _fail(f"{flag} must not be empty: give a value, or leave it out", 2)
+            _fail(f"{flag} must not be empty: give a value, or omit it", 2)

@@ -28,7 +28,7 @@ for command in (simulate, predict, atlas, norms, lipschitz, phase_diagram, probe
     name = command.__name__.replace("_", "-")
     app.command(name, epilog=epilog(name))(with_quiet(command))
 app.add_typer(sweep, name="sweep")
-app.command(epilog=epilog("completion"))(completion)  # what it prints is all it does: it cannot be quiet
+app.command(epilog=epilog("completion"))(completion)  # it only prints, so it has no --quiet
 
 
 def _version(wanted: bool) -> None:

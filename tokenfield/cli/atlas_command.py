@@ -17,7 +17,8 @@ def atlas(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for index.html and atlas.json.")] = Path("atlas"),
     jobs: Annotated[
-        int | None, typer.Option(help="Claims measured at a time [the number of cores, at most 4].", show_default=False)
+        int | None,
+        typer.Option(help="Number of claims measured at a time [the number of cores, at most 4].", show_default=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> int:
@@ -26,7 +27,7 @@ def atlas(
 
     for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):  # the jobs share the cores
         os.environ.setdefault(threads, "1")
-    if quick:  # most of the time is the compiler's: small experiments need little of its skill
+    if quick:  # compiling takes most of the time, and small experiments do not need optimized programs
         compile_quickly()
     from .._cpus import available_cpus
     from ..atlas.runner import run

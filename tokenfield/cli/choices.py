@@ -12,7 +12,7 @@ Format = Annotated[Literal["png", "pdf", "svg"], typer.Option("--format", help="
 
 
 def flag(help: str, *names: str, values: Iterable[str] = ()) -> Any:
-    """Return an option whose default is said in its help.
+    """Return an option whose help text mentions its default.
 
     Args:
         help: its help.
@@ -30,12 +30,12 @@ def kind_flag(help: str, package: str, base: str, *names: str) -> Any:
 
 
 def plan_names() -> list[str]:
-    """Return the names of the plans of sweeps that come with the package."""
+    """Return the names of the sweep plans that are part of the package."""
     plans = files("tokenfield").joinpath("sweep", "plans")
     return sorted(path.name.removesuffix(".toml") for path in plans.iterdir())
 
 
 def start_flag(help: str) -> Any:
-    """Return an option that takes the name of a start."""
+    """Return an option that takes the name of an initial state."""
     starts = sorted([*names_in("states", "start"), *names_in("config", "start")])
     return flag(f"{help}: {', '.join(starts)}, or your own module:function.", values=starts)

@@ -1,4 +1,4 @@
-"""Completion scripts. They hold all words, so that a shell needs no Python to complete."""
+"""Completion scripts. They contain all commands and flags, so that a shell completes without running Python."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -128,12 +128,12 @@ SCRIPTS = {"bash": bash, "zsh": zsh, "fish": fish}
 
 
 def _groups(commands: Sequence[Command]) -> str:
-    """The names of commands that have subcommands, as a pattern of a `case`."""
+    """Return the names of commands that have subcommands, as a pattern of a `case`."""
     return " | ".join(sorted({command.group for command in commands if command.group}))
 
 
 def _cases(commands: Sequence[Command], indent: int, propose: Callable[[str], str], otherwise: str) -> str:
-    """The branches of a `case` over "command flag", for flags that take a value."""
+    """Return the branches of a `case` over "command flag", for flags that take a value."""
     lines = []
     for command in commands:
         for flag in command.flags:

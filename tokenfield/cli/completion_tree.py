@@ -1,4 +1,4 @@
-"""The commands, their flags and the values of these, as plain data for completion scripts."""
+"""The commands, their flags and the values of the flags, as plain data for completion scripts."""
 
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin
@@ -82,5 +82,5 @@ def _flag(parameter: Any) -> Flag:
 
 
 def _first(text: str) -> str:
-    """The first line of a help, without its list of values."""
+    """Return the first line of a help text, without its list of values."""
     return text.strip().partition("\n")[0].partition(": ")[0].rstrip(".")

@@ -1,5 +1,5 @@
-"""Errors that only the command line knows."""
+"""Errors of the command line."""
 
 
 class Interrupted(Exception):
-    """Ctrl-C during a run, with a message that says what was kept."""
+    """Ctrl-C during a run, with a message that says what was saved."""

@@ -24,7 +24,7 @@ def explore(
 ) -> None:
     """Watch tokens move on a live page: change beta, noise and norms, and compare with theory.
 
-    Without arguments the page runs the simulator of this package on this machine; nobody else can reach it.
+    Without arguments the page runs the simulator on this machine; it is not reachable from other machines.
     """
     replay: dict[str, Any] | None = None
     config: dict[str, Any] | None = None
@@ -51,7 +51,7 @@ def explore(
 def _config(path: Path, export: Path | None) -> dict[str, Any]:
     """Return the tables of a run file, after checking them."""
     if export is not None:
-        raise ValueError("--export: a page from disk cannot run a TOML file: run it, and give its folder")
+        raise ValueError("--export: an exported page cannot run a TOML file: run it first, and give its folder")
     from ..config.run import read
 
     found = read(path, {})

@@ -19,7 +19,7 @@ REPORT = "report.html"
 
 
 def refuse_foreign(folder: Path, ours: Iterable[str], overwrite: bool) -> None:
-    """Raise ValueError if a folder has files, but none of ours: it is used for something else."""
+    """Raise ValueError if a folder has files, but none of tokenfield: it is used for something else."""
     held = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
     if held and not overwrite and not set(held) & set(ours):
         raise ValueError(
@@ -31,9 +31,9 @@ def refuse_foreign(folder: Path, ours: Iterable[str], overwrite: bool) -> None:
 def open_folder(
     folder: Path | None, dataset: str, what: str, overwrite: bool, unfinished: str | None = None
 ) -> Iterator[None]:
-    """Make a folder and have it to oneself, or say why not: it is a file, it holds `what` already, it cannot be written to.
+    """Create a folder and lock it, or raise an error: it is a file, it already contains `what`, it cannot be written to.
 
-    While `unfinished` is in the folder, what it holds is not finished, and the command goes on with it.
+    While the file `unfinished` is in the folder, its contents are not finished, and the command continues them.
     """
     if folder is None:
         yield
@@ -45,7 +45,7 @@ def open_folder(
         if finished and not overwrite:
             raise ValueError(f"--out: {folder} holds {what}: give another folder, or --overwrite")
         try:
-            with TemporaryFile(dir=folder):  # before hours of work, not after
+            with TemporaryFile(dir=folder):  # check before hours of work, not after
                 pass
         except OSError as error:
             raise ValueError(f"--out: cannot write to {folder}: {error.strerror}") from None
@@ -53,7 +53,7 @@ def open_folder(
 
 
 def write_dataset(dataset: "xarray.Dataset", path: Path) -> None:
-    """As Zarr, in place of what was there. It is written last: a folder that holds it is finished.
+    """Write a dataset as Zarr, replacing an older one. It is written last: a folder that contains it is finished.
 
     Each file of numbers has a checksum, which xarray verifies when it reads them.
     """
@@ -74,6 +74,6 @@ def say_open(path: Path | str) -> None:
 
 
 def write_figure(figure: "Figure", path: Path) -> None:
-    """As an image for print."""
+    """Write a figure as an image for print."""
     with replacing(path) as part:
         figure.savefig(part, dpi=160)

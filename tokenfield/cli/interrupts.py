@@ -38,7 +38,7 @@ def listen() -> None:
 
 @contextlib.contextmanager
 def going_on_from(checkpoint: Path | None) -> Iterator[None]:
-    """While the block runs, the message on Ctrl-C says that the same command resumes from this file."""
+    """While the block runs, the message on Ctrl-C says that the same command continues from this file."""
     if checkpoint is None:
         yield
         return
@@ -50,9 +50,11 @@ def going_on_from(checkpoint: Path | None) -> Iterator[None]:
 
 
 def interrupted() -> str:
-    """Return the message on Ctrl-C: that the command was interrupted, and which checkpoint it kept."""
+    """Return the message on Ctrl-C: that the command was interrupted, and which checkpoint it saved."""
     checkpoints = [path for path in _checkpoints if path.exists()]
-    return "interrupted" + (f"; kept in {checkpoints[-1]}: give the same command again to go on" if checkpoints else "")
+    return "interrupted" + (
+        f"; saved in {checkpoints[-1]}: run the same command again to continue" if checkpoints else ""
+    )
 
 
 def leave(code: int) -> None:
@@ -64,7 +66,7 @@ def leave(code: int) -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Handle Ctrl-C. Python drops exceptions raised during garbage collection, where JAX runs callbacks: then retry later."""
+    """Handle Ctrl-C. Python drops exceptions during garbage collection, when JAX runs callbacks: then retry later."""
     global _handled
     _handled += 1
     if frame is not None and frame.f_code.co_name in ("_xla_gc_callback", "__del__"):

@@ -9,7 +9,7 @@ import typer
 def kinds(
     modules: Annotated[
         list[str] | None,
-        typer.Argument(help="Modules of your own, whose classes are listed too.", metavar="MODULE", show_default=False),
+        typer.Argument(help="Your own modules, whose classes are listed too.", metavar="MODULE", show_default=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
 ) -> None:
@@ -33,7 +33,7 @@ def kinds(
 
 
 def tables() -> dict[str, list[dict[str, Any]]]:
-    """Return what there is for each table of a TOML file."""
+    """Return the available classes for each table of a TOML file."""
     from .._kinds import found, functions, parameters
     from ..attention.positions import AbstractPositions
     from ..config.observed import numbers_by_name, options_of
@@ -69,5 +69,5 @@ def tables() -> dict[str, list[dict[str, Any]]]:
 
 
 def _first_words(function: Any) -> str:
-    """The first sentence of a docstring."""
+    """Return the first sentence of a docstring."""
     return (function.__doc__ or "").strip().partition("\n")[0].partition(". ")[0].rstrip(".")

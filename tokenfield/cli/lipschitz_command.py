@@ -34,23 +34,27 @@ def lipschitz(
     beta: Annotated[float | None, flag("Inverse temperature [1; with --A, none].")] = None,
     A: Annotated[Path | None, flag("Score matrix, a .npy, .csv or text file [beta I].", "--A")] = None,
     V: Annotated[Path | None, flag("Value matrix, a .npy, .csv or text file [I].", "--V")] = None,
-    causal: Annotated[bool, typer.Option("--causal", help="Tokens see earlier ones only.")] = False,
+    causal: Annotated[
+        bool, typer.Option("--causal", help="Tokens attend only to themselves and earlier tokens.")
+    ] = False,
     n: Annotated[int, flag("Number of tokens [64].", "--n")] = 64,
     d: Annotated[int | None, flag("Dimension [that of A or V, or 8].", "--d")] = None,
     R: Annotated[
-        float | None, flag("Length of the longest token, by scaling [as sampled; adversarial 1].", "--R")
+        float | None, flag("Scale the tokens so that the longest has this length [as sampled; adversarial 1].", "--R")
     ] = None,
     data: Annotated[
         str, flag("Tokens: sphere, gaussian, low_rank, clustered, correlated or heavy_tailed [gaussian].", values=DATA)
     ] = "gaussian",
-    lengths: Annotated[str | None, flag("Numbers of tokens, as 64,128,256: how the constant grows.")] = None,
-    repeats: Annotated[int, flag("Samples for each of these numbers [10].")] = 10,
+    lengths: Annotated[
+        str | None, flag("Numbers of tokens, such as 64,128,256: measure how the constant grows.")
+    ] = None,
+    repeats: Annotated[int, flag("Samples for each of the --lengths [10].")] = 10,
     adversarial: Annotated[
-        bool, typer.Option("--adversarial", help="Search for the worst tokens within R instead.")
+        bool, typer.Option("--adversarial", help="Search for the tokens of length at most R with the largest constant.")
     ] = False,
-    starts: Annotated[int, flag("Searches for the worst tokens [24].")] = 24,
-    steps: Annotated[int, flag("Most iterations of each search [200].")] = 200,
-    top_k: Annotated[int, flag("How many singular values [1].")] = 1,
+    starts: Annotated[int, flag("Number of these searches [24].")] = 24,
+    steps: Annotated[int, flag("Maximum number of iterations of each search [200].")] = 200,
+    top_k: Annotated[int, flag("Number of singular values [1].")] = 1,
     rtol: Annotated[float, flag("Relative accuracy of the constants [1e-6].")] = 1e-6,
     max_products: Annotated[int, flag("Maximum number of products with the derivative [1000].")] = 1000,
     seed: Annotated[int, flag("Seed of the tokens [0].")] = 0,
@@ -65,13 +69,13 @@ def lipschitz(
 ) -> None:
     """Local Lipschitz constant of attention at sampled tokens, with bounds.
 
-    With --lengths, its growth with the number of tokens, and the fitted power; if it is interrupted, the same command goes
-    on where it was. With --adversarial, the worst tokens found.
+    With --lengths, its growth with the number of tokens, and the fitted power; if it is interrupted, the same command
+    continues it. With --adversarial, the worst tokens found.
     """
     if lengths is not None and adversarial:
-        raise ValueError("--lengths and --adversarial are two questions: ask one at a time")
+        raise ValueError("--lengths and --adversarial cannot be combined: use one at a time")
     if lengths is None and out is not None:
-        raise ValueError("--out needs --lengths: only growth has a figure")
+        raise ValueError("--out needs --lengths: only the study of growth writes files")
     sizes = None if lengths is None else _lengths(lengths)
     if A is None and V is None:  # otherwise they say d
         refuse_derivative(n if sizes is None else max(sizes), 8 if d is None else d, max(SHORTEST_BASIS, 4 * top_k))
@@ -122,7 +126,7 @@ def lipschitz(
 
 
 def _lengths(text: str) -> list[int]:
-    """`64,128,256` as numbers, all >= 2, two different ones among them."""
+    """Parse `64,128,256` as numbers: all >= 2, at least two of them different."""
     try:
         sizes = [int(part) for part in text.split(",")]
     except ValueError:
@@ -162,13 +166,11 @@ def _print(numbers: dict[str, Any], title: str) -> None:
     for note in known.get("notes", []):
         print(f"note: {note}")
     if not numbers.get("converged", True):
-        print(
-            "NOT converged to --rtol: raise it or --max-products; a singular value lies in each interval all the same"
-        )
+        print("NOT converged to --rtol: increase it or --max-products; each interval still contains a singular value")
     if "out" in numbers:
         say_open(Path(numbers["out"]) / REPORT)
 
 
 def _mean(values: list[float]) -> float:
-    """Geometric mean."""
+    """Return the geometric mean."""
     return math.exp(sum(map(math.log, values)) / len(values))

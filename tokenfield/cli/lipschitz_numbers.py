@@ -1,4 +1,4 @@
-"""What `tokenfield lipschitz` answers, as plain data."""
+"""The results of `tokenfield lipschitz`, as plain data."""
 
 import json
 import math
@@ -24,7 +24,7 @@ LABELS = {"constant": "local Lipschitz constant of attention", "n": "number of t
 def kernel(
     name: str, beta: float | None, A: Any, V: Any, causal: bool, d: int | None, sets: Sequence[str] = ()
 ) -> tuple[int, tkf.attention.AbstractAttention]:
-    """The dimension (that of A or V, d, or 8) and the attention."""
+    """Return the dimension (that of A or V, d, or 8) and the attention."""
     for key, matrix in (("A", A), ("V", V)):
         if matrix is None:
             continue
@@ -39,7 +39,7 @@ def kernel(
 
 
 def sampler(data: str, d: int, R: float | None) -> Callable[[int, int], tkf.Tokens]:
-    """Tokens of a data model, scaled so that the longest has length R."""
+    """Return tokens of a data model, scaled so that the longest has length R."""
     try:
         draw = data_model(data, d)
     except ValueError as error:
@@ -57,7 +57,7 @@ def sampler(data: str, d: int, R: float | None) -> Callable[[int, int], tkf.Toke
 def at_tokens(
     attention: Any, x: tkf.Tokens, R: float | None, rtol: float, top_k: int, max_products: int
 ) -> dict[str, Any]:
-    """The local constant with its interval, and the bounds where there are some."""
+    """Return the local constant with its interval, and the bounds if they are known."""
     found = local(attention, x, rtol=rtol, top_k=top_k, max_products=max_products)
     radius = float(jnp.linalg.norm(x.x, axis=1).max()) if R is None else R
     limits = _bounds(attention, x.n, radius, x.d)
@@ -74,7 +74,7 @@ def at_tokens(
 
 
 def worst(attention: Any, n: int, R: float, d: int, starts: int, steps: int, seed: int) -> dict[str, Any]:
-    """The worst tokens found within R."""
+    """Return the tokens of length at most R with the largest constant that was found."""
     found = adversarial(attention, n, R, d=d, starts=starts, steps=steps, seed=seed)
     return {
         "constant": found.constant,
@@ -86,7 +86,7 @@ def worst(attention: Any, n: int, R: float, d: int, starts: int, steps: int, see
 
 
 def of_growth(found: Growth) -> dict[str, Any]:
-    """The constants and the fitted power; its interval is null where there are only two points."""
+    """Return the constants and the fitted power; its interval is null if there are only two points."""
     law = found.law
     return {
         "lengths": found.lengths.tolist(),
@@ -100,7 +100,7 @@ def of_growth(found: Growth) -> dict[str, Any]:
 
 
 def dataset(found: Growth, inputs: dict[str, Any]) -> xarray.Dataset:
-    """The constants over (n, sample); the law in the attributes."""
+    """Return the constants over (n, sample), with the fitted law in the attributes."""
     law = found.law
     low, high = law.interval
     attributes = {"power": law.power, "power_low": low, "power_high": high, "factor": law.factor}
@@ -113,7 +113,7 @@ def dataset(found: Growth, inputs: dict[str, Any]) -> xarray.Dataset:
 
 
 def _bounds(attention: Any, n: int, R: float, d: int) -> dict[str, Any] | None:
-    """The bounds in the ball, for softmax; infinity becomes null, and a note says so."""
+    """Return the bounds in the ball, for softmax; infinity becomes null, with a note."""
     found = attention_bounds(attention, R, n, d)
     if found is None:
         return None

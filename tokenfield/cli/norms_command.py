@@ -23,10 +23,12 @@ def norms(
     d: Annotated[int | None, typer.Option(help="Dimension [512].", show_default=False)] = None,
     n: Annotated[int | None, typer.Option(help="Number of tokens [128].", show_default=False)] = None,
     depth: Annotated[int | None, typer.Option(help="Number of layers [64].", show_default=False)] = None,
-    seeds: Annotated[int | None, typer.Option(help="How many seeds [24].", show_default=False)] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds [24].", show_default=False)] = None,
     beta: Annotated[float | None, typer.Option(help="Inverse temperature [sqrt(d)].", show_default=False)] = None,
-    rho: Annotated[float, typer.Option(help="Mean cosine of the start.")] = 0.0,
-    tau: Annotated[float | None, typer.Option(help="Post-LN layers of Mix-LN [a quarter].", show_default=False)] = None,
+    rho: Annotated[float, typer.Option(help="Initial mean cosine.")] = 0.0,
+    tau: Annotated[
+        float | None, typer.Option(help="Number of Post-LN layers of Mix-LN [a quarter].", show_default=False)
+    ] = None,
     alpha: Annotated[float, typer.Option(help="Rate of nGPT.")] = 1.0,
     rule: Annotated[
         list[str] | None,
@@ -34,7 +36,7 @@ def norms(
     ] = None,
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A parameter of a rule of your own, e.g. norm.power=3.", show_default=False),
+        typer.Option("--set", help="A parameter of your own rule, e.g. norm.power=3.", show_default=False),
     ] = None,
     out: Annotated[
         Path | None,
@@ -51,8 +53,8 @@ def norms(
 ) -> None:
     """Compare normalization rules in Transformers with random weights; write a figure and the data.
 
-    Every layer has fresh Gaussian Q, K, V. The mean cosine of the tokens stands beside two predictions: the
-    random-weight recursion, and tokens at equal angles with Q = K = V = I.
+    Every layer has new Gaussian Q, K, V. The mean cosine of the tokens is compared with two predictions: the
+    random-weight recursion, and equiangular tokens with Q = K = V = I.
     """
     folder = out if out is not None or as_json else Path("norms")
     given = {"d": d, "n": n, "depth": depth, "seeds": seeds}
@@ -86,7 +88,7 @@ def norms(
 
 
 def summary(study: "xarray.Dataset") -> dict[str, Any]:
-    """The numbers after the last layer."""
+    """Return the numbers after the last layer."""
     import numpy as np
 
     last = study.isel(layer=-1)

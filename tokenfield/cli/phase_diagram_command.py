@@ -21,7 +21,7 @@ def phase_diagram(
     d: Annotated[int, typer.Option(help="Dimension of the tokens.")] = 2,
     beta_max: Annotated[float, typer.Option(help="Largest inverse temperature.")] = 6.0,
     kappa_min: Annotated[
-        float | None, typer.Option(help="Least inverse noise [below all lines].", show_default=False)
+        float | None, typer.Option(help="Smallest inverse noise [below all lines].", show_default=False)
     ] = None,
     kappa_max: Annotated[
         float | None, typer.Option(help="Largest inverse noise [above all lines].", show_default=False)
@@ -29,9 +29,9 @@ def phase_diagram(
     attention: Annotated[
         str, typer.Option(help="unnormalized or softmax.", autocompletion=lambda: ["unnormalized", "softmax"])
     ] = "unnormalized",
-    points: Annotated[int, typer.Option(help="Values of beta, and of kappa.")] = 60,
+    points: Annotated[int, typer.Option(help="Number of values of beta, and of kappa.")] = 60,
     runs: Annotated[
-        int, typer.Option(help="Values of beta at which tokens are run (a minute or two); 0 for none.")
+        int, typer.Option(help="Number of values of beta at which tokens are simulated (a minute or two); 0 for none.")
     ] = 5,
     seed: Annotated[int, typer.Option(help="Seed of these runs.")] = 0,
     out: Annotated[
@@ -47,7 +47,7 @@ def phase_diagram(
 ) -> None:
     """Draw where noisy tokens on the sphere are ordered: kappa_c, the fold and the jump over beta, with runs of tokens.
 
-    The noise is sqrt(2/kappa) dW; kappa is spaced evenly in its logarithm. Runs start in disorder and in order, at four kappa
+    The noise is sqrt(2/kappa) dW; kappa is spaced logarithmically. Runs start in disorder and in order, at four kappa
     around the transition for each of a few beta.
     """
     folder = out if out is not None or as_json else Path("phase-diagram")
@@ -102,7 +102,7 @@ def phase_diagram(
 
 
 def summary(diagram: "xarray.Dataset") -> dict[str, Any]:
-    """The lines, and the tricritical point (null for softmax, which has none)."""
+    """Return the lines, and the tricritical point (null for softmax, which has none)."""
     import numpy as np
 
     star = diagram.attrs["beta_star"], diagram.attrs["kappa_star"]
@@ -138,6 +138,6 @@ def _print(numbers: dict[str, Any]) -> None:
         print(f"{numbers['cells_not_computed']} cells are too concentrated to be computed (gray)")
     if numbers.get("runs", {}).get("left_out"):
         beta = numbers["runs"]["left_out"][0]
-        print(f"no runs from beta = {beta:g} on: their drift is too fast for so long a time")
+        print(f"no runs from beta = {beta:g} on: with so fast a drift they would need too many steps")
     if "out" in numbers:
         say_open(Path(numbers["out"]) / REPORT)

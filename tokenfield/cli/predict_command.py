@@ -24,23 +24,25 @@ def predict(
     radius: Annotated[
         float,
         flag(
-            "Length of the tokens: at the start under pre and peri, at most for Lipschitz bounds [1].",
+            "Length of the tokens: initial length under pre and peri, largest length for Lipschitz bounds [1].",
             "--radius",
             "--R",
         ),
     ] = 1.0,
-    rho0: Annotated[float, flag("Cosine between tokens at the start [0].", "--rho0")] = 0.0,
+    rho0: Annotated[float, flag("Initial cosine between tokens [0].", "--rho0")] = 0.0,
     angle: Annotated[float, flag("Degrees between the clusters of a metastable pair [90].")] = 90.0,
     kappa: Annotated[float | None, flag("Inverse noise, compared with the critical one.")] = None,
     tau: Annotated[float | None, flag("Time at which Mix-LN switches from Post-LN to Pre-LN.")] = None,
     alpha: Annotated[float | None, flag("Rate of nGPT [1].")] = None,
     sets: Annotated[list[str] | None, flag("A parameter of the norm, e.g. norm.power=3.", "--set")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="List what does not apply too, with the reason.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also list predictions that do not apply, with the reason.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the predictions as JSON.")] = False,
 ) -> None:
-    """Say what theory predicts, without simulating: speeds, rates, clusters, lifetimes, thresholds, bounds.
+    """Print what theory predicts, without simulating: speeds, rates, clusters, lifetimes, thresholds, bounds.
 
-    What applies is listed. What does not is named in the last line; --all lists it too, with the reason.
+    The last line names predictions that do not apply; --all lists them too, with the reason.
     """
     from ..theory.prediction import predict as rows_of
 
@@ -88,7 +90,7 @@ def predict(
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON has: infinity becomes null, and the note of the line says so."""
+    """Return a value that JSON can hold: infinity becomes null, which the note of the row says."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -99,7 +101,7 @@ def _matrix(name: str, path: Path | None) -> Any:
 
 
 def _print(rows: Iterable[Any], title: str, everything: bool) -> None:
-    """What applies, in a table; what does not, below it, or in one line."""
+    """Print the predictions that apply as a table; the others below it, or in one line."""
     from rich.console import Console
     from rich.table import Table
 
@@ -112,4 +114,4 @@ def _print(rows: Iterable[Any], title: str, everything: bool) -> None:
         table.add_row(*cells(row)[1:])
     Console(markup=False).print(table)
     if others and not everything:
-        print(f"{len(others)} more do not apply here (--all says why): {', '.join(row.key for row in others)}")
+        print(f"{len(others)} more do not apply here (--all shows why): {', '.join(row.key for row in others)}")

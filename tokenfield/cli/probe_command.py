@@ -26,36 +26,36 @@ def probe(
         ),
     ],
     files: Annotated[list[Path] | None, typer.Argument(help="More text files.", show_default=False)] = None,
-    text: Annotated[
-        list[Path] | None, flag("Text file; several may follow, or be given by --text each.", "--text")
-    ] = None,
+    text: Annotated[list[Path] | None, flag("Text file; more files may follow, or repeat --text.", "--text")] = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="Each line of the files is a text (SMILES, sentences).")
     ] = False,
     out: Annotated[
         Path | None, flag("Folder for report.html, figures and probe.zarr [probe; with --json, none].", "--out")
     ] = None,
-    batch: Annotated[int, flag("Most texts at once [8].", "--batch")] = 8,
+    batch: Annotated[int, flag("Maximum number of texts at a time [8].", "--batch")] = 8,
     max_tokens: Annotated[
-        int | None, flag("Longest window of a text [positions of the model, at most 4096].", "--max-tokens")
+        int | None,
+        flag("Maximum number of tokens in a window of a text [positions of the model, at most 4096].", "--max-tokens"),
     ] = None,
-    windows: Annotated[int, flag("Most windows of a text that is longer [4].", "--windows")] = 4,
+    windows: Annotated[int, flag("Maximum number of windows per text [4].", "--windows")] = 4,
     iterations: Annotated[
         int | None, flag("How many times to apply a shared block (ALBERT) [as trained].", "--iterations")
     ] = None,
     lengths: Annotated[
-        str | None, flag("Numbers of tokens for Lipschitz constants, as 8,16,32 [up to the texts'].", "--lengths")
+        str | None,
+        flag("Numbers of tokens for Lipschitz constants, such as 8,16,32 [up to those of the texts].", "--lengths"),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Measure everything: the same as --null --lipschitz; some minutes.")
+        bool, typer.Option("--full", help="Measure everything: the same as --null --lipschitz; takes some minutes.")
     ] = False,
     lipschitz: Annotated[
         bool | None,
-        typer.Option("--lipschitz/--no-lipschitz", help="Measure Lipschitz constants too.", show_default=False),
+        typer.Option("--lipschitz/--no-lipschitz", help="Also measure Lipschitz constants.", show_default=False),
     ] = None,
     null: Annotated[
         bool | None,
-        typer.Option("--null/--no-null", help="Measure the same model with random weights too.", show_default=False),
+        typer.Option("--null/--no-null", help="Also measure the same model with random weights.", show_default=False),
     ] = None,
     allow_pickle: Annotated[
         bool, typer.Option("--allow-pickle", help="Read weights from a .bin file, by a reader that runs no code.")
@@ -67,7 +67,7 @@ def probe(
 ) -> None:
     """Measure collapse, clustering and smoothness of a pretrained Transformer on texts, and draw theory over it.
 
-    Nothing is fetched and no code of the model is run. If it is interrupted, the same command goes on where it was.
+    Nothing is downloaded, and no code from the model folder is run. If it is interrupted, the same command continues it.
     """
     paths = [*(text or []), *(files or [])]
     if not paths:
@@ -107,7 +107,7 @@ def probe(
             hint = (
                 ""
                 if folder is None
-                else f"; finished batches are kept in {folder}: give the same command again to go on"
+                else f"; finished batches are saved in {folder}: run the same command again to continue"
             )
             raise Interrupted("interrupted" + hint) from None
     numbers = result.summary()

@@ -1,4 +1,4 @@
-"""The layers of a probed model as a table of the terminal, at most 80 columns wide."""
+"""The layers of a probed model as a table for the terminal, at most 80 columns wide."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,12 +9,12 @@ def _cosine(value: float) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits, and all of those before the point."""
+    """Format with three digits, and all digits before the decimal point."""
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 class Column(NamedTuple):
-    """A column: its head, what it means (empty where the head says so), how a value is written."""
+    """A column: its heading, its meaning (empty if the heading is enough), and the format of values."""
 
     head: str
     meaning: str
@@ -27,7 +27,7 @@ COLUMNS = {
     "std_cosine": Column("std", "standard deviation of cosines", _cosine),
     "effective_rank": Column("rank", "effective rank", _number),
     "clusters": Column("clusters", "", _number),
-    "largest_cluster": Column("largest", "tokens of the largest cluster", _number),
+    "largest_cluster": Column("largest", "tokens in the largest cluster", _number),
     "single_tokens": Column("single", "tokens in no cluster", _number),
     "norm_mean": Column("length", "mean length of tokens", _number),
     "null_mean_cosine": Column("random", "cosine with random weights", _cosine),
@@ -37,7 +37,7 @@ FINAL = "*"
 
 
 def print_layers(numbers: dict[str, Any]) -> None:
-    """Print one row for each hidden state, and below it what the columns mean.
+    """Print one row for each hidden state, and the meaning of the columns below the table.
 
     Args:
         numbers: `ProbeResult.summary()`.

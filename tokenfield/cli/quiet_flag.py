@@ -17,7 +17,7 @@ HELP = "Print nothing but errors, and JSON if asked for."
 def with_quiet(command: Callable[..., Any]) -> Callable[..., Any]:
     """Return the command with the flag `--quiet`.
 
-    Under it, standard output is discarded unless the command has `--json` and it was given, and no progress is shown.
+    With it, no progress is shown, and standard output is discarded unless `--json` was given.
     """
     signature = inspect.signature(command, eval_str=True)
 

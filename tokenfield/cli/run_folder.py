@@ -108,7 +108,7 @@ def _open(folder: Path, config: RunConfig, overwrite: bool) -> None:
 
 
 def _recover(folder: Path) -> None:
-    """Clear up what a killed command has left: temporary files, and a run that it was moving."""
+    """Clean up after a killed command: temporary files, and a run that it was moving."""
     for name in (*FILES, ASIDE):
         recover(folder / name)
     if present(folder / ASIDE) and not present(folder / CONFIG):  # of a command that had not begun, or was refused
@@ -117,7 +117,7 @@ def _recover(folder: Path) -> None:
 
 
 def _set_aside(folder: Path) -> None:
-    """Keep a run that is to be replaced until the new one has ended, in case that is refused."""
+    """Keep a run that is to be replaced until the new one has ended, in case the new one fails."""
     if present(folder / ASIDE):  # what is here was not finished
         _clear(folder)
         return
@@ -143,7 +143,7 @@ def _move_back(folder: Path) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what a run has written, and nothing else."""
+    """Remove the files that a run has written, and nothing else."""
     for name in FILES:
         remove(folder / name)
 
@@ -206,7 +206,7 @@ def _write(traj: Any, folder: Path, animation: Animation, format: str) -> None:
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted while drawing; the run is in {folder}: the same command draws it") from None
     remove(folder / ASIDE)
-    (folder / CHECKPOINT).unlink(missing_ok=True)  # while it is there the folder is not finished
+    (folder / CHECKPOINT).unlink(missing_ok=True)  # while this file exists, the folder is not finished
 
 
 def _print_status(message: str) -> None:

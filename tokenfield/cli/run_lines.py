@@ -1,4 +1,4 @@
-"""A run in five lines: what ran, what happened, what the tokens came to, what theory says, what to open."""
+"""A run in five lines: what ran, what happened, the final tokens, what theory predicts, and the file to open."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -63,7 +63,7 @@ def _end(numbers: Mapping[str, Any]) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text without the braces of exponents."""
+    """Return a text without the braces of exponents."""
     return text.replace("{", "").replace("}", "")
 
 
@@ -72,9 +72,9 @@ def _number(value: float | None) -> str:
 
 
 def _theory(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
-    """A prediction beside the measurement, or the command that lists predictions for this model."""
+    """Return a prediction beside the measurement, or the command that lists predictions for this model."""
     found = comparisons(traj, numbers)
-    if found:  # the last one is the most special
+    if found:  # the last one is the most specific
         row = found[-1]
         remark = f"; {row.remark}" if row.remark else ""
         return _plain(f"{row.what}: predicted {row.predicted}; measured {row.measured}{remark}")

@@ -12,19 +12,19 @@ from .choices import Format, flag, kind_flag, start_flag
 def simulate(
     config: Annotated[Path | None, typer.Argument(help="A TOML file; flags override it.", show_default=False)] = None,
     attention: Annotated[str | None, kind_flag("Attention kernel [softmax]", "attention", "AbstractAttention")] = None,
-    space: Annotated[str | None, kind_flag("Space in place of a norm", "spaces", "AbstractSpace")] = None,
+    space: Annotated[str | None, kind_flag("Space instead of a norm", "spaces", "AbstractSpace")] = None,
     norm: Annotated[str | None, kind_flag("Normalization rule [post]", "normalization", "AbstractNorm")] = None,
     beta: Annotated[float | None, flag("Inverse temperature [1].")] = None,
     causal: Annotated[bool, typer.Option("--causal", help="Token i attends to j <= i only.")] = False,
     tau: Annotated[float | None, flag("Time at which Mix-LN switches from Post-LN to Pre-LN.")] = None,
     alpha: Annotated[float | None, flag("Rate of nGPT [1].")] = None,
-    tokens: Annotated[str | None, start_flag("Where tokens start [sphere]")] = None,
+    tokens: Annotated[str | None, start_flag("Initial tokens [sphere]")] = None,
     n: Annotated[int | None, flag("Number of tokens [256].")] = None,
     d: Annotated[int | None, flag("Dimension [3].")] = None,
-    seed: Annotated[int | None, flag("Seed of the start [0].")] = None,
+    seed: Annotated[int | None, flag("Seed of the initial tokens [0].")] = None,
     rho: Annotated[float | None, flag("Cosine of equiangular tokens [0].")] = None,
-    k: Annotated[int | None, flag("Number of clusters at the start [4].", "--k")] = None,
-    spread: Annotated[float | None, flag("Width of clusters at the start [0.1].")] = None,
+    k: Annotated[int | None, flag("Number of initial clusters [4].", "--k")] = None,
+    spread: Annotated[float | None, flag("Width of initial clusters [0.1].")] = None,
     file: Annotated[Path | None, flag("Tokens from a .npy, .npz, .csv or text file.")] = None,
     weights: Annotated[Path | None, flag("Weights of tokens from such a file [all equal].")] = None,
     positions: Annotated[Path | None, flag("Positions of tokens from such a file [in order, in (0, 1]].")] = None,
@@ -40,12 +40,12 @@ def simulate(
     t1: Annotated[float | None, flag("End time [10]; inf with --method coarsen.")] = None,
     depth: Annotated[int | None, flag("Run this many discrete layers instead of the flow.")] = None,
     step: Annotated[float | None, flag("Step of a discrete layer [1].")] = None,
-    save_at: Annotated[int | None, flag("How many states to keep [101].")] = None,
+    save_at: Annotated[int | None, flag("Number of states to save [101].")] = None,
     rtol: Annotated[float | None, flag("Relative tolerance [1e-6].")] = None,
     atol: Annotated[float | None, flag("Absolute tolerance [1e-9].")] = None,
-    dt: Annotated[float | None, flag("A fixed step [error control; with noise, one that fits].")] = None,
+    dt: Annotated[float | None, flag("A fixed step size [error control; with noise, chosen from the model].")] = None,
     method: Annotated[
-        str | None, flag("Stepper, or coarsen for long waits [coarsen where a long run allows it, else tsit5].")
+        str | None, flag("Time-stepping method [coarsen for long runs that allow it, otherwise tsit5].")
     ] = None,
     merge_tolerance: Annotated[float | None, flag("Distance within which coarsen merges tokens [1e-6].")] = None,
     stop_when: Annotated[
@@ -71,13 +71,13 @@ def simulate(
     no_animation: Annotated[bool, typer.Option("--no-animation", help="The same as --animation none.")] = False,
     animate_time: Annotated[
         Literal["log", "linear"] | None,
-        typer.Option(help="Clock of the animation [log where tokens move early].", show_default=False),
+        typer.Option(help="Clock of the animation [log if tokens move early].", show_default=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final numbers as JSON.")] = False,
 ) -> None:
     """Simulate tokens moving through a Transformer; write the run, figures, an animation and a report.
 
-    A run that was interrupted or killed goes on from its checkpoint when the same command is given again.
+    If a run was interrupted or killed, the same command continues it from its checkpoint.
     """
     if config is None and state is None and n is not None:  # before JAX is imported: at least so much is needed
         width = 3 if d is None else d
@@ -149,7 +149,7 @@ def simulate(
 
 
 def _refuse_unused(norm: Any, flags: dict[str, float | None]) -> None:
-    """Raise ValueError if a flag was given that the norm does not take; say how to give what it does take."""
+    """Raise ValueError if a flag was given that the norm does not take; the error lists the options that it takes."""
     from .._kinds import parameters
 
     taken = list(parameters(norm.made_by.maker()))

@@ -17,7 +17,7 @@ Folder = Annotated[Path, typer.Argument(help="Folder of the sweep.", metavar="DI
 
 
 class SweepGroup(TyperGroup):
-    """The subcommands; a plan without any of them is run."""
+    """The subcommands; a plan given without a subcommand is run."""
 
     def parse_args(self, ctx, args):  # type: ignore[no-untyped-def]
         if not args:
@@ -33,12 +33,12 @@ class SweepGroup(TyperGroup):
 def status(
     folder: Folder, as_json: Annotated[bool, typer.Option("--json", help="Print counts and failures as JSON.")] = False
 ) -> None:
-    """Count the cells that are done and failed, also in a run."""
+    """Count finished and failed cells, also while the sweep runs."""
     print_counts(opened(folder), as_json)
 
 
 def figures(folder: Folder, format: Format = "png") -> None:
-    """Draw the figures of a sweep again, and its report."""
+    """Draw the figures and the report of a sweep again."""
     say_written(draw(opened(folder), folder, format))
 
 
@@ -49,7 +49,7 @@ def export(folder: Folder, file: Annotated[Path, typer.Argument(help="File to wr
 
 
 def plans(as_json: Annotated[bool, typer.Option("--json", help="Print the plans as JSON.")] = False) -> None:
-    """List the plans that come with the package."""
+    """List the plans that are part of the package."""
     from ..sweep.plan import read_plan
 
     found = {name: read_plan(name) for name in plan_names()}

@@ -1,4 +1,4 @@
-"""A sweep in a folder, for the terminal: its counts, its figures and its report."""
+"""Print the counts of a sweep; write its figures and its report."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ def opened(folder: Path) -> Any:
 
 
 def count_text(counts: dict[str, int]) -> str:
-    """Return how many cells are done and failed, in words."""
+    """Return the counts of finished and failed cells as text."""
     return f"{counts['done']} of {counts['cells']} cells done, {counts['failed']} failed"
 
 
@@ -35,7 +35,7 @@ def print_counts(found: Any, as_json: bool) -> None:
 
 
 def draw(found: Any, folder: Path, format: str) -> list[Path]:
-    """Draw one picture for each quantity of the plan that has any value, write the report, and return their files."""
+    """Draw one figure for each quantity of the plan that has values, write the report, and return the files."""
     from ..report.story import write_story
     from ..sweep.folder import clear_errors
     from ..sweep.page import sweep_story
@@ -49,7 +49,7 @@ def draw(found: Any, folder: Path, format: str) -> list[Path]:
 
 
 def say_written(paths: list[Path]) -> None:
-    """Print the files, the one to open last."""
+    """Print the files; the last one is the one to open."""
     for path in paths[1:]:
         print(f"wrote {path}")
     if paths:

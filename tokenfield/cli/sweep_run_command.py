@@ -14,7 +14,9 @@ from .sweep_found import count_text, draw, opened, print_counts, say_written
 def run(
     plan: Annotated[
         str,
-        typer.Argument(help="A TOML file, or the name of a ready plan.", metavar="PLAN", autocompletion=plan_names),
+        typer.Argument(
+            help="A TOML file, or the name of a plan of the package.", metavar="PLAN", autocompletion=plan_names
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -30,27 +32,28 @@ def run(
         bool, typer.Option("--dry-run", help="Print cells, batches, estimated time and memory; run nothing.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the sweep in the folder; failed cells are run again.")
+        bool, typer.Option("--resume", help="Continue the sweep in the folder; failed cells are run again.")
     ] = False,
-    no_retry: Annotated[bool, typer.Option("--no-retry", help="With --resume, leave failed cells.")] = False,
+    no_retry: Annotated[bool, typer.Option("--no-retry", help="With --resume, do not run failed cells again.")] = False,
     format: Format = "png",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a sweep in the folder.")] = False,
     workers: Annotated[
         int | None,
-        typer.Option(help="Local processes [one a core; 0: this process].", show_default=False, min=0),
+        typer.Option(help="Number of local processes [one per core; 0: this process].", show_default=False, min=0),
     ] = None,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, e.g. tcp://127.0.0.1:8786.", show_default=False)
     ] = None,
     dask_local: Annotated[
-        int | None, typer.Option(help="Run on a local Dask cluster of so many workers.", show_default=False, min=1)
+        int | None,
+        typer.Option(help="Run on a local Dask cluster with this number of workers.", show_default=False, min=1),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print counts and failures as JSON.")] = False,
 ) -> None:
-    """Run a plan: a TOML file, or one that is ready.
+    """Run a plan: a TOML file, or a plan of the package.
 
     The folder gets the dataset, figures and a report.
-    A killed sweep loses at most the cells in flight; --resume finishes it to the same bits.
+    A killed sweep loses at most the cells that were running; --resume finishes it with the same bits.
     """
     from ..config.keys import assignment
     from ..sweep.plan import read_plan
@@ -71,7 +74,7 @@ def run(
 
         engine["workers"] = workers or available_cpus()
     elif workers:
-        raise ValueError("--workers: give one of --workers, --scheduler and --dask-local")
+        raise ValueError("--workers: give only one of --workers, --scheduler and --dask-local")
     from ..sweep.run import sweep
 
     try:
@@ -79,7 +82,7 @@ def run(
     except KeyboardInterrupt:
         from ..sweep.stored import holds_sweep
 
-        progress_text = f": {count_text(opened(folder).counts)}; --resume goes on" if holds_sweep(folder) else ""
+        progress_text = f": {count_text(opened(folder).counts)}; --resume continues" if holds_sweep(folder) else ""
         raise Interrupted(f"interrupted{progress_text}") from None
     written = draw(found, folder, format)
     print_counts(found, as_json)
@@ -90,7 +93,7 @@ def run(
 
 
 def _estimate(plan: Any, folder: Path, at_once: int | None, as_json: bool) -> None:
-    """What a run would take, or the error with which it would be refused."""
+    """Print the estimated cost of a run, or raise the error with which it would be refused."""
     from .._memory import bytes_text
     from ..sweep.estimates import estimate
     from ..sweep.sizes import refuse_too_large
@@ -105,18 +108,18 @@ def _estimate(plan: Any, folder: Path, at_once: int | None, as_json: bool) -> No
     print(f"{plan.name}: {found.cells} cells: {axes}, repeats ({plan.repeats})")
     print(
         f"{found.batches} batches of {found.shapes} shapes; {bytes_text(found.memory)} in memory "
-        f"({bytes_text(found.runs)} for runs, beside what each process takes), up to {bytes_text(found.bytes)} on disk"
+        f"({bytes_text(found.runs)} for runs, plus the memory of each process), up to {bytes_text(found.bytes)} on disk"
     )
     for failure in found.failures:
         print(failure)
     if found.seconds is None:
-        print("no time can be given: every cell that was tried fails")
+        print("no time estimate: every cell that was tried fails")
     else:
         print(f"about {_duration(found.seconds)} on one core, and some time to compile each shape once")
 
 
 def _duration(seconds: float) -> str:
-    """Seconds in words, roughly."""
+    """Return a rough duration as text."""
     for unit, size in (("h", 3600.0), ("min", 60.0)):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.2g} {unit}"

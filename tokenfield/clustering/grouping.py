@@ -34,7 +34,7 @@ def group(points: np.ndarray, reach: float) -> np.ndarray:
 
 
 def means(points: np.ndarray, weights: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted mean (k, d) and total weight (k,) of each group; the plain mean where the weight is 0."""
+    """Return the weighted mean (k, d) and total weight (k,) of each group; the plain mean where the weight is 0."""
     k = int(groups.max()) + 1
     total = np.bincount(groups, weights, k)
     used = np.where(total[groups] > 0, weights, 1.0)
@@ -44,5 +44,5 @@ def means(points: np.ndarray, weights: np.ndarray, groups: np.ndarray) -> tuple[
 
 
 def _radius(points: np.ndarray) -> float:
-    """The largest distance from the middle of the box around the points: half the diameter at least."""
+    """Return the largest distance from the middle of the box around the points: half the diameter at least."""
     return float(np.linalg.norm(points - (points.min(axis=0) + points.max(axis=0)) / 2, axis=1).max())

@@ -99,11 +99,11 @@ class MeanShift:
         return self
 
     def fit_predict(self, X, y: None = None, sample_weight=None) -> np.ndarray:
-        """`fit`, then `labels_`."""
+        """Return `fit`, then `labels_`."""
         return self.fit(X, sample_weight=sample_weight).labels_
 
     def predict(self, X) -> np.ndarray:
-        """The cluster (m,) to which each of the new points X (m, d) moves, as a point without weight."""
+        """Return the cluster (m,) to which each of the new points X (m, d) moves, as a point without weight."""
         if not hasattr(self, "labels_"):
             raise _not_fitted()("predict needs a fitted MeanShift: call fit(X) first")
         points = self._points("X", X)
@@ -121,7 +121,7 @@ class MeanShift:
         return np.array([np.argmin(((self._centers - end) ** 2).sum(axis=1)) for end in ends], int)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The arguments of the constructor."""
+        """Return the arguments of the constructor."""
         return {name: getattr(self, name) for name in PARAMETERS}
 
     def set_params(self, **params: Any) -> "MeanShift":
@@ -233,7 +233,7 @@ def _weights(weights, n: int) -> tuple[np.ndarray, float]:
 
 
 def _reference(points: np.ndarray, weights: np.ndarray, n: float, geometry: str) -> float:
-    """The bandwidth by the normal reference rule for the gradient (Chacón, Duong and Wand 2011); 1 for equal points."""
+    """Return the bandwidth by the normal reference rule for the gradient (Chacón, Duong and Wand 2011); 1 for equal points."""
     k = points.shape[1] - (geometry == "sphere")
     variance = weights @ ((points - weights @ points) ** 2).sum(axis=1) / k
     return float(np.sqrt(variance) * (4 / ((k + 4) * n)) ** (1 / (k + 6))) if variance > 0 else 1.0

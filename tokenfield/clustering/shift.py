@@ -38,7 +38,7 @@ def shift(
     step: Float[Array, ""],
     sphere: bool,
 ) -> Float[Array, "m d"]:
-    """`x + step (m(x) - x)`, where `m(x) = sum_j w_j k(x,y_j) y_j / sum_j w_j k(x,y_j)` is attention to the keys y.
+    """Return `x + step (m(x) - x)`, where `m(x) = sum_j w_j k(x,y_j) y_j / sum_j w_j k(x,y_j)` is attention to the keys y.
 
     On the sphere the result is normalized, and a point whose mean is 0 stays.
     """
@@ -55,7 +55,7 @@ _shift = jax.jit(shift, static_argnums=5)
 
 @partial(jax.jit, static_argnums=5)
 def _climb(x, keys, w, beta, step, sphere):
-    """Two shifts, an extrapolation of them where they are small (SQUAREM), and one more shift; the last step's length.
+    """Apply two shifts, extrapolate them if they are small (SQUAREM), and shift once more; also return the last step's length.
 
     The extrapolated point is kept only where the density is not lower there: the gradient of its logarithm is
     `beta (m(x) - x)`, of which the trapezoid rule makes the change from one point to another.
@@ -79,7 +79,7 @@ def _climb(x, keys, w, beta, step, sphere):
 
 
 def climb(x, keys, w, kernel: Kernel, tol: float, max_iter: int) -> tuple[np.ndarray, int, int]:
-    """Each x (m, d) climbs the density of the keys until its step is below `tol` bandwidths.
+    """Move each x (m, d) up the density of the keys until its step is below `tol` bandwidths.
 
     Points that have met go on as one, and those that have arrived rest. Returns the ends (m, d), the number of
     shifts and how many points had not arrived by then.
@@ -105,7 +105,7 @@ def climb(x, keys, w, kernel: Kernel, tol: float, max_iter: int) -> tuple[np.nda
 
 
 def blur(x, w, kernel: Kernel, tol: float, max_iter: int) -> tuple[list[tuple[np.ndarray, np.ndarray]], int, bool]:
-    """Every point moves to its mean over all points, which move too, until no step exceeds `tol` bandwidths.
+    """Move every point to its mean over all points, which also move, until no step exceeds `tol` bandwidths.
 
     Points that have met are one from then on. Returns the measures (points, weights) of all steps, the number of
     shifts and whether the points came to rest.

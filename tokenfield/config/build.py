@@ -74,7 +74,7 @@ def set_keys(section: str, sets: Sequence[str]) -> dict[str, Any]:
 
 
 def stop_rule(text: str | None) -> Any:
-    """A stop rule from its name."""
+    """Return a stop rule from its name."""
     if text is None:
         return None
     from .. import observables

@@ -95,10 +95,10 @@ class Observed(BaseModel):
 
 
 def numbers_by_name() -> dict[str, Callable[..., Any]]:
-    """The observables that are one number, by name."""
+    """Return the observables that are one number, by name."""
     return {name: each for name, each in functions("observable").items() if not labels_of(each).dims}
 
 
 def options_of(function: Callable[..., Any]) -> list[str]:
-    """The parameters of an observable: those after the state, but for the model."""
+    """Return the parameters of an observable: those after the state, but for the model."""
     return [key for key in list(parameters(function))[1:] if key != "model"]

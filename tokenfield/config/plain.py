@@ -106,7 +106,7 @@ def check_options(maker: Callable[..., Any], options: Table, others: Iterable[Ca
 
 
 def _below(key: str, error: Any) -> InitErrorDetails:
-    """An error of a value as one of the table that holds it."""
+    """Return an error of a value as one of the table that holds it."""
     kind = PydanticCustomError(error["type"], "{message}", {"message": error["msg"].removeprefix("Value error, ")})
     return InitErrorDetails(type=kind, loc=(key, *error["loc"]), input=error["input"])
 
@@ -154,7 +154,7 @@ def _adapter(what: Accepted) -> TypeAdapter:
 
 
 def _type(what: Accepted) -> Any:
-    """The type of pydantic that lets through what is accepted."""
+    """Return the type of pydantic that lets through what is accepted."""
     if what.family is not None or what.families is not None:
         return Annotated[Any, BeforeValidator(functools.partial(_tables, what))]
     plain: Any = typing.Union[what.plain] if what.plain else None  # noqa: UP007
@@ -171,7 +171,7 @@ def _tables(what: Accepted, value: Any) -> Any:
 
 
 def _reference(what: Accepted, plain: TypeAdapter | None, value: Any) -> Any:
-    """Plain data, or the name of a file or a function that stands for it."""
+    """Return plain data, or the name of a file or a function that stands for it."""
     if isinstance(value, str) and str not in what.plain:
         if what.array and is_array_file(value):
             return value

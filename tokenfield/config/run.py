@@ -111,7 +111,7 @@ class RunConfig(ModelConfig):
 
     @model_validator(mode="after")
     def _used(self) -> Self:
-        """Keys that were given and would do nothing are refused."""
+        """Raise ValueError for keys that were given and would do nothing."""
         unused = [key for key in FLOW if key in self.model_fields_set]
         if self.depth is not None and self.t1 is None and unused:
             raise ValueError(f"{unused[0]}: layers take none: leave it out, or give t1 (the flow) in place of depth")
@@ -119,7 +119,8 @@ class RunConfig(ModelConfig):
             raise ValueError("step: is the step of discrete layers: give depth too, or dt for a fixed step of the flow")
         if self.state is not None and "tokens" in self.model_fields_set:
             raise ValueError("tokens: give tokens or state, not both")
-        if self.space is not None and "kind" not in self.tokens.model_fields_set:
+        in_space = "kind" not in self.tokens.model_fields_set or self.tokens.kind == "space"
+        if self.space is not None and in_space:
             given = {"d": self.space.made_by.usual_d, **self.tokens.model_dump(exclude_unset=True)}
             self.tokens = StartPart(
                 **{"kind": "space", "space": {"kind": self.space.kind, **self.space.options}} | given
@@ -144,7 +145,7 @@ SECTIONS: dict[str, type[Part] | type[StartPart]] = {
 
 
 def read(path: Path | None, flags: dict[str, Any]) -> RunConfig:
-    """The config of a TOML file, with flags (dotted keys such as "tokens.n") laid over it."""
+    """Return the config of a TOML file, with flags (dotted keys such as "tokens.n") laid over it."""
     data: dict[str, Any] = {}
     if path is not None:
         try:
@@ -169,7 +170,7 @@ def read(path: Path | None, flags: dict[str, Any]) -> RunConfig:
 
 
 def explain(error: ValidationError) -> str:
-    """The first problem in one line, with the nearest key when one is unknown."""
+    """Return the first problem in one line, with the nearest key when one is unknown."""
     first = error.errors()[0]
     key = cut(".".join(str(part) for part in first["loc"] if not UNION.fullmatch(str(part))))
     if first["type"] == "unknown_key":
@@ -183,7 +184,7 @@ def explain(error: ValidationError) -> str:
 
 
 def to_toml(config: RunConfig) -> str:
-    """The config as TOML: the keys that are in use, so that it can be read again."""
+    """Return the config as TOML: the keys that are in use, so that it can be read again."""
     data = config.model_dump(exclude_none=True, exclude={"step"} if config.depth is None else set(FLOW))
     data |= {"tokens": config.tokens.used()} if config.state is None else {}
     unused = {"tokens": config.state is not None, "norm": config.space is not None}
@@ -198,7 +199,7 @@ def to_toml(config: RunConfig) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value in TOML."""
+    """Return a value in TOML."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_key(key)} = {_value(each)}" for key, each in value.items()) + "}"
     if isinstance(value, (list, tuple)):

@@ -101,7 +101,7 @@ class StartPart(BaseModel):
         return (len(angles), 2) if isinstance(angles, list) else (self.n, self.d)
 
     def used(self) -> Table:
-        """The kind and the keys that it uses, with their values."""
+        """Return the kind and the keys that it uses, with their values."""
         own = {key: getattr(self, key) for key in ("weights", "positions") if getattr(self, key) is not None}
         return {"kind": self.kind, **self.options, **own}
 

@@ -123,7 +123,7 @@ def adversarial(
 
 
 def _constant(attention: AbstractAttention, x: np.ndarray) -> float:
-    """The local constant at tokens; NaN where the derivative is not finite."""
+    """Return the local constant at tokens; NaN where the derivative is not finite."""
     try:
         return local(attention, x).constant
     except NotFinite:
@@ -131,7 +131,7 @@ def _constant(attention: AbstractAttention, x: np.ndarray) -> float:
 
 
 def _parts(attention: AbstractAttention, d: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """`(A, W V)` of every head that scores by a matrix."""
+    """Return `(A, W V)` of every head that scores by a matrix."""
     t, parts = jnp.zeros(()), []
     for head, W in heads_and_outputs(attention):
         if isinstance(head.score, Bilinear) and not head.score.biases:
@@ -171,7 +171,7 @@ def _dimension(attention: AbstractAttention, d: int | None) -> int:
 
 
 def _search(attention: AbstractAttention, x: np.ndarray, R: float, steps: int, rng: np.random.Generator) -> np.ndarray:
-    """The tokens that L-BFGS reaches from x."""
+    """Return the tokens that L-BFGS reaches from x."""
     lengths = np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-300)
     y = np.arcsin(np.minimum(lengths / R, LONGEST)) / lengths * x
     e = _sharpened(attention, _inside(jnp.asarray(y), R), jnp.asarray(rng.standard_normal(x.shape)))
@@ -194,7 +194,7 @@ def _search(attention: AbstractAttention, x: np.ndarray, R: float, steps: int, r
 
 
 def _inside(y: Array, R: float | Array) -> Array:
-    """`R sin|y| y/|y|`: all of R^d onto the ball, so that a maximum on its boundary is one without constraint."""
+    """Return `R sin|y| y/|y|`: all of R^d onto the ball, so that a maximum on its boundary is one without constraint."""
     r = jnp.sqrt((y * y).sum(-1, keepdims=True) + 1e-300)
     return R * jnp.sin(r) / r * y
 
@@ -207,7 +207,7 @@ def _map(attention: AbstractAttention, x: Array):
 @eqx.filter_jit
 @partial(jax.value_and_grad, argnums=1)
 def _stretch(attention: AbstractAttention, z: Array, R: Array) -> Array:
-    """`log |D_X f [e]| / |e|` at `X = inside(y)`, z = (y, e), with its slope."""
+    """Return `log |D_X f [e]| / |e|` at `X = inside(y)`, z = (y, e), with its slope."""
     x = _inside(z[0], R)
     moved = jax.jvp(_map(attention, x), (x,), (z[1],))[1]
     return jnp.log(jnp.linalg.norm(moved) + 1e-300) - jnp.log(jnp.linalg.norm(z[1]))
@@ -215,7 +215,7 @@ def _stretch(attention: AbstractAttention, z: Array, R: Array) -> Array:
 
 @eqx.filter_jit
 def _sharpened(attention: AbstractAttention, x: Array, e: Array) -> Array:
-    """Steps of the power method towards the displacement that is stretched most."""
+    """Return steps of the power method towards the displacement that is stretched most."""
     f = _map(attention, x)
     pull = jax.vjp(f, x)[1]
     for _ in range(POWER_STEPS):

@@ -51,7 +51,7 @@ def bounds(
 
 
 def attention_bounds(attention: AbstractAttention | Transformer, R: float, n: int, d: int) -> Bounds | None:
-    """`bounds` for one head of softmax attention at t = 0; None for other attentions."""
+    """Return `bounds` for one head of softmax attention at t = 0; None for other attentions."""
     if not isinstance(attention, Softmax) or not isinstance(attention.score, Bilinear):
         return None
     if attention.positions or attention.score.biases:
@@ -61,7 +61,7 @@ def attention_bounds(attention: AbstractAttention | Transformer, R: float, n: in
 
 
 def _inside(x: ArrayLike, R: float, n: int, d: int | None) -> np.ndarray:
-    """The tokens as an array, all within R."""
+    """Return the tokens as an array, all within R."""
     points = np.asarray(as_float("x", x, 2))
     wanted = points.shape[1] if d is None else d
     if points.shape != (n, wanted):

@@ -50,7 +50,7 @@ class CouplingDerivative(AbstractDerivative):
 def coupling_derivative(
     head: Sinkhorn, output: ValueMap, t: Float[Array, ""], x: Array, w: Array, positions: Array
 ) -> CouplingDerivative:
-    """The coupling, and the LU factors of `I - R P + 1 w^T`, which has the solutions that are needed and is regular."""
+    """Return the coupling, and the LU factors of `I - R P + 1 w^T`, which has the solutions that are needed and is regular."""
     n = len(x)
     P = head.average_of_itself(t, Measure(x, w, positions), jnp.eye(n))
     R = (w[:, None] * P / w).T

@@ -64,7 +64,7 @@ def data_bounds(attention: AbstractAttention, x: Any, *, t: float = 0.0) -> Data
 def head_bounds(
     A: np.ndarray, V: np.ndarray, x: np.ndarray, w: np.ndarray, positions: np.ndarray, causal: bool
 ) -> tuple[float, float]:
-    """Both bounds of one head, in one pass over all pairs."""
+    """Return both bounds of one head, in one pass over all pairs."""
     n = len(x)
     q, centered = x @ A.T, x - x.mean(0)  # distances far from 0 keep their digits
     pulled = centered @ A
@@ -86,7 +86,7 @@ def head_bounds(
 
 
 def _farthest(x: np.ndarray, y: np.ndarray) -> float:
-    """`max_ij |x_i - y_j|`; the pair is found by products of matrices, its distance by a difference."""
+    """Return `max_ij |x_i - y_j|`; the pair is found by products of matrices, its distance by a difference."""
     squares = (x * x).sum(1)[:, None] + (y * y).sum(1) - 2 * x @ y.T
     slack = 1e-12 * (np.abs(squares).max() + (x * x).sum(1).max() + (y * y).sum(1).max())
     i, j = np.unravel_index(np.argmax(squares), squares.shape)

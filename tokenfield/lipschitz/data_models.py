@@ -22,7 +22,7 @@ def data_model(
     correlation: float = 0.9,
     freedom: float = 3.0,
 ) -> Sampler:
-    """A sampler `(n, seed) -> Tokens` of n tokens in R^d with `E |x|^2 = scale^2 d`.
+    """Return a sampler `(n, seed) -> Tokens` of n tokens in R^d with `E |x|^2 = scale^2 d`.
 
     - "sphere": uniform on the sphere of radius `scale sqrt(d)`;
     - "gaussian": independent standard normal;

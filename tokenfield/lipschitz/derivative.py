@@ -14,11 +14,11 @@ class AbstractDerivative(eqx.Module):
 
     @abc.abstractmethod
     def apply(self, e: Float[Array, "n d"]) -> Float[Array, "n dv"]:
-        """`D e`."""
+        """Return `D e`."""
 
     @abc.abstractmethod
     def transpose(self, u: Float[Array, "n dv"]) -> Float[Array, "n d"]:
-        """`D^T u`."""
+        """Return `D^T u`."""
 
 
 class Autodiff(AbstractDerivative):

@@ -70,12 +70,12 @@ class Growth:
     bounds: tuple[Bounds, ...] | None
 
     def plot(self, **options: Any) -> Any:
-        """A log-log figure; see `tokenfield.plotting.growth_figure`."""
+        """Return a log-log figure; see `tokenfield.plotting.growth_figure`."""
         return drawing().growth_figure({"data": self}, **options)
 
 
 def fit_power_law(n: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> PowerLaw:
-    """`log y = log C + p log n` by least squares, with a confidence interval for p.
+    """Return `log y = log C + p log n` by least squares, with a confidence interval for p.
 
     The standard error allows for scatter that depends on n (the HC3 estimate), Student's t with one degree of freedom
     for each point but two. The interval takes the power law for granted and the points for independent.
@@ -129,7 +129,7 @@ def growth(
     checkpoint: str | os.PathLike | None = None,
     progress: bool | None = None,
 ) -> Growth:
-    """The local Lipschitz constant at random tokens, against their number, and the power law `C n^p` (FORMULAS §6).
+    """Return the local Lipschitz constant at random tokens, against their number, and the power law `C n^p` (FORMULAS §6).
 
     On the worst tokens p = 1/2; on typical ones it is often about 1/4, and depends on the data.
 
@@ -196,14 +196,14 @@ class _Store:
 
 
 def _identity(attention: Any, samples: list[Any], settings: tuple) -> str:
-    """The fingerprint of the constants: of the derivative of attention, and of every sample."""
+    """Return the fingerprint of the constants: of the derivative of attention, and of every sample."""
     first, t = samples[0], jnp.zeros(())
     program = Program("attention", _pulled_back, (attention, t, first.x, first.weights, first.positions))
     return fingerprint(attention, settings, samples, programs=[program])
 
 
 def _pulled_back(model: Any, t: Array, x: Array, weights: Array, positions: Array) -> Array:
-    """A vector-Jacobian product of an attention or a layer."""
+    """Return a vector-Jacobian product of an attention or a layer."""
 
     def move(x: Array) -> Array:
         if isinstance(model, Transformer):

@@ -84,13 +84,13 @@ def influence(
 
 
 def orthogonal_directions(d: int, k: int, seed: int) -> np.ndarray:
-    """(k, d) random vectors of length 1, orthogonal to each other."""
+    """Return (k, d) random vectors of length 1, orthogonal to each other."""
     return np.linalg.qr(generator(seed).standard_normal((d, k)))[0].T
 
 
 @eqx.filter_jit
 def _after(flow: AbstractLayerFlow, t: Array, x: Float[Array, "n d"], h: Array) -> Float[Array, "n d"]:
-    """Tokens after a layer."""
+    """Return tokens after a layer."""
     return flow.layer(t, x, h)[0]
 
 
@@ -98,6 +98,6 @@ def _after(flow: AbstractLayerFlow, t: Array, x: Float[Array, "n d"], h: Array) 
 def _pulled(
     flow: AbstractLayerFlow, t: Array, x: Float[Array, "n d"], h: Array, u: Float[Array, "k n d"]
 ) -> Float[Array, "k n d"]:
-    """`D^T u` for each of k vectors u, D the derivative of a layer at tokens x."""
+    """Return `D^T u` for each of k vectors u, D the derivative of a layer at tokens x."""
     back = jax.vjp(lambda x: flow.layer(t, x, h)[0], x)[1]
     return jax.vmap(lambda u: back(u)[0])(u)

@@ -86,7 +86,7 @@ class SublayerDerivative(AbstractDerivative):
 def attention_derivative(
     attention: AbstractAttention, t: Float[Array, ""], state: Tokens, copies: int = 1
 ) -> AbstractDerivative:
-    """The derivative of `x -> Gamma(x)`, head by head: in blocks where the kernel is a function of the score.
+    """Return the derivative of `x -> Gamma(x)`, head by head: in blocks where the kernel is a function of the score.
 
     With so many `copies` of it, each keeps only its share of matrices.
     """
@@ -121,7 +121,7 @@ def _head_derivative(head, W: ValueMap, t, state: Tokens, entries: int) -> Abstr
 def layer_derivative(
     model: Transformer, t: Float[Array, ""], state: Tokens, step: Float[Array, ""], copies: int = 1
 ) -> tuple[AbstractDerivative, Float[Array, "n d"]]:
-    """The derivative of one layer of `layers`, and the tokens after it."""
+    """Return the derivative of one layer of `layers`, and the tokens after it."""
     model = model.at_layer(round(float(t / step))) if model.depth is not None else model
     x, parts = state.x, []
     for index, sublayer in enumerate(model.sublayers(t, state.weights, state.positions)):

@@ -82,7 +82,7 @@ def local(
     t: float = 0.0,
     max_products: int = MAX_PRODUCTS,
 ) -> LocalConstant:
-    """`|D_X f|_2`, the local Lipschitz constant of one layer at tokens X (FORMULAS §6).
+    """Return `|D_X f|_2`, the local Lipschitz constant of one layer at tokens X (FORMULAS §6).
 
     The map f takes all tokens to all outputs, (n, d) to (n, d): an attention `X -> (Gamma(x_i))_i`, or a Transformer's
     layer with its norm, residual connections and MLP, as in `layers`. Displacements in all of R^d count, also under a
@@ -113,7 +113,7 @@ def local(
 
 
 def tokens_of(x: Any) -> Tokens:
-    """The state, with positive weights."""
+    """Return the state, with positive weights."""
     state = x if isinstance(x, Tokens) else Tokens(x)
     if float(state.weights.min()) <= 0:
         raise ValueError(
@@ -126,7 +126,7 @@ def tokens_of(x: Any) -> Tokens:
 def derivative(
     model: Any, state: Tokens, t: Array, residual: bool | None, step: float
 ) -> tuple[AbstractAttention, AbstractDerivative]:
-    """The attention in a model, and the derivative of the map that the model and `residual` stand for."""
+    """Return the attention in a model, and the derivative of the map that the model and `residual` stand for."""
     if residual not in (None, True, False):
         raise ValueError(f"residual must be True, False or None, got {shown(residual)}")
     h = jnp.asarray(step)
@@ -177,7 +177,7 @@ def _transpose(D: AbstractDerivative, u: Array) -> Array:
 def singular_values(
     D: AbstractDerivative, state: Tokens, log_unit: float, rtol: float, top_k: int, max_products: int
 ) -> LocalConstant:
-    """The largest singular values of D in the norm of weighted tokens."""
+    """Return the largest singular values of D in the norm of weighted tokens."""
     rtol, top_k = positive("rtol", rtol), count("top_k", top_k)
     max_products = count("max_products", max_products)
     n, d = state.x.shape

@@ -47,7 +47,7 @@ class Exponents:
 def lyapunov(
     model: Transformer, x: Any, t1: float, k: int | None = None, *, rtol: float = 1e-9, atol: float = 1e-12
 ) -> Exponents:
-    """`(1/t1) log sigma_i(D phi_{t1})`: the rates at which the flow phi of a model stretches small displacements.
+    """Return `(1/t1) log sigma_i(D phi_{t1})`: the rates at which the flow phi of a model stretches small displacements.
 
     A full frame of tangent vectors is integrated with the tokens, `v' = D f(x) v`, both under error control. Whenever
     the frame has become too uneven it is made orthonormal by QR, and the singular values are those of the product of the
@@ -109,7 +109,7 @@ def lyapunov(
 
 
 def _first_frame(state: Tokens, model: Transformer) -> np.ndarray:
-    """Orthonormal displacements, in the norm of weighted tokens: all, or those along the sphere or another space."""
+    """Return orthonormal displacements, in the norm of weighted tokens: all, or those along the sphere or another space."""
     x, n, d = np.asarray(state.x), state.n, state.d
     root = np.sqrt(n * np.asarray(state.weights))
     fixed = isinstance(model.norm, AbstractSphereNorm) and model.norm.radius(d) is not None
@@ -139,7 +139,7 @@ def _carry(
     rtol: float,
     atol: float,
 ) -> tuple[Tokens, np.ndarray]:
-    """The tokens and the frame after a time span from t."""
+    """Return the tokens and the frame after a time span from t."""
     begin = jnp.asarray(t)
     ahead = tuple(Segment(part.until - t, TangentFlow(part.flow, begin)) for part in parts if part.until > t)
     y0 = _packed(ahead[0].flow.flow, state, jnp.asarray(frame, float))  # type: ignore[attr-defined]

@@ -57,7 +57,7 @@ def network(
     top_k: int = 1,
     max_products: int = MAX_PRODUCTS,
 ) -> NetworkConstant:
-    """`|D_X (f_L ∘ … ∘ f_1)|_2`, the local Lipschitz constant of the stack that `layers` runs (FORMULAS §2, §6).
+    """Return `|D_X (f_L ∘ … ∘ f_1)|_2`, the local Lipschitz constant of the stack that `layers` runs (FORMULAS §2, §6).
 
     Args:
         model, depth, step: as in `layers`.

@@ -52,19 +52,19 @@ class Strip(NamedTuple):
     block: int
 
     def in_blocks(self, most: int) -> "Strip":
-        """The same in equal blocks of at most so many rows."""
+        """Return the same in equal blocks of at most so many rows."""
         rows = self.stop - self.start
         return self._replace(block=-(-rows // -(-rows // most)))
 
     def rows(self, a: Array) -> Array:
-        """The rows of an array cut into blocks, padded with zeros."""
+        """Return the rows of an array cut into blocks, padded with zeros."""
         blocks = -(-(self.stop - self.start) // self.block)
         a = a[self.start : self.stop]
         a = jnp.pad(a, ((0, blocks * self.block - len(a)),) + ((0, 0),) * (a.ndim - 1))
         return a.reshape(blocks, self.block, *a.shape[1:])
 
     def columns(self, a: Array, never: Array) -> Array:
-        """The same with each block transposed and laid out so in memory: products with a plain `.T` are slower."""
+        """Return the same with each block transposed and laid out so in memory: products with a plain `.T` are slower."""
         return materialize(self.rows(a).transpose(0, 2, 1), never)
 
     def joined(self, a: Array) -> Array:
@@ -93,12 +93,12 @@ class PairwiseDerivative(AbstractDerivative):
         return Features(q, k, b, self.head.value(self.t, x) if narrow else x)
 
     def out(self, m: Float[Array, "n m"]) -> Float[Array, "n dv"]:
-        """The rest of the map, which is linear: `m -> W V m`, or `W m` if the values are `Vx` already."""
+        """Return the rest of the map, which is linear: `m -> W V m`, or `W m` if the values are `Vx` already."""
         narrow = m.shape[1] != self.x.shape[1]
         return self.output(self.t, m if narrow else self.head.value(self.t, m))
 
     def scores(self, f: Features, strip: Strip, q: Array, position: Array, row: Array) -> tuple[Array, Array | None]:
-        """The scores of a block of rows, and which of them count (None: all)."""
+        """Return the scores of a block of rows, and which of them count (None: all)."""
         width = strip.width
         k, b, tau = f.k[:width], None if f.b is None else f.b[:width], self.positions[:width]
         return self.head.scores(q, k, b, position, tau, row), self.head.seen(position, tau)
@@ -126,7 +126,7 @@ class PairwiseDerivative(AbstractDerivative):
         return strip.rows(f.q), strip.rows(self.positions), strip.rows(jnp.arange(len(self.x)))
 
     def centered(self, f: Features) -> Features:
-        """Keys and values about their mean, which changes nothing where rows sum to 1, and cancels less."""
+        """Return keys and values about their mean, which changes nothing where rows sum to 1, and cancels less."""
         if self.log_z is None:
             return f
         return f._replace(k=f.k - self.w @ f.k, v=self.centered_values(f))
@@ -195,7 +195,7 @@ class PairwiseDerivative(AbstractDerivative):
 
 
 def _total(rows: Callable, none: Any, blocks: Any) -> tuple[Any, Any]:
-    """`jax.lax.scan(rows, none, blocks)`. A single block is not cut out of the others, which would copy it."""
+    """Return `jax.lax.scan(rows, none, blocks)`. A single block is not cut out of the others, which would copy it."""
     if len(jax.tree.leaves(blocks)[0]) > 1:
         return jax.lax.scan(rows, none, blocks)
     total, own = rows(none, jax.tree.map(lambda a: a[0], blocks))
@@ -203,7 +203,7 @@ def _total(rows: Callable, none: Any, blocks: Any) -> tuple[Any, Any]:
 
 
 def _each(rows: Callable, blocks: Any) -> Any:
-    """The same of rows that have no total."""
+    """Return the same of rows that have no total."""
     return _total(lambda _, block: (None, rows(block)), None, blocks)[1]
 
 

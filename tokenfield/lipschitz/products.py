@@ -6,7 +6,7 @@ SWEEPS = 30
 
 
 def log_singular_values(factors: list[np.ndarray]) -> np.ndarray:
-    """`log sigma_i` of `R_m … R_1` for square factors, decreasing; -inf where the product is singular.
+    """Return `log sigma_i` of `R_m … R_1` for square factors, decreasing; -inf where the product is singular.
 
     The product itself would lose what is `1e-16` below its largest entries. Sweeps of QR factorizations, to and fro, make
     every factor triangular with diagonals sorted by size (the QR algorithm for `P^T P`). Then `P = T S`, S the diagonal
@@ -38,7 +38,7 @@ def log_singular_values(factors: list[np.ndarray]) -> np.ndarray:
 
 
 def _triangular(factors: list[np.ndarray]) -> list[np.ndarray]:
-    """Triangular factors of `Q^T R_m … R_1`, from the right."""
+    """Return triangular factors of `Q^T R_m … R_1`, from the right."""
     Q, made = np.eye(len(factors[0])), []
     for R in factors:
         Q, triangle = np.linalg.qr(R @ Q)
@@ -47,7 +47,7 @@ def _triangular(factors: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _jacobi(T: np.ndarray, logs: np.ndarray) -> np.ndarray:
-    """Singular values of `diag(e^logs) T`: rows are turned in pairs until they are orthogonal; scales stay apart."""
+    """Return singular values of `diag(e^logs) T`: rows are turned in pairs until they are orthogonal; scales stay apart."""
     rows, logs = T.copy(), logs.copy()
     size = len(rows)
     for _ in range(30):

@@ -13,7 +13,7 @@ from .local import tokens_of
 
 
 def correlation_by_distance(sequences: Sequence[Any]) -> np.ndarray:
-    """`c_k = sum_i <x_i - m, x_{i+k} - m> / sum_i |x_i - m|^2`: how alike tokens are that stand k apart.
+    """Return `c_k = sum_i <x_i - m, x_{i+k} - m> / sum_i |x_i - m|^2`: how alike tokens are that stand k apart.
 
     Sums run over all sequences, and m is the mean of all tokens. The divisor is the same for all k, although fewer pairs stand
     far apart. So a stationary sequence with these correlations exists: their Toeplitz matrix has no negative eigenvalue.
@@ -43,7 +43,7 @@ def correlation_by_distance(sequences: Sequence[Any]) -> np.ndarray:
 
 
 def sequence_model(sequences: Sequence[Any], *, independent: bool = False) -> Sampler:
-    """A sampler `(n, seed) -> Tokens` of Gaussian sequences with the statistics of given ones.
+    """Return a sampler `(n, seed) -> Tokens` of Gaussian sequences with the statistics of given ones.
 
     `x_i = m + S g_i`, where m and S S^T are the mean and the covariance of all given tokens, and the coordinates of g are
     independent stationary Gaussian sequences with correlations `correlation_by_distance`, 0 beyond the shortest sequence.

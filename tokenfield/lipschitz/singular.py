@@ -142,7 +142,7 @@ def _radius(rho: np.ndarray, values: np.ndarray) -> np.ndarray:
 def _orthonormal(
     z: np.ndarray, basis: np.ndarray, rng: np.random.Generator, floor: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Orthonormal rows Q, orthogonal to the basis, and B with `z = B^T Q`; fresh random rows where z lacks rank."""
+    """Return orthonormal rows Q, orthogonal to the basis, and B with `z = B^T Q`; fresh random rows where z lacks rank."""
     count, size = z.shape
     Q, B = np.zeros_like(z), np.zeros((count, count))
     found = 0
@@ -185,12 +185,12 @@ def _made_unit(row: np.ndarray, *bases: np.ndarray) -> bool:
 
 
 def _inner(rows: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """`rows z^T`."""
+    """Return `rows z^T`."""
     return np.einsum("mn,bn->mb", rows, z)
 
 
 def _combined(c: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """`c^T rows`."""
+    """Return `c^T rows`."""
     return np.einsum("mb,mn->bn", c, rows)
 
 

@@ -25,7 +25,7 @@ class AbstractNoise(Named, eqx.Module):
 
     @abc.abstractmethod
     def draws(self, n: int, d: int) -> tuple[int, ...]:
-        """The shape of the independent standard normal numbers behind one push of n tokens in R^d."""
+        """Return the shape of the independent standard normal numbers behind one push of n tokens in R^d."""
 
     @abc.abstractmethod
     def displacement(
@@ -36,7 +36,7 @@ class AbstractNoise(Named, eqx.Module):
     def kick(
         self, key: PRNGKeyArray, x: Float[Array, "n d"], h: Float[Array, ""], space: AbstractSpace
     ) -> Float[Array, "n d"]:
-        """A random displacement of tokens x of a space in time h."""
+        """Return a random displacement of tokens x of a space in time h."""
         shape = self.draws(*x.shape)
         xi = jax.random.normal(key, (math.prod(shape),), x.dtype)  # the numbers of `shape`, twice as fast
         return self.displacement(materialize(xi, h < 0).reshape(shape), x, h, space)

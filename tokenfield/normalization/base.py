@@ -51,7 +51,7 @@ class AbstractNorm(Named, eqx.Module):
 
     @abc.abstractmethod
     def segments(self) -> "tuple[tuple[float | Array, AbstractNorm], ...]":
-        """`(until, rule)` pairs: the smooth rules that follow each other in time, the last until infinity."""
+        """Return `(until, rule)` pairs: the smooth rules that follow each other in time, the last until infinity."""
 
     @abc.abstractmethod
     def check(self, d: int) -> None:
@@ -89,7 +89,7 @@ class AbstractSphereNorm(AbstractNorm):
 
     @abc.abstractmethod
     def segments(self) -> "tuple[tuple[float | Array, AbstractSphereNorm], ...]":
-        """`(until, rule)` pairs: the smooth rules that follow each other in time, the last until infinity."""
+        """Return `(until, rule)` pairs: the smooth rules that follow each other in time, the last until infinity."""
 
     @abc.abstractmethod
     def radius(self, d: int) -> Array | None:

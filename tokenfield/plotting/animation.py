@@ -105,7 +105,7 @@ def _scene(traj: Trajectory, most: int, tol: float, time: str | None) -> Scene:
 
 
 def _stage(scene: Scene) -> tuple[Sheet, Axes]:
-    """The figure with all that does not move."""
+    """Draw the figure with all that does not move."""
     sheet = Sheet(4.0, 4.0, dpi=PIXELS / 4.0)
     FigureCanvasAgg(sheet)
     ax = sheet.add_subplot()
@@ -116,7 +116,7 @@ def _stage(scene: Scene) -> tuple[Sheet, Axes]:
 
 
 def _images(scene: Scene) -> Iterator[np.ndarray]:
-    """The frames: the scenery is drawn once, the tokens and their tails over it each time."""
+    """Yield the frames: the scenery is drawn once, the tokens and their tails over it each time."""
     sheet, ax = _stage(scene)
     canvas = sheet.canvas
     assert isinstance(canvas, FigureCanvasAgg)

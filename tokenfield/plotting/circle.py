@@ -14,7 +14,7 @@ MOST_LINES = 512
 
 @styled
 def space_time(traj: Trajectory, tol: float = 1e-3, width: float = 5.0, height: float = 3.2) -> Sheet:
-    """The angle of every token against time, for tokens in the plane: merging and waiting at a glance.
+    """Draw the angle of every token against time, for tokens in the plane: merging and waiting at a glance.
 
     The circle is cut in the widest gap between the final tokens, so that no final cluster is cut in two. Times on a
     logarithmic grid have a logarithmic axis. Of more than 512 tokens a random sample (always the same one) is shown.
@@ -55,7 +55,7 @@ def space_time(traj: Trajectory, tol: float = 1e-3, width: float = 5.0, height: 
 
 
 def widest_gap(angles: np.ndarray) -> float:
-    """The middle, in [-pi, pi), of the widest gap between angles on the circle."""
+    """Return the middle, in [-pi, pi), of the widest gap between angles on the circle."""
     ordered = np.sort(angles)
     gaps = np.diff(ordered, append=ordered[0] + 2 * np.pi)
     widest = int(np.argmax(gaps))
@@ -63,7 +63,7 @@ def widest_gap(angles: np.ndarray) -> float:
 
 
 def unbroken(times: np.ndarray, angles: np.ndarray) -> list[np.ndarray]:
-    """A line over time cut where it passes from one end of the interval of angles to the other."""
+    """Return a line over time cut where it passes from one end of the interval of angles to the other."""
     jumps = np.flatnonzero(np.abs(np.diff(angles)) > np.pi) + 1
     return np.split(np.stack([times, angles], 1), jumps)
 
@@ -75,7 +75,7 @@ def _angle_axis(ax: Axes, cut: float) -> None:
 
 
 def _quarters(k: int) -> str:
-    """`k pi/2` as text."""
+    """Return `k pi/2` as text."""
     if k == 0:
         return "0"
     number, half = (abs(k) // 2, "") if k % 2 == 0 else (abs(k), "/2")

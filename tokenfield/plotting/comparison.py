@@ -91,7 +91,7 @@ def _mark(k: int, label: str) -> Line2D:
 
 
 def _curve(run: Trajectory, name: str) -> np.ndarray | None:
-    """`(2, points)` times and values of an observable along a run; None if it is not known for it."""
+    """Return `(2, points)` times and values of an observable along a run; None if it is not known for it."""
     function = find_function("observable", name)
     options: dict[str, Any] = {}
     of_tokens = run.dataset.attrs["state"] == "Tokens"

@@ -18,7 +18,7 @@ VIEW = 14, -62  # degrees: elevation, azimuth
 
 
 def cone_coordinates(cov: ArrayLike) -> np.ndarray:
-    """`((a, c), (c, b)) -> (x, y, z) = (a - b, 2c, a + b)`: the cone of covariances for d = 2 (FORMULAS §5).
+    """Return `((a, c), (c, b)) -> (x, y, z) = (a - b, 2c, a + b)`: the cone of covariances for d = 2 (FORMULAS §5).
 
     z is the trace and `z^2 - x^2 - y^2` four times the determinant, so covariances fill `x^2 + y^2 <= z^2`, and those
     of rank one are its surface.
@@ -42,7 +42,7 @@ def cone_coordinates(cov: ArrayLike) -> np.ndarray:
 
 
 def covariance_paths(runs: Runs) -> list[np.ndarray]:
-    """(times, 2, 2) covariances of each run, up to its end."""
+    """Return (times, 2, 2) covariances of each run, up to its end."""
     if isinstance(runs, Ensemble):
         data = runs.dataset
         if "cov" not in data:
@@ -64,7 +64,7 @@ def cone_plot(
     view: tuple[float, float] = VIEW,
     labels: bool = True,
 ) -> Axes:
-    """Paths of covariances in the cone of symmetric positive 2 x 2 matrices, drawn at `cone_coordinates`.
+    """Draw paths of covariances in the cone of symmetric positive 2 x 2 matrices, drawn at `cone_coordinates`.
 
     Circles are starts, dots are ends. The dashed circle is where the slice of trace 1 meets the surface.
 

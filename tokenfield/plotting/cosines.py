@@ -35,7 +35,7 @@ class PairHistogram(NamedTuple):
 
 
 def pair_histogram(frames: Frames, bins: int = BINS) -> PairHistogram:
-    """Cosines where only directions matter (on the sphere, or for tokens that grow without bound), else distances.
+    """Return cosines where only directions matter (on the sphere, or for tokens that grow without bound), else distances.
 
     Tokens of the line that grow are compared by their distance relative to the root mean square length.
     """
@@ -69,7 +69,7 @@ def _cosines(x: np.ndarray) -> np.ndarray:
 
 
 def _within(space: AbstractSpace, x: np.ndarray) -> np.ndarray:
-    """Distances of all pairs within a space."""
+    """Return distances of all pairs within a space."""
     first, second = np.triu_indices(len(x), 1)
     return np.asarray(space.distance(jnp.asarray(x[first]), jnp.asarray(x[second])))
 
@@ -133,7 +133,7 @@ def _title(histogram: PairHistogram, shown: Frames) -> str:
 
 
 def time_edges(times: np.ndarray) -> np.ndarray:
-    """Edges of cells around times: half-way between them, ending at the first and the last time."""
+    """Return edges of cells around times: half-way between them, ending at the first and the last time."""
     if len(times) == 1:
         return times[0] + np.array([-0.5, 0.5])
     edges = np.concatenate([times[:1], (times[1:] + times[:-1]) / 2, times[-1:]])

@@ -11,7 +11,7 @@ MOST = 200  # times that are drawn
 
 @styled
 def density_sheet(traj: Trajectory, title: str | None = None, width: float = WIDTH, height: float = 3.2) -> Sheet:
-    """The density over place and time (on the 2-sphere the last density), and the size of each degree at some times."""
+    """Draw the density over place and time (on the 2-sphere the last density), and the size of each degree at some times."""
     times, final, kind = traj.times, traj.final, traj.dataset.attrs["state"]
     sheet = Sheet(width, min(height, 3.2))
     left, right = sheet.subplots(1, 2, width_ratios=(1.25, 1))

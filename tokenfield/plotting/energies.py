@@ -38,7 +38,7 @@ class Curves(NamedTuple):
 
 
 def energy_panel(traj: Trajectory, ax: Axes, frames: int = MOST_POINTS, letter: str = "") -> Axes:
-    """Normalized energy `∬ e^{beta(<x,y>-1)} dmu dmu` and order parameter `|∫ x dmu|` over time, events dashed.
+    """Draw normalized energy `∬ e^{beta(<x,y>-1)} dmu dmu` and order parameter `|∫ x dmu|` over time, events dashed.
 
     The energy of directions is shown under norms with a radius, the centered energy `½|∫ x dmu|^2` at beta = 0. A
     model without an energy has its order parameter and the effective rank, as a share of the largest possible
@@ -72,7 +72,7 @@ def energy_panel(traj: Trajectory, ax: Axes, frames: int = MOST_POINTS, letter: 
 
 
 def curves_of(shown: Frames, beta: float | None) -> Curves:
-    """The numbers that say most about a run: energy and order, order and rank, or the spread on the line."""
+    """Return the numbers that say most about a run: energy and order, order and rank, or the spread on the line."""
     every = range(len(shown.times))
     if shown.charted:
         paired = shown.sample(MOST_PAIRED)
@@ -98,7 +98,7 @@ def curves_of(shown: Frames, beta: float | None) -> Curves:
 
 
 def _deviation(x: np.ndarray, weights: np.ndarray) -> float:
-    """Standard deviation, safe from overflow."""
+    """Return standard deviation, safe from overflow."""
     difference = x - weights @ x
     size = np.abs(difference).max()
     return float(size * np.sqrt(weights @ (difference / size) ** 2)) if size > 0 else 0.0

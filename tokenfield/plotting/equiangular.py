@@ -9,7 +9,7 @@ from .time_axis import draw_events, draw_time_axis
 
 @styled
 def equiangular_sheet(traj: Trajectory, title: str | None = None, width: float = WIDTH, height: float = 2.8) -> Sheet:
-    """The cosine rho over time, and the gap `1 - rho` on a logarithmic scale (with the radius where it grows)."""
+    """Draw the cosine rho over time, and the gap `1 - rho` on a logarithmic scale (with the radius where it grows)."""
     data = traj.dataset
     times, rho, gap, radius = (data[name].values for name in ("time", "rho", "gap", "radius"))
     sheet = Sheet(width, min(height, 2.8))

@@ -54,7 +54,7 @@ def field_figure(
     width: float = 4.4,
     height: float = 3.6,
 ) -> Sheet:
-    """The velocity that a token would have at each point, as arrows, and the tokens as dots, at one time of a run.
+    """Draw the velocity that a token would have at each point, as arrows, and the tokens as dots, at one time of a run.
 
     It is drawn on the circle (next to it, so that the tokens can be seen), on the front of the sphere, and in the plane. Colors
     are speeds. All arrows have one length, but for those slower than a fifth of the largest speed, which are shorter in
@@ -100,7 +100,7 @@ def _recorded(traj: Trajectory) -> Transformer:
 
 
 def state_near(traj: Trajectory, t: float | None) -> tuple[float, Tokens]:
-    """The saved state of a run nearest to time t, up to the last finite one, and its time."""
+    """Return the saved state of a run nearest to time t, up to the last finite one, and its time."""
     kind = traj.dataset.attrs["state"]
     if kind != "Tokens":
         raise TypeError(f"plot_field is known for Tokens, got a run of {kind}: sample it to tokens")
@@ -114,7 +114,7 @@ def state_near(traj: Trajectory, t: float | None) -> tuple[float, Tokens]:
 
 
 def field_of(model: Transformer, state: Tokens, t: float, spherical: bool) -> Field:
-    """The velocities of tokens on a grid, among the tokens of a state at time t."""
+    """Return the velocities of tokens on a grid, among the tokens of a state at time t."""
     x, w = np.asarray(state.x), np.asarray(state.weights)
     if not (state.d == 2 or (state.d == 3 and spherical)):
         where = "the sphere of " if spherical else ""
@@ -130,7 +130,7 @@ def field_of(model: Transformer, state: Tokens, t: float, spherical: bool) -> Fi
 
 
 def plane_grid(x: np.ndarray) -> tuple[np.ndarray, float]:
-    """A square grid around points of the plane, and its step."""
+    """Return a square grid around points of the plane, and its step."""
     low, high = x.min(0), x.max(0)
     half = (0.5 + MARGIN) * (float((high - low).max()) or 1.0)
     ticks = np.linspace(-half, half, ACROSS)
@@ -138,13 +138,13 @@ def plane_grid(x: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def circle_grid() -> tuple[np.ndarray, float]:
-    """Equal angles on the unit circle, and the distance between neighbors."""
+    """Return equal angles on the unit circle, and the distance between neighbors."""
     angles = 2 * np.pi * np.arange(ANGLES) / ANGLES
     return np.stack([np.cos(angles), np.sin(angles)], 1), 2 * np.pi / ANGLES
 
 
 def sphere_grid() -> tuple[np.ndarray, float]:
-    """Points of the unit sphere on Fibonacci's spiral, and the distance between neighbors."""
+    """Return points of the unit sphere on Fibonacci's spiral, and the distance between neighbors."""
     k = np.arange(ON_SPHERE) + 0.5
     height, angle = 1 - 2 * k / ON_SPHERE, np.pi * (1 + 5**0.5) * k
     around = np.sqrt(1 - height**2)
@@ -152,7 +152,7 @@ def sphere_grid() -> tuple[np.ndarray, float]:
 
 
 def _frame(t: float, state: Tokens, space: AbstractSpace) -> Frames:
-    """The tokens as one frame, a sample of them if there are many."""
+    """Return the tokens as one frame, a sample of them if there are many."""
     tokens, weights = np.asarray(state.x)[None], np.asarray(state.weights)[None]
     lengths = np.linalg.norm(tokens, axis=-1, keepdims=True)
     spherical = isinstance(space, Sphere)

@@ -72,11 +72,11 @@ class Frames(NamedTuple):
         return _tame(self.x[k], self.weights[k])
 
     def rank(self, k: int) -> float:
-        """Effective rank of the tokens of frame k."""
+        """Return effective rank of the tokens of frame k."""
         return effective_rank(_tame(self.tokens[k], self.weights[k]))
 
     def at(self, chosen: np.ndarray) -> "Frames":
-        """Some of the frames."""
+        """Return some of the frames."""
         return self._replace(
             times=self.times[chosen], x=self.x[chosen], tokens=self.tokens[chosen], weights=self.weights[chosen]
         )
@@ -120,7 +120,7 @@ def read_frames(traj: Trajectory, most: int = MOST_FRAMES) -> Frames:
 
 
 def areas(weights: np.ndarray) -> np.ndarray:
-    """The areas of tokens' marks relative to one of weight 1/n, within limits that can be seen: (n,) from (n,)."""
+    """Return the areas of tokens' marks relative to one of weight 1/n, within limits that can be seen: (n,) from (n,)."""
     return np.clip(len(weights) * weights, 0.05, 12.0)
 
 
@@ -130,20 +130,20 @@ def _tame(x: np.ndarray, weights: np.ndarray) -> Tokens:
 
 
 def _scale(x: np.ndarray) -> np.ndarray:
-    """A power of two near the largest coordinate of each frame: dividing by it is exact and avoids overflow."""
+    """Return a power of two near the largest coordinate of each frame: dividing by it is exact and avoids overflow."""
     largest = np.abs(x).max(axis=(1, 2), keepdims=True)
     return 2.0 ** np.floor(np.log2(np.where(largest > 0, largest, 1)))
 
 
 def relative(frames: Frames) -> np.ndarray:
-    """The tokens divided by their root mean square length at each time: (f, n, d)."""
+    """Return the tokens divided by their root mean square length at each time: (f, n, d)."""
     x = frames.x / _scale(frames.x)
     size = np.sqrt(np.einsum("fnd,fnd,fn->f", x, x, frames.weights))[:, None, None]
     return x / np.where(size > 0, size, 1)
 
 
 def final_clusters(frames: Frames, tol: float = 1e-3) -> tuple[Clusters, str]:
-    """Clusters at the last frame, and by which metric: "cosine", "distance", or "relative distance" if growing.
+    """Return clusters at the last frame, and by which metric: "cosine", "distance", or "relative distance" if growing.
 
     Tokens that grow are compared after division by their root mean square length: no fixed distance suits them.
     """

@@ -23,7 +23,7 @@ def write_gif(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
 
 
 def _palette() -> np.ndarray:
-    """(k, 3) greys, and every color of tokens in steps from white; one palette for all frames cannot flicker."""
+    """Return (k, 3) greys, and every color of tokens in steps from white; one palette for all frames cannot flicker."""
     ramp = lambda color, steps: 1 + steps[:, None] * (np.array(to_rgb(color)) - 1)  # noqa: E731
     greys = np.linspace(0, 1, 48) ** 2  # fine steps near white, for the shade of the sphere
     colors = np.concatenate([ramp(INK, greys), *(ramp(color, np.linspace(0.15, 1, 8)) for color in (*PALETTE, LOOSE))])
@@ -31,7 +31,7 @@ def _palette() -> np.ndarray:
 
 
 def _nearest(palette: np.ndarray) -> np.ndarray:
-    """(64, 64, 64) the nearest entry of the palette to each color, in six bits a channel; white stays white."""
+    """Return (64, 64, 64) the nearest entry of the palette to each color, in six bits a channel; white stays white."""
     level = np.linspace(0, 255, 64)
     cube = np.stack(np.meshgrid(level, level, level, indexing="ij"), -1).reshape(-1, 3)
     _, index = cKDTree(palette.astype(float)).query(cube)

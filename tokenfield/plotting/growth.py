@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def growth_figure(
     growths: "dict[str, Growth]", upper: float | None = None, width: float = 4.6, height: float = 3.6
 ) -> Sheet:
-    """Local constants on logarithmic axes: every sample, their geometric mean, and the fitted power law (FORMULAS §6).
+    """Draw local constants on logarithmic axes: every sample, their geometric mean, and the fitted power law (FORMULAS §6).
 
     With a single data model the bounds are drawn too, where they are known: the upper one for all tokens as long as those of
     the samples, and the lower one that some of them attain.

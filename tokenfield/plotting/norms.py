@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @styled
 def norms_figure(study: "xarray.Dataset", width: float = WIDTH, height: float | None = None) -> Sheet:
-    """The mean cosine over layers with random weights, one panel for each rule (FORMULAS §7; the survey's Figure 4).
+    """Draw the mean cosine over layers with random weights, one panel for each rule (FORMULAS §7; the survey's Figure 4).
 
     The line is the mean over seeds, the band holds 90 % of them. Dashed: the random-weight recursion. Dotted: tokens
     at equal angles with Q = K = V = I.

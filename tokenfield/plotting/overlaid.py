@@ -102,7 +102,7 @@ def _of_run(traj: Trajectory, chosen: list[int]) -> tuple[np.ndarray, np.ndarray
 
 
 def _of_probe(dataset: "xarray.Dataset", chosen: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
-    """The same from the histograms of a probe, over all texts."""
+    """Return the same from the histograms of a probe, over all texts."""
     edges = dataset["bin_edges"].values
     counts = dataset["cosine_histogram"].sum("text").transpose("layer", "bin").values[chosen]
     densities = counts / np.maximum(counts.sum(1, keepdims=True), 1) / np.diff(edges)

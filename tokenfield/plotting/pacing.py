@@ -62,14 +62,14 @@ def _is_even(times: np.ndarray) -> bool:
 
 
 def _moves_early(frames: Frames) -> bool:
-    """True if half of the motion is over within a tenth of the time."""
+    """Return True if half of the motion is over within a tenth of the time."""
     span = frames.times[-1] - frames.times[0]
     half = np.searchsorted(_motion(frames), 0.5)
     return bool(span > 0 and frames.times[min(half, len(frames.times) - 1)] - frames.times[0] < EARLY * span)
 
 
 def _motion(frames: Frames) -> np.ndarray:
-    """The part of the way that tokens have gone at each frame, from 0 to 1."""
+    """Return the part of the way that tokens have gone at each frame, from 0 to 1."""
     way = np.concatenate([[0.0], np.linalg.norm(np.diff(frames.x, axis=0), axis=-1).mean(axis=1).cumsum()])
     return way / way[-1] if way[-1] > 0 else np.linspace(0, 1, len(way))
 

@@ -17,7 +17,7 @@ STRONG, JUMP, FOLD = INK, PALETTE[1], PALETTE[2]
 
 @styled
 def phase_diagram_figure(diagram, runs=None, width: float = WIDTH, height: float = 3.4) -> Sheet:
-    """The order parameter of the ordered law over beta and kappa, with the lines of the transition (FORMULAS §10).
+    """Draw the order parameter of the ordered law over beta and kappa, with the lines of the transition (FORMULAS §10).
 
     A second panel shows the same lines divided by kappa_c, in which the range where both laws are stable opens up
     (unnormalized attention above beta_star only). Gray cells were too concentrated to be computed.

@@ -157,7 +157,7 @@ def write_player(path: Path, sheet: Sheet, ax: Axes, scene: "Scene", fps: float,
 
 
 def _plain(text: str) -> str:
-    """A label without mathematical type."""
+    """Return a label without mathematical type."""
     for mark, plain in (
         ("\\mathbb{R}", "R"),
         ("\\log_{10}", "log10"),

@@ -48,7 +48,7 @@ def probe_cosines(dataset: "xarray.Dataset", width: float = 7.1, height: float =
 
 
 def cosine_panels(dataset: "xarray.Dataset") -> list[tuple[str, str, str]]:
-    """The histogram, the mean and the title of each panel that the dataset has numbers for."""
+    """Return the histogram, the mean and the title of each panel that the dataset has numbers for."""
     panels = [("cosine_histogram", "mean_cosine", "all pairs")]
     if "special_histogram" in dataset and float(dataset["special_histogram"].sum()) > 0:
         panels.append(("special_histogram", "special_cosine", "with a special token"))
@@ -58,7 +58,7 @@ def cosine_panels(dataset: "xarray.Dataset") -> list[tuple[str, str, str]]:
 
 
 def _density(histogram: "xarray.DataArray", edges: np.ndarray) -> np.ndarray:
-    """(layers, bins) counts over all texts as a density."""
+    """Return (layers, bins) counts over all texts as a density."""
     counts = histogram.sum("text").transpose("layer", "bin").values
     return counts / np.maximum(counts.sum(1, keepdims=True), 1) / np.diff(edges)
 
@@ -77,7 +77,7 @@ def _spread(ax: Axes, dataset: "xarray.Dataset", density: np.ndarray, mean: str,
 
 @styled
 def probe_theory(dataset: "xarray.Dataset", width: float = 5.4, height: float = 3.7) -> Sheet:
-    """The mean cosine over layers: measured, with a band over texts; predicted; and with random weights (FORMULAS §7).
+    """Draw the mean cosine over layers: measured, with a band over texts; predicted; and with random weights (FORMULAS §7).
 
     Args:
         dataset: of a probe.

@@ -35,7 +35,7 @@ class View(NamedTuple):
 
 
 def view_of(frames: Frames) -> View:
-    """The view that fits the dimension and the geometry of a run."""
+    """Return the view that fits the dimension and the geometry of a run."""
     return _view(frames)._replace(period=frames.space.period)
 
 
@@ -62,7 +62,7 @@ def _view(frames: Frames) -> View:
 
 
 def symbol(frames: Frames) -> str:
-    """The token's symbol in mathematical type."""
+    """Return the token's symbol in mathematical type."""
     return r"\theta" if frames.symbol == "θ" else frames.symbol
 
 
@@ -79,7 +79,7 @@ def title_of(frames: Frames) -> str:
 
 
 def principal_axes(x: np.ndarray, weights: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The leading principal axes of tokens pooled over time, and the share of the variance that each explains.
+    """Return the leading principal axes of tokens pooled over time, and the share of the variance that each explains.
 
     The pool is at most 12 evenly chosen frames of at most 256 evenly chosen tokens, weighted and centered. Axes have
     their largest coordinate positive, so that the same run gives the same picture.
@@ -106,7 +106,7 @@ def principal_axes(x: np.ndarray, weights: np.ndarray, count: int) -> tuple[np.n
 
 
 def viewing_basis(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """A view of the sphere with as much as possible of the final mass in front; from a little above if it can be."""
+    """Return a view of the sphere with as much as possible of the final mass in front; from a little above if it can be."""
     views = [
         oblique_basis(azimuth, elevation) for elevation in (20, 35, 0, -20, -35) for azimuth in range(-60, 300, 15)
     ]
@@ -123,7 +123,7 @@ def oblique_basis(azimuth: float, elevation: float) -> np.ndarray:
 
 
 def graticule(points: int = 181) -> list[np.ndarray]:
-    """Parallels and meridians of the unit sphere every 30°, each as (points, 3)."""
+    """Return parallels and meridians of the unit sphere every 30°, each as (points, 3)."""
     angle = np.linspace(0, 2 * np.pi, points)
     circle, height = np.stack([np.cos(angle), np.sin(angle)], 1), np.ones((points, 1))
     parallels = [np.hstack([np.cos(a) * circle, np.sin(a) * height]) for a in np.radians([-60, -30, 0, 30, 60])]

@@ -63,7 +63,7 @@ def overview(
     width: float = WIDTH,
     height: float = 4.0,
 ) -> Sheet:
-    """A run on one sheet: for tokens, where they are, their energy and the cosines between them, over time.
+    """Draw a run on one sheet: for tokens, where they are, their energy and the cosines between them, over time.
 
     A run of a `Gaussian` shows its ellipses (or its mean) and the eigenvalues of its covariance, one of `Equiangular`
     tokens the cosine and how it goes to 1, one of a density the density over time and its spectrum.

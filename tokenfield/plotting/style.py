@@ -30,7 +30,7 @@ WIDTH = 7.1  # inches: two columns of a journal
 
 @lru_cache(maxsize=1)
 def settings() -> dict[str, Any]:
-    """The rcParams of every figure."""
+    """Return the rcParams of every figure."""
     from matplotlib.font_manager import get_font_names
 
     here = set(get_font_names())
@@ -127,13 +127,13 @@ def colored(groups: Clusters) -> int:
 
 
 def token_colors(groups: Clusters) -> np.ndarray:
-    """(n, 4) colors of tokens by their cluster; gray for those in none of the colored ones."""
+    """Return (n, 4) colors of tokens by their cluster; gray for those in none of the colored ones."""
     count = colored(groups)
     return to_rgba_array([*PALETTE[:count], *[LOOSE] * (groups.count - count)])[groups.labels]
 
 
 def cluster_names(groups: Clusters, weights: np.ndarray) -> list[tuple[str, str]]:
-    """`(color, name)` for a legend: the size of each colored cluster (its mass too, if weights differ), the rest."""
+    """Return `(color, name)` for a legend: the size of each colored cluster (its mass too, if weights differ), the rest."""
     count = colored(groups)
     equal = np.ptp(weights) <= 1e-12
     mass = lambda k: "" if equal else f" (mass {groups.masses[k]:.2g})"  # noqa: E731
@@ -144,7 +144,7 @@ def cluster_names(groups: Clusters, weights: np.ndarray) -> list[tuple[str, str]
 
 
 def cluster_marks(groups: Clusters, weights: np.ndarray) -> list[Line2D]:
-    """The entries of a legend of clusters."""
+    """Return the entries of a legend of clusters."""
     style = {"marker": "o", "ls": "", "ms": 5, "mew": 0}
     return [Line2D([], [], color=color, label=name, **style) for color, name in cluster_names(groups, weights)]
 

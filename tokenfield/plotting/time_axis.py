@@ -33,7 +33,7 @@ def draw_time_axis(traj: Trajectory, ax: Axes, times: np.ndarray, label: bool = 
 
 
 def is_logarithmic(times: np.ndarray) -> bool:
-    """True when the saved times crowd towards 0, as those of a logarithmic grid do."""
+    """Return True if the saved times crowd towards 0, as those of a logarithmic grid do."""
     positive = times[times > 0]
     return len(positive) >= 8 and bool(positive[-1] > 20 * np.median(positive))
 
@@ -57,7 +57,7 @@ def draw_events(traj: Trajectory, ax: Axes, named: bool = True) -> None:
 
 
 def _free_height(ax: Axes, time: float, late: bool) -> float:
-    """The height (0 bottom, 1 top) at which a name beside an event is farthest from all curves."""
+    """Return the height (0 bottom, 1 top) at which a name beside an event is farthest from all curves."""
     place = ax.transAxes.inverted()
     edge = place.transform(ax.transData.transform((time, ax.get_ylim()[0])))[0]
     low, high = (edge - NAME_WIDTH, edge - 0.005) if late else (edge + 0.005, edge + NAME_WIDTH)
@@ -73,17 +73,17 @@ def _free_height(ax: Axes, time: float, late: bool) -> float:
 
 
 def event_name(event: Event) -> str:
-    """An event in words."""
+    """Return an event in words."""
     return event.kind.replace("_", " ")
 
 
 def counts_layers(traj: Trajectory) -> bool:
-    """True if a unit of time is a layer."""
+    """Return True if a unit of time is a layer."""
     return traj.config.get("step") == 1 and traj.log_time_unit == 0
 
 
 def time_text(traj: Trajectory, time: float, log_time: float | None = None) -> str:
-    """A moment in words, e.g. "t = 12.5", "log10 t = 846.1" or "layer 3"."""
+    """Return a moment in words, e.g. "t = 12.5", "log10 t = 846.1" or "layer 3"."""
     if counts_layers(traj):
         return f"layer {time:.3g}"
     known = None if log_time is None or not math.isfinite(log_time) else log_time

@@ -26,7 +26,7 @@ def tokens_panel(
     legend: str | None = "panel",
     letter: str = "",
 ) -> Axes:
-    """Tokens in their space: faint circles where they start, paths, strong marks where they end.
+    """Draw tokens in their space: faint circles where they start, paths, strong marks where they end.
 
     Colors are final clusters; a cluster's mark has an area that grows with its mass, a token's one that is in proportion
     to its weight. On the circle, in the plane

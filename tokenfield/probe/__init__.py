@@ -1,4 +1,4 @@
-"""Real pretrained Transformers: measure collapse, clustering and smoothness. `tkf.probe(model, texts)` does it."""
+"""Measure collapse, clustering and smoothness of real pretrained Transformers: `tkf.probe(model, texts)`."""
 
 from .._lazy import callable_package, lazy
 

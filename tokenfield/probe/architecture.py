@@ -1,4 +1,4 @@
-"""What kind of Transformer a model is, read from its config."""
+"""The architecture of a model, read from its config."""
 
 import dataclasses
 from typing import Any
@@ -8,7 +8,7 @@ from .families import FAMILIES, family_of
 
 @dataclasses.dataclass(frozen=True)
 class Architecture:
-    """What the theory needs to know of a model.
+    """The properties of a model that the theory needs.
 
     Attributes:
         family: the `model_type` of the config, such as "bert".
@@ -18,12 +18,12 @@ class Architecture:
         depth: number of blocks that are run; hidden states are 0 (embeddings) … depth.
         heads, kv_heads: query heads, and key-value heads (fewer where several queries share one).
         width, head_width: coordinates of a token, and of a head's queries.
-        shared_block: one block is used again and again: the autonomous flow of the theory.
+        shared_block: one block is used for all layers: the autonomous flow of the theory.
         rotary: queries and keys are rotated by their positions.
         positions_limit: the longest sequence, or None.
         quantized: how the weights were stored, e.g. "Q4_1", or None for plain floating point.
-        supported: attention can be read and rebuilt.
-        reason: why not.
+        supported: attention can be extracted and rebuilt.
+        reason: why it is not supported.
     """
 
     family: str
@@ -43,17 +43,17 @@ class Architecture:
     reason: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Return plain data, for JSON."""
         return dataclasses.asdict(self)
 
     @property
     def norm_name(self) -> str:
-        """The rule in words, e.g. "post-LN" or "pre-RMSNorm"."""
+        """The name of the rule, e.g. "post-LN" or "pre-RMSNorm"."""
         return "norm unknown" if self.norm == "unknown" else f"{self.norm}-{'RMSNorm' if self.rms else 'LN'}"
 
 
 def detect(config: Any, *, quantized: str | None = None, iterations: int | None = None) -> Architecture:
-    """The architecture of a `transformers` config; a new family is added in the table `families.FAMILIES`.
+    """Return the architecture of a `transformers` config; new families are added to the table `families.FAMILIES`.
 
     Example:
         >>> from transformers import BertConfig
@@ -78,7 +78,9 @@ def detect(config: Any, *, quantized: str | None = None, iterations: int | None 
     supported, reason = (False, "") if family is None else family.supports(config)
     if family is None:
         known = ", ".join(sorted(name for family in FAMILIES for name in family.model_types))
-        reason = f"attention of models of type {name} is not read (supported: {known}); hidden states are measured all the same"
+        reason = (
+            f"attention of models of type {name} is not supported (supported: {known}); only hidden states are measured"
+        )
     limit = getattr(config, "max_position_embeddings", None)
     return Architecture(
         family=name,

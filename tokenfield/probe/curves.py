@@ -1,4 +1,4 @@
-"""Curves over layers, as the verdict speaks of them."""
+"""Curves over layers that the verdict uses."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ def over_texts(dataset: "xarray.Dataset", name: str) -> np.ndarray:
 
 
 def has_final_norm(dataset: "xarray.Dataset") -> bool:
-    """True when the last hidden state is not what the last block gives: a norm follows, as in most Pre-LN models."""
+    """Return True if the last hidden state is not the output of the last block: a norm follows, as in most Pre-LN models."""
     if "stream_norm" not in dataset or not np.isfinite(dataset["stream_norm"]).all():
         return False
     lengths, cosines = dataset["norm_mean"].isel(layer=-1), dataset["mean_cosine"].isel(layer=-1)
@@ -40,6 +40,6 @@ def rises_and_falls(rho: np.ndarray) -> tuple[float, float]:
 
 
 def is_steady(rho: np.ndarray) -> bool:
-    """True when a curve falls by at most a tenth of what it rises, so that one number can say how fast it rises."""
+    """Return True if a curve falls by at most a tenth of its rise, so that one number can describe its pace."""
     rises, falls = rises_and_falls(rho)
     return falls <= FALL_FRACTION * rises

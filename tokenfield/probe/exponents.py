@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def with_exponents(dataset: "xarray.Dataset") -> "xarray.Dataset":
-    """A dataset with `lipschitz` (block, length, sample) and the power p of `C n^p` fitted to each block (FORMULAS §6).
+    """Return a dataset with `lipschitz` (block, length, sample) and the power p of `C n^p` fitted to each block (FORMULAS §6).
 
-    `lipschitz_exponent`, and its 95 % confidence interval `_low` and `_high`, as in `tokenfield.lipschitz.fit_power_law`: it takes
-    the power law for granted and samples for independent, though the parts of one text are not quite. A block whose
-    constants are missing has none.
+    `lipschitz_exponent` and its 95 % confidence interval `_low` and `_high` are as in `tokenfield.lipschitz.fit_power_law`, which
+    assumes the power law and independent samples, although parts of one text are not quite independent. A block whose
+    constants are missing has no exponent.
 
     Example:
         >>> from tokenfield.probe.exponents import with_exponents

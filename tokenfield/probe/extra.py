@@ -10,7 +10,7 @@ INSTALL = 'pip install ".[models]" in the folder of tokenfield'
 
 
 def need(*names: str) -> Any:
-    """The first of these modules, all of them imported; one line with the install command where one is missing.
+    """Import these modules and return the first; if one is missing, raise an error with the install command.
 
     Example:
         >>> from tokenfield.probe.extra import need
@@ -25,7 +25,7 @@ def need(*names: str) -> Any:
 
 
 def out_of_memory(error: BaseException | None) -> bool:
-    """True for the errors by which Python and torch say that memory is exhausted."""
+    """Return True for the errors that Python and torch raise when memory is exhausted."""
     message = str(error).lower()
     return isinstance(error, MemoryError) or (
         isinstance(error, (RuntimeError, OSError))
@@ -38,7 +38,7 @@ def out_of_memory(error: BaseException | None) -> bool:
 
 @contextmanager
 def enough_memory(advice: str) -> Iterator[None]:
-    """Out of memory becomes one line: what to make smaller."""
+    """Replace out-of-memory errors by one line that says what to make smaller."""
     try:
         yield
     except Exception as error:
@@ -49,10 +49,10 @@ def enough_memory(advice: str) -> Iterator[None]:
 
 @contextmanager
 def one_gguf_reader() -> Iterator[None]:
-    """GGUF files read once, without a progress bar.
+    """Read GGUF files only once, without a progress bar.
 
-    For one model `transformers` parses the file, with all words of its vocabulary, three times, and makes the table of its
-    tensors' names for every module. Inside this block both are kept: half of the time.
+    For one model `transformers` parses the file, with its whole vocabulary, three times, and builds the table of its
+    tensors' names for every module. Inside this block both are cached, which halves the time.
     """
     gguf, loader = need("gguf"), need("transformers.modeling_gguf_pytorch_utils")
     before = gguf.GGUFReader, gguf.get_tensor_name_map, loader.tqdm
@@ -67,7 +67,7 @@ def one_gguf_reader() -> Iterator[None]:
 
 
 def quiet_transformers() -> Any:
-    """`transformers` without its progress bars and advice, which would drown ours."""
+    """Silence the progress bars and warnings of `transformers`, which would hide tokenfield's."""
     transformers = need("transformers", "torch")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()

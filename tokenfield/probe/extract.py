@@ -1,4 +1,4 @@
-"""A block's attention as an attention of tokenfield, with the model's real weights."""
+"""Convert the attention of a block, with its real weights, to an attention of tokenfield."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from .texts import Window as TextWindow
 
 
 def head_weights(loaded: Loaded, layer: int) -> HeadWeights:
-    """The real Q, K, V, O of block `layer` (from 0), in float64."""
+    """Return the real Q, K, V, O of block `layer` (from 0), in float64."""
     if loaded.family is None:
         raise ValueError(f"model: {loaded.architecture.reason}")
     blocks = loaded.family.blocks(loaded.model)
@@ -26,7 +26,7 @@ def head_weights(loaded: Loaded, layer: int) -> HeadWeights:
 
 
 def attention_of(weights: HeadWeights) -> AbstractAttention:
-    """The attention `x -> sum_h O_h Gamma^h(x) + b` of tokenfield that these weights are.
+    """Return the tokenfield attention `x -> sum_h O_h Gamma^h(x) + b` with these weights.
 
     Biases of values move every output of a head by the same vector, as rows of softmax sum to 1.
     """
@@ -44,12 +44,12 @@ def attention_of(weights: HeadWeights) -> AbstractAttention:
 
 
 def layer_attention(loaded: Loaded, layer: int, x: Any) -> tuple[AbstractAttention, Tokens]:
-    """The attention of block `layer` and its inputs, such that `output(attention, tokens)` is what the model's own gives.
+    """Return the attention of block `layer` and its inputs: `output(attention, tokens)` equals the output of the model's own.
 
     Args:
         loaded: a model of a supported family.
         layer: block number, from 0.
-        x: (n, d) what attention reads, for one text without padding, from its first token on (rotary positions count from
+        x: (n, d) input of attention for one text without padding, from its first token on (rotary positions count from
             there); see `attention_record`.
 
     Returns:
@@ -76,12 +76,12 @@ def in_sequence(X: Any) -> Tokens:
 
 
 def output(attention: AbstractAttention, tokens: Tokens) -> np.ndarray:
-    """(n, d) what attention gives at tokens."""
+    """Return the output of attention at tokens, (n, d)."""
     return np.asarray(attention.of_itself(jnp.zeros(()), tokens))
 
 
 class Reading(AbstractVisitor):
-    """Keeps what attention reads, and what it gives, of some blocks."""
+    """Store the input and output of attention of some blocks."""
 
     def __init__(self, batch: Batch, layers: set[int]):
         self.batch, self.layers = batch, layers
@@ -101,7 +101,7 @@ class Reading(AbstractVisitor):
 
 
 def attention_record(loaded: Loaded, window: TextWindow, layers: Any = None) -> Reading:
-    """What attention reads and gives in each of some blocks (all by default) on one text."""
+    """Return the input and output of attention in some blocks (all by default) on one text."""
     if loaded.family is None:
         raise ValueError(f"model: {loaded.architecture.reason}")
     wanted = set(range(loaded.architecture.depth)) if layers is None else {int(layer) for layer in layers}

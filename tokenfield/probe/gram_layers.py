@@ -1,4 +1,4 @@
-"""A stack of layers followed by its Gram matrix: what attention with a causal mask does to tokens at equal angles."""
+"""A stack of layers in terms of its Gram matrix: causal attention on initially equiangular tokens."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,16 +17,16 @@ def gram_layers(
     rotated: bool = False,
     step: float = 1.0,
 ) -> np.ndarray:
-    """The mean cosine before and after each layer, of n tokens that start at equal angles (FORMULAS §7).
+    """Return the mean cosine before and after each layer, for n tokens that start equiangular (FORMULAS §7).
 
-    A layer takes directions theta to `N(theta + c P theta)`, P the softmax of `beta G`, `G = theta theta^T`. All it needs
-    is G: `(I + cP) G (I + cP)^T`, normalized. With values rotated by a random orthogonal matrix, the added vector is
+    A layer maps directions theta to `N(theta + c P theta)`, P the softmax of `beta G`, `G = theta theta^T`. It needs only
+    G: `(I + cP) G (I + cP)^T`, normalized. With values rotated by a random orthogonal matrix, the added vector is
     orthogonal to every token in high dimension, and G becomes `G + c P G P^T c`, normalized: the recursion for random
     weights (FORMULAS §7) at a given score.
 
     Args:
         norm: the rule; it sets c = h (Post-LN), h/r_i (Pre-LN), h/(r_i |A_i|) (Peri-LN), with lengths r_i from 1.
-        rho0: cosine of the start.
+        rho0: initial cosine.
         n: number of tokens; the cost is n^3 a layer.
         betas: the inverse temperature of each layer.
         causal: token i sees tokens 1…i.

@@ -1,4 +1,4 @@
-"""The tokens that group: which words lie together after the last layer."""
+"""The groups of tokens after the last layer, as words."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ def largest_groups(labels: np.ndarray) -> str:
 
 
 def group_words(groups: str, ids: np.ndarray, tokenizer: "Tokenizer") -> str:
-    """Return what `largest_groups` gave with words in place of positions, as JSON; a word is listed once."""
+    """Return the result of `largest_groups` with words instead of positions, as JSON; each word is listed once."""
     found = []
     for size, *places in json.loads(groups):
         examples = list(dict.fromkeys(tokenizer.word(int(ids[place])) for place in places))
@@ -39,6 +39,6 @@ def group_words(groups: str, ids: np.ndarray, tokenizer: "Tokenizer") -> str:
 
 
 def group_text(group: dict[str, Any]) -> str:
-    """Return a group in words: `12 tokens: "the", "of", …`."""
+    """Return a group as text: `12 tokens: "the", "of", …`."""
     examples = ", ".join(f"“{word}”" for word in group["words"])
     return f"{group['size']} tokens: {examples}{', …' if group['more'] else ''}"

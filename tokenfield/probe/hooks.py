@@ -1,4 +1,4 @@
-"""A forward pass that shows every layer as it runs, and keeps none."""
+"""A forward pass that passes every layer to a visitor and stores none."""
 
 import abc
 from collections.abc import Iterator
@@ -15,32 +15,32 @@ EAGER_ENTRIES = 1 << 24  # scores up to which the model's own plain softmax is r
 
 
 class AbstractVisitor(abc.ABC):
-    """What is told of a forward pass, in order: `hidden(0)`, `attention(0)`, `output(0)`, `hidden(1)`, …, `hidden(depth)`.
+    """The callbacks of a forward pass, in order: `hidden(0)`, `attention(0)`, `output(0)`, `hidden(1)`, …, `hidden(depth)`.
 
-    Tensors are the model's own: who wants to keep one must copy it.
+    Tensors are the model's own: copy them to keep them.
     """
 
     @abc.abstractmethod
     def hidden(self, layer: int, x: Any) -> None:
-        """(B, n, d) the tokens that block `layer` gets; for layer = depth, what the model gives (after its final norm)."""
+        """Called with the input of block `layer`, (B, n, d); for layer = depth, the output of the model (after its final norm)."""
 
     def attention(self, block: int, x: Any, q: Any, k: Any, v: Any, scaling: float) -> None:
-        """(B, n, d) what attention reads; (B, H, n, k) queries, (B, H', n, k) keys and values as they meet (H' <= H)."""
+        """Called with the input of attention, (B, n, d), its queries, (B, H, n, k), and keys and values, (B, H', n, k), H' <= H."""
         return
 
     def output(self, block: int, y: Any) -> None:
-        """(B, n, d) what attention gives, before residual and norm."""
+        """Called with the output of attention, (B, n, d), before residual and norm."""
         return
 
     def stream(self, x: Any) -> None:
-        """(B, n, d) what the last block gives, before the final norm."""
+        """Called with the output of the last block, (B, n, d), before the final norm."""
         return
 
 
 def stream(loaded: Loaded, batch: Batch, visitor: AbstractVisitor) -> None:
-    """Run the model on a batch and show `visitor` every layer; memory does not grow with depth.
+    """Run the model on a batch and call `visitor` for every layer; memory does not grow with depth.
 
-    Hidden states are those of `output_hidden_states=True`. Queries and keys are taken where they meet, after rotary
+    Hidden states are those of `output_hidden_states=True`. Queries and keys are taken just before their product, after rotary
     positions, so that their softmax is that of `output_attentions=True`. Attention of families that are not in the table is
     not shown.
     """
@@ -64,7 +64,7 @@ def stream(loaded: Loaded, batch: Batch, visitor: AbstractVisitor) -> None:
 
 
 def plain_blocks(model: Any) -> list[Any]:
-    """The blocks of any model: the list of modules that is as long as its config says."""
+    """Return the blocks of any model: the list of modules whose length is the depth in the config."""
     torch, depth = need("torch"), model.config.num_hidden_layers
     lists = [part for part in model.modules() if isinstance(part, torch.nn.ModuleList) and len(part) == depth]
     if not lists:
@@ -77,7 +77,7 @@ def _distinct(blocks: list[Any]) -> list[Any]:
 
 
 class _State:
-    """Counts blocks: a shared one is entered again and again."""
+    """Count blocks: a shared one is entered several times."""
 
     def __init__(self, visitor: AbstractVisitor, depth: int):
         self.visitor, self.depth, self.block, self.x = visitor, depth, -1, None
@@ -107,7 +107,7 @@ def _first(arguments: tuple, named: dict[str, Any]) -> Any:
 
 @contextmanager
 def _showing(model: Any, state: _State) -> Iterator[None]:
-    """The model with our attention in place of its own, which shows q, k, v and then does the same."""
+    """Replace the model's attention by one that passes q, k, v to the visitor and then computes the same."""
     utils, masks = need("transformers.modeling_utils"), need("transformers.masking_utils")
     sdpa = need("transformers.integrations.sdpa_attention").sdpa_attention_forward
 
@@ -115,7 +115,7 @@ def _showing(model: Any, state: _State) -> Iterator[None]:
         return texts * model.config.num_attention_heads * n**2 > EAGER_ENTRIES
 
     def mask(batch_size, q_length, *arguments, **options):
-        """None where the fused softmax can do without: n x n floats would be most of the memory."""
+        """Return the mask, or None if the fused softmax does not need it: n x n floats would be most of the memory."""
         make = masks.sdpa_mask if many(batch_size, q_length) else masks.eager_mask
         return make(batch_size, q_length, *arguments, **options)
 

@@ -1,4 +1,4 @@
-"""Which positions of a text a causal model's last token depends on: measured by gradients, beside the theory of positions."""
+"""How a causal model's last token depends on each position of a text: measured by gradients, compared with theory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,15 +68,15 @@ def position_influence(
 ) -> PositionInfluence:
     """Measure how much the last token's hidden state depends on the embedding at each position of a text.
 
-    The gradient passes through all layers of `pre.model`: attention with its scores, norms and MLPs. A single text shows its
-    words more than its positions: give several.
+    The gradient passes through all layers of `pre.model`: attention with its scores, norms and MLPs. The words of
+    a single text have a larger effect than positions: give several texts.
 
     Args:
         pre: a causal model, from `from_pretrained`.
         texts: one text or several; each is cut to the same number of tokens.
         tokens: that number, at most. If a text is shorter, all are cut to its length.
         depths: numbers of layers; by default five from 1 to all of them. After all layers the final norm is included.
-        directions: how many random directions of the hidden state to differentiate (see `lipschitz.influence`).
+        directions: number of random directions of the hidden state to differentiate (see `lipschitz.influence`).
         seed: of these directions.
 
     Example:

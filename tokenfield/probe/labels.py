@@ -1,4 +1,4 @@
-"""Names of what a probe measures, for its dataset."""
+"""Long names of the quantities that a probe measures."""
 
 LABELS = {
     "layer": "layer, 0 the embedding output",
@@ -34,7 +34,7 @@ LABELS = {
     "beta_slope": "slope of scores on cosines",
     "gamma": "beta / log n",
     "gamma_critical": "critical gamma, 1 / (1 - rho)",
-    "input_cosine": "mean cosine of what attention reads",
+    "input_cosine": "mean cosine of the inputs of attention",
     "r2gamma": "R² gamma of the lower Lipschitz bound",
     "stream_cosine": "mean cosine of the residual stream",
     "stream_norm": "mean length of the residual stream",

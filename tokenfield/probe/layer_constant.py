@@ -16,7 +16,7 @@ class HeadsDerivative:
     The formula of FORMULAS §6 for queries and keys that are affine in the tokens and rotated by position:
     `q_i = s R_i(Q x_i + b)`, `k_j = R_j(K x_j + c)`. It is what `tkf.lipschitz.local` computes for the `MultiHead` of
     `extract.layer_attention`, by products over all heads at once, with nothing to compile for each number of tokens;
-    (H, n, n) numbers are kept.
+    It stores (H, n, n) numbers.
 
     Args:
         weights: of a block.
@@ -41,7 +41,7 @@ class HeadsDerivative:
         P = np.exp(s - s.max(-1, keepdims=True))
         self.P = P / P.sum(-1, keepdims=True)
         v = by_map(weights.V, x)
-        self.v = v - v.mean(1, keepdims=True)  # a constant changes nothing, and less of it cancels
+        self.v = v - v.mean(1, keepdims=True)  # a constant does not change the result, and without it less cancels
         self.mean = self.P @ self.v
 
     def rotated(self, q: np.ndarray, back: bool = False) -> np.ndarray:
@@ -53,7 +53,7 @@ class HeadsDerivative:
         return q * self.cos + sign * np.concatenate([-q[..., half:], q[..., :half]], -1) * self.sin
 
     def apply(self, e: np.ndarray) -> np.ndarray:
-        """`D e`, (n, d) to (n, d)."""
+        """Return `D e`, (n, d) to (n, d)."""
         w = self.weights
         dq, dk = w.scaling * self.rotated(by_map(w.Q, e)), self.rotated(by_map(w.K, e))
         ds = self.P * (dq @ self.k.transpose(0, 2, 1) + self.q @ dk.transpose(0, 2, 1))
@@ -61,7 +61,7 @@ class HeadsDerivative:
         return from_map(w.O.transpose(0, 2, 1), moved)
 
     def transpose(self, u: np.ndarray) -> np.ndarray:
-        """`D^T u`, (n, d) to (n, d)."""
+        """Return `D^T u`, (n, d) to (n, d)."""
         w = self.weights
         moved = by_map(w.O.transpose(0, 2, 1), u)
         ds = self.P * (moved @ self.v.transpose(0, 2, 1) - (moved * self.mean).sum(-1, keepdims=True))
@@ -73,13 +73,13 @@ class HeadsDerivative:
 
 
 def by_map(map: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """(H, n, k): all tokens (n, d) by the maps (H, k, d) of all heads, in one product."""
+    """Return (H, n, k): all tokens (n, d) by the maps (H, k, d) of all heads, in one product."""
     heads, width, d = map.shape
     return (x @ map.reshape(-1, d).T).reshape(len(x), heads, width).transpose(1, 0, 2)
 
 
 def from_map(map: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(n, d): `sum_h map_h^T y_h`, the transpose of `by_map`."""
+    """Return (n, d): `sum_h map_h^T y_h`, the transpose of `by_map`."""
     heads, width, d = map.shape
     return y.transpose(1, 0, 2).reshape(-1, heads * width) @ map.reshape(-1, d)
 
@@ -101,7 +101,7 @@ class LayerConstant(NamedTuple):
 
 
 def layer_constant(weights: HeadWeights, x: np.ndarray, rtol: float = 1e-3) -> LayerConstant:
-    """`|D_X f|_2` of an attention layer `X -> sum_h O_h Gamma_h(X)` at the tokens it reads (FORMULAS §6).
+    """Return `|D_X f|_2` of an attention layer `X -> sum_h O_h Gamma_h(X)` at its input tokens (FORMULAS §6).
 
     Biases, heads, shared keys, mask and rotary positions are those of the model; biases of values and of the output have no
     derivative.
@@ -122,7 +122,7 @@ def layer_constant(weights: HeadWeights, x: np.ndarray, rtol: float = 1e-3) -> L
 
 
 def singular_values(D: HeadsDerivative, rtol: float) -> Singular:
-    """The largest singular value, by the Lanczos method of `tkf.lipschitz.local`."""
+    """Return the largest singular value, by the Lanczos method of `tkf.lipschitz.local`."""
     shape = (-1, D.n, D.d)
     apply = lambda e: np.stack([D.apply(one) for one in e.reshape(shape)]).reshape(len(e), -1)  # noqa: E731
     transpose = lambda u: np.stack([D.transpose(one) for one in u.reshape(shape)]).reshape(len(u), -1)  # noqa: E731
@@ -130,7 +130,7 @@ def singular_values(D: HeadsDerivative, rtol: float) -> Singular:
 
 
 def upper_bound(D: HeadsDerivative) -> float:
-    """A bound from the tokens, `sum_h sqrt(c) ( |OV| + |K| max|q_i| D_v/2 ) + s |Q| D_v D_k/4` over heads.
+    """Return a bound from the tokens, `sum_h sqrt(c) ( |OV| + |K| max|q_i| D_v/2 ) + s |Q| D_v D_k/4` over heads.
 
     It is `tkf.lipschitz.data_bounds` for queries and keys in place of one matrix A: c is the largest column sum of the
     attention matrix, D_v and D_k the diameters of the values `O V x_j` and of the keys, s the scale of scores, in q too.
@@ -147,7 +147,7 @@ def upper_bound(D: HeadsDerivative) -> float:
 
 
 def _diameter(points: np.ndarray) -> float:
-    """`max_ij |p_i - p_j|`, rounded up."""
+    """Return `max_ij |p_i - p_j|`, rounded up."""
     points = points - points.mean(0)  # far from 0 the squares would cancel
     squares = (points * points).sum(1)
     distances = squares[:, None] + squares - 2 * points @ points.T

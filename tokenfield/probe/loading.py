@@ -17,7 +17,7 @@ from .texts import HubTokenizer, Tokenizer
 from .weights import read_pickled, source_folder, weights_in
 from .wording import stored_text
 
-# Without one of these files `transformers` makes up an empty vocabulary, and every word would be unknown.
+# Without one of these files `transformers` creates an empty vocabulary, and every word would be unknown.
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
 ADAPTER = "adapter_config.json"  # with PEFT installed, transformers would read the weights that it names
 
@@ -27,12 +27,12 @@ class Loaded:
     """A model ready to be probed.
 
     Attributes:
-        source: what was asked for.
+        source: the model that was requested.
         model: the `transformers` model without its head, in float32, in evaluation mode.
         tokenizer: of its texts.
-        architecture: what kind of Transformer it is.
-        family: how its attention is read; None for one that is not in the table.
-        notes: what a reader of the report should know.
+        architecture: its architecture.
+        family: how its attention is extracted; None for a family that is not in the table.
+        notes: notes for readers of the report.
     """
 
     source: str
@@ -50,16 +50,16 @@ def load(
     random: int | None = None,
     iterations: int | None = None,
 ) -> Loaded:
-    """A local Hugging Face folder, a GGUF file or the folder of one, or the name of a model in the local cache.
+    """Load a model: a local Hugging Face folder, a GGUF file or its folder, or a hub name in the local cache.
 
-    Nothing is fetched, no code that comes with a model is run, and weights are read from safetensors or GGUF.
+    Nothing is downloaded, no code from a model folder is run, and weights are read from safetensors or GGUF.
 
     Args:
         source: a folder, a `.gguf` file, a hub name that is already cached, or the name of a model of `make models`: minilm,
             smollm2, albert or rxnfp.
         allow_pickle: also read a `.bin` file. It is read by torch's restricted reader, which knows tensors only.
-        random: a seed: the same architecture with random weights instead, drawn as its training would begin.
-        iterations: run a shared block so often, instead of as often as it was trained.
+        random: a seed: use the same architecture with random weights, drawn like those before training.
+        iterations: how many times to apply a shared block; by default as often as in training.
 
     Example:
         >>> from tokenfield.probe.loading import load
@@ -88,7 +88,7 @@ def load(
 
 
 class _as_one_line:
-    """Whatever the readers of files raise becomes one line that names the folder."""
+    """Replace any error while reading files by one line that names the folder."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -109,7 +109,7 @@ class _as_one_line:
 
 
 def _config(folder: Path, names: list[str]) -> Any:
-    """The config; one without `model_type`, as old files are, is named after its weights."""
+    """Return the config; in old files without `model_type`, the type is taken from the names of the weights."""
     transformers = need("transformers")
     try:
         plain = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -140,7 +140,9 @@ def _from_folder(source: str, folder: Path, weights: Any, iterations: int | None
     torch, transformers = need("torch"), need("transformers")
     notes: list[str] = []
     if (folder / ADAPTER).exists():
-        raise ValueError(f"model: {folder} has an adapter ({ADAPTER}), which is not read: merge it into the weights")
+        raise ValueError(
+            f"model: {folder} has an adapter ({ADAPTER}), which is not supported: merge it into the weights"
+        )
     pickled = read_pickled(weights) if weights.kind == "pickle" else None
     config = _config(folder, list(pickled or {}))
     if getattr(config, "is_encoder_decoder", False):
@@ -173,7 +175,7 @@ def _from_folder(source: str, folder: Path, weights: Any, iterations: int | None
 
 
 def _fill(model: Any, state: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Put weights into a model; what it needs and did not get, and what it got and does not have."""
+    """Load weights into a model; return the missing and the unexpected ones."""
     prefix = model.base_model_prefix + "."
     plain = {
         name.removeprefix(prefix).replace(".gamma", ".weight").replace(".beta", ".bias"): value

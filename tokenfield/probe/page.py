@@ -33,14 +33,14 @@ CAPTIONS = {
     "the same in continuous time; with a random rotation V, attention adds a vector orthogonal to the tokens. Random "
     "weights: the same architecture before training.",
     "cosines": "Each column is the histogram of the cosines of all pairs of tokens (padding left out) of all texts at one layer; "
-    "white means no pair at all.",
+    "white means no pairs.",
     "histograms": "The same at a few layers, one histogram over the other, as in Figure 1 of the survey: cosines move toward 1 "
     "where tokens become alike. One high peak is cut.",
     "layers": "Means over texts, with a band from their 5 % to their 95 % quantile. The energy of a layer is at "
     "that layer's own β, so it may also move because β does. A cluster is all tokens that a chain of cosines of at least 0.9 "
-    "joins; its least cosine says how wide it is.",
+    "links; its smallest cosine measures its width.",
     "heads": "Each dot is a head (median over texts), lines are medians over the heads of a block. Above the critical line "
-    "theory has a head look at few tokens as n grows, below it average over many.",
+    "a head focuses on few tokens as n grows, according to theory; below it, it averages over many.",
     "smoothness": "Local Lipschitz constants of attention layers with their real weights, biases, heads, mask and positions, at "
     "random parts of the texts of n tokens. The bound is the largest one for the tokens of a sample; worst tokens are those of the "
     "sharpest head of each block (geometric mean over the blocks shown), no longer than the real ones, without biases and "
@@ -76,7 +76,7 @@ COLUMNS = {
     "effective_rank": "effective rank",
     "clusters": "clusters",
     "largest_cluster": "largest",
-    "cluster_cosine": "its least cosine",
+    "cluster_cosine": "its smallest cosine",
     "single_tokens": "single tokens",
     "normalized_energy": "energy",
     "norm_mean": "length",
@@ -90,8 +90,8 @@ def write_probe_report(
 
     Args:
         result: of `tkf.probe`.
-        folder: where to write; made if it is not there.
-        command: what made the result, if it is known.
+        folder: where to write; created if needed.
+        command: the command that made the result, if it is known.
         format: of the figures beside the page: "png", "pdf" or "svg". Those in the page are PNG.
 
     Returns:
@@ -117,7 +117,7 @@ def write_probe_report(
 
 
 def figures(dataset: "xarray.Dataset") -> "dict[str, Sheet]":
-    """The figures that the dataset has the numbers for, by name."""
+    """Return the figures for which the dataset has numbers, by name."""
     from .. import plotting
 
     made = {"theory": plotting.probe_theory(dataset), "cosines": plotting.probe_cosines(dataset)}
@@ -133,7 +133,7 @@ def figures(dataset: "xarray.Dataset") -> "dict[str, Sheet]":
 def probe_page(
     result: "ProbeResult", pictures: dict[str, bytes], command: str | None = None, format: str = "png"
 ) -> str:
-    """The page as HTML."""
+    """Return the page as HTML."""
     dataset, architecture = result.dataset, result.architecture
     name = Path(str(dataset.attrs.get("source", dataset.attrs.get("model", "a model")))).name
     answer = plain_verdict(dataset, architecture)
@@ -176,12 +176,12 @@ def probe_page(
 
 
 def findings(result: "ProbeResult") -> str:
-    """The detailed verdict."""
+    """Return the detailed verdict."""
     return table((sentence.topic, sentence.text) for sentence in verdict(result.dataset, result.architecture))
 
 
 def group_rows(dataset: "xarray.Dataset") -> list[tuple[str, str]]:
-    """The groups of the first texts, in words."""
+    """Return the groups of the first texts, as text."""
     if "groups" not in dataset:
         return []
     rows = []
@@ -192,7 +192,7 @@ def group_rows(dataset: "xarray.Dataset") -> list[tuple[str, str]]:
 
 
 def comparisons(dataset: "xarray.Dataset", architecture: "Architecture") -> Iterator[Comparison]:
-    """The mean cosine at the end, by theory and with random weights, beside the measured one."""
+    """Compare the final mean cosine with theory and with random weights."""
     measured = float(block_curve(dataset)[-1])
     if "predicted_cosine" in dataset and architecture.norm in RULES:
         expected = float(dataset["predicted_cosine"][-1])
@@ -206,14 +206,14 @@ def comparisons(dataset: "xarray.Dataset", architecture: "Architecture") -> Iter
 
 
 def caption(key: str, dataset: "xarray.Dataset") -> str:
-    """The words below a figure."""
+    """Return the caption of a figure."""
     normed = key != "heads" and key != "smoothness" and has_final_norm(dataset)
     special = key == "cosines" and "special_histogram" in dataset and float(dataset["special_histogram"].sum()) > 0
     return CAPTIONS[key] + (SPECIAL if special else "") + (FINAL_NORM if normed else "")
 
 
 def remarks(notes: list[str]) -> list[str]:
-    """Notes as sentences; of many on single texts only the first few."""
+    """Return notes as sentences; only the first few of many notes about single texts."""
     single = [note for note in notes if re.match(r"text \d+ has", note)]
     shown = [note for note in notes if note not in single[SHOWN_NOTES:]]
     if len(single) > SHOWN_NOTES:
@@ -222,13 +222,13 @@ def remarks(notes: list[str]) -> list[str]:
 
 
 def _capital(note: str) -> str:
-    """A large first letter, but not for the name of a file."""
+    """Capitalize the first letter, except for a file name."""
     first = note.split(" ")[0]
     return note if re.search(r"[._/]", first) else note[:1].upper() + note[1:]
 
 
 def lead(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
-    """The model in a line."""
+    """Return the model in one line."""
     tokens = dataset["tokens"].values
     heads = f"of {architecture.heads} heads"
     blocks = f"with {architecture.depth} blocks {heads}"
@@ -247,7 +247,7 @@ def lead(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
 
 
 def layer_table(dataset: "xarray.Dataset") -> str:
-    """One row for each hidden state: means over texts."""
+    """Return one row for each hidden state: means over texts."""
     names = [name for name in COLUMNS if name in dataset and np.isfinite(dataset[name]).any()]
     columns = {name: dataset[name].mean("text") if "text" in dataset[name].dims else dataset[name] for name in names}
     rows = []
@@ -258,7 +258,7 @@ def layer_table(dataset: "xarray.Dataset") -> str:
 
 
 def smoothness_table(dataset: "xarray.Dataset") -> str:
-    """The fitted powers, block by block."""
+    """Return the fitted powers, block by block."""
     rows = [
         (int(block), f"{power:.3f}", f"{low:.3f} to {high:.3f}")
         for block, power, low, high in zip(
@@ -272,18 +272,18 @@ def smoothness_table(dataset: "xarray.Dataset") -> str:
 
 
 def text_rows(dataset: "xarray.Dataset") -> list[tuple[str, int]]:
-    """How each text begins, and its length."""
+    """Return the beginning of each text, and its length."""
     return [(str(x), int(n)) for x, n in zip(dataset["text_excerpt"].values, dataset["tokens"].values, strict=True)]
 
 
 def architecture_rows(architecture: "Architecture") -> list[tuple[str, object]]:
-    """What was detected."""
+    """Return the detected architecture."""
     rows: list[tuple[str, object]] = [(name.replace("_", " "), value) for name, value in architecture.as_dict().items()]
     return [(name, value) for name, value in rows if name != "reason" or value]
 
 
 def provenance_rows(dataset: "xarray.Dataset") -> list[tuple[str, object]]:
-    """The attributes of the dataset that are plain, short values."""
+    """Return the attributes of the dataset that are plain, short values."""
     hidden = {"notes", "architecture", "config"}
     plain: dict[str, Any] = {str(k): v for k, v in dataset.attrs.items() if k not in hidden and not _long(v)}
     return [

@@ -10,13 +10,13 @@ from scipy.sparse.csgraph import connected_components
 BINS = 100
 EDGES = np.linspace(-1, 1, BINS + 1)
 CLUSTER_TOLERANCE = (
-    0.1  # tokens touch from a cosine of 0.9 on: real models seldom reach the 0.999 of the theory's figures
+    0.1  # tokens are linked at a cosine of at least 0.9: real models seldom reach the 0.999 of the theory's figures
 )
 BLOCK_ENTRIES = 1 << 20
 
 
 class Pairs(NamedTuple):
-    """What one pass over the pairs i < j finds.
+    """The results of one pass over the pairs i < j.
 
     Attributes:
         histogram: (bins,) counts of all pairs; special: of those with a special token.
@@ -45,7 +45,7 @@ def pairs(
     betas: Sequence[float] = (),
     tolerance: float = CLUSTER_TOLERANCE,
 ) -> Pairs:
-    """One pass over the cosines `<u_i, u_j>`, i < j, of unit vectors: what several observables would each take a pass for.
+    """Compute several observables in one pass over the cosines `<u_i, u_j>`, i < j, of unit vectors.
 
     Energies are those of `tokenfield.normalized_energy`.
 
@@ -85,7 +85,7 @@ def pairs(
 
 
 def _least_cosine(u: np.ndarray) -> float:
-    """The smallest cosine between two of these unit vectors, in blocks of rows."""
+    """Return the smallest cosine between two of these unit vectors, in blocks of rows."""
     rows = max(1, BLOCK_ENTRIES // len(u))
     return float(min((u[start : start + rows] @ u.T).min() for start in range(0, len(u), rows)))
 

@@ -1,4 +1,4 @@
-"""The verdict of a probe in words for readers without the theory."""
+"""The verdict of a probe for readers without the theory."""
 
 import json
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .architecture import Architecture
 
-APART = 0.1  # a difference of cosines between model and theory that an engineer would see
+APART = 0.1  # a difference of cosines between model and theory that matters in practice
 
 
 def plain_verdict(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
@@ -38,8 +38,8 @@ def _collapse(dataset: "xarray.Dataset") -> str:
     if len(collapsed):
         top = int(np.argmax(rho))
         return (
-            f"For a while: the tokens are nearly alike at layer {top} (mean cosine {decimal_text(rho[top])}; {scale}), and part "
-            f"again to {decimal_text(rho[-1])} after layer {last}."
+            f"For a while: the tokens are nearly alike at layer {top} (mean cosine {decimal_text(rho[top])}; {scale}) and "
+            f"separate again, to {decimal_text(rho[-1])} after layer {last}."
         )
     return (
         f"No, the tokens do not become alike: after layer {last} the mean cosine between two tokens is {decimal_text(rho[-1])} "

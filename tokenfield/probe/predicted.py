@@ -1,4 +1,4 @@
-"""What theory says that an architecture does to the angle between tokens, from the measured start."""
+"""Predictions of theory for the angles between tokens in an architecture, from the measured initial cosine."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ MOST_CAUSAL_FLOW = 96
 
 
 class Schedule(eqx.Module):
-    """beta(t), through the value of block l at time l + 1/2, straight between."""
+    """beta(t): the value of block l at time l + 1/2, with linear interpolation."""
 
     values: Array
 
@@ -35,7 +35,7 @@ class Schedule(eqx.Module):
 
 
 def layer_cosines(norm: AbstractSphereNorm, rho0: float, n: int, betas: Any, causal: bool = False) -> np.ndarray:
-    """(depth + 1,) cosines: one layer of step 1 with V = I for each block, at the block's own beta (FORMULAS §7).
+    """Return (depth + 1,) cosines: one layer of step 1 with V = I for each block, at the block's own beta (FORMULAS §7).
 
     Example:
         >>> import tokenfield as tkf
@@ -79,9 +79,9 @@ def rotated_cosines(norm: AbstractSphereNorm, rho0: float, n: int, betas: Any, c
 
 
 def flow_cosines(norm: AbstractSphereNorm, rho0: float, n: int, betas: Any, causal: bool = False) -> np.ndarray:
-    """The continuous reading: the flow of the same rule at the times 0, 1, …, depth, beta straight between blocks.
+    """Return the cosines of the flow of the same rule at times 0, 1, …, depth, with beta interpolated between blocks.
 
-    Without a mask it is the flow of one cosine; with one, that of at most 96 tokens.
+    Without a mask this is the flow of one cosine; with a mask, that of at most 96 tokens.
 
     Example:
         >>> import tokenfield as tkf
@@ -99,7 +99,7 @@ def flow_cosines(norm: AbstractSphereNorm, rho0: float, n: int, betas: Any, caus
 
 
 class Start(eqx.Module):
-    """What the prediction takes from the measurement: cosine at the embedding output, tokens, beta of each block."""
+    """The measured input of the prediction: cosine at the embedding output, number of tokens, beta of each block."""
 
     rho0: float
     n: int
@@ -107,7 +107,7 @@ class Start(eqx.Module):
 
 
 def measured_start(dataset: "xarray.Dataset") -> Start | None:
-    """Means over texts of the cosine of all tokens at layer 0, the median number of tokens, the median beta of the heads
+    """Return means over texts of the cosine of all tokens at layer 0, the median number of tokens, the median beta of the heads
     (and texts) of each block; None where beta was not measured."""
     if "beta" not in dataset:
         return None
@@ -120,11 +120,11 @@ def measured_start(dataset: "xarray.Dataset") -> Start | None:
 
 
 def predict(dataset: "xarray.Dataset", norm: str, causal: bool) -> "xarray.Dataset":
-    """The equiangular prediction for a probed model (FORMULAS §7): no constant in it is fitted.
+    """Return the equiangular prediction for a probed model (FORMULAS §7), without fitted constants.
 
-    Real tokens are replaced by n tokens at equal angles, at the mean cosine measured at the embedding output; each block
-    by the layer of its norm rule, with the median beta measured over its heads. In this model one number stands
-    for all angles. Three choices remain, and are made so:
+    Real tokens are replaced by n equiangular tokens with the mean cosine measured at the embedding output; each block
+    by the layer of its norm rule, with the median beta measured over its heads. In this model one number represents
+    all angles. Three choices remain:
 
     - *Step.* One block is one layer, h = 1, as it is in the model itself: `x <- N(x + A)`. A block's MLP acts on each token by
       itself; theory leaves it out.
@@ -132,12 +132,12 @@ def predict(dataset: "xarray.Dataset", norm: str, causal: bool) -> "xarray.Datas
       `N(theta + c A)`; c = h under Post-LN and h/r under Pre-LN. With V = v I this would be c v, so 1 stands for an
       attention whose output is as long as the average that it takes; for Pre-LN the unit of length is that of the values, and
       r = 1 at the embedding. `predicted_cosine`.
-    - *Direction of the values.* V = I adds to each token what tokens have in common. Real V turn it. At the other end the
+    - *Direction of the values.* V = I adds to each token the common part of the tokens. Real V rotate it. At the other extreme, the
       average is rotated by a random matrix, so that it is orthogonal to all tokens: `predicted_cosine_turned`. Neither
       is a bound: a bias of the values, for one, adds the same vector to all tokens.
 
-    The continuous reading, in which block l is the time from l to l + 1 of the rule's flow, is `predicted_cosine_flow`;
-    since `h = 1` is not small, how far it is from `predicted_cosine` says how much the step matters.
+    The continuous version, in which block l is the time from l to l + 1 of the rule's flow, is `predicted_cosine_flow`;
+    since `h = 1` is not small, its distance from `predicted_cosine` shows how much the step matters.
 
     A causal mask gives each token its own angle: then all n (256 at most, 96 for the flow) tokens are followed.
 
@@ -169,7 +169,7 @@ def predict(dataset: "xarray.Dataset", norm: str, causal: bool) -> "xarray.Datas
 
 
 def other_norms(dataset: "xarray.Dataset", norm: str, causal: bool) -> dict[str, np.ndarray]:
-    """`layer_cosines` from the same start under the rules that the model does not follow, by their titles.
+    """Return `layer_cosines` from the same start under the rules that the model does not follow, by their titles.
 
     Example:
         >>> from tokenfield.probe.predicted import other_norms

@@ -26,7 +26,7 @@ class Pretrained:
     Attributes:
         model: the Transformer: `tkf.layers(pre.model, pre.tokens(text), depth=pre.depth)` has the hidden states of the model.
         depth: its number of layers.
-        notes: what a reader should know of it, e.g. that its weights are quantized.
+        notes: notes for readers, e.g. that its weights are quantized.
 
     Example:
         >>> import tokenfield as tkf
@@ -39,7 +39,7 @@ class Pretrained:
     loaded: Loaded
 
     def tokens(self, text: str, most: int | None = None) -> Tokens:
-        """Return a text as the first layer reads it: embedded tokens at positions 0, 1, 2, …; the first `most` of them."""
+        """Return the input of the first layer for a text: embedded tokens at positions 0, 1, 2, …; at most `most` of them."""
         if not isinstance(text, str) or not text.strip():
             raise ValueError(f"text must be a string that is not empty, got {shown(text)}")
         ids = self.ids(text)[: None if most is None else count("most", most)]
@@ -73,13 +73,13 @@ def from_pretrained(
 ) -> Pretrained:
     """Return a pretrained model as a `Transformer`, from a local folder, a GGUF file, or the cache of the hub.
 
-    BERT, RoBERTa, ELECTRA, ALBERT, GPT-2, Llama, Mistral and Qwen2 are read. Nothing is fetched and no code is run (see
+    BERT, RoBERTa, ELECTRA, ALBERT, GPT-2, Llama, Mistral and Qwen2 are supported. Nothing is downloaded and no code is run (see
     `tokenfield probe`). Needs the extra "models".
 
     Args:
         path: a folder, a `.gguf` file, a hub name that is already cached, or the name of a model of `make models`, such as
             "minilm".
-        iterations: run a shared block (ALBERT) so often, instead of as often as it was trained.
+        iterations: how many times to apply a shared block (ALBERT); by default as often as in training.
         allow_pickle: also read a `.bin` file, by torch's restricted reader.
 
     Example:
@@ -91,7 +91,7 @@ def from_pretrained(
 
 
 def as_transformer(loaded: Loaded) -> Pretrained:
-    """Return a model that is loaded already as a `Transformer`."""
+    """Return a loaded model as a `Transformer`."""
     if loaded.family is None or not loaded.architecture.supported:
         raise ValueError(f"model: {loaded.architecture.reason}")
     family, torch_model = loaded.family, loaded.model
@@ -114,7 +114,9 @@ def _layer(family: AbstractFamily, torch_model: Any, block: Any) -> Transformer:
     weights = family.block(torch_model, block)
     activation = NAMES.get(weights.activation, weights.activation)
     if activation not in ACTIVATIONS:
-        raise ValueError(f"model: activation {shown(activation)} is not read (supported: {', '.join(ACTIVATIONS)})")
+        raise ValueError(
+            f"model: activation {shown(activation)} is not supported (supported: {', '.join(ACTIVATIONS)})"
+        )
     (W1, b1), (W2, b2) = weights.inner, weights.outer
     rule = PreNorm if family.norm == "pre" else PostNorm
     return Transformer(

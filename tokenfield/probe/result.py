@@ -1,4 +1,4 @@
-"""What a probe gives back."""
+"""The result of a probe."""
 
 import json
 import math
@@ -24,7 +24,7 @@ DATASET = "probe.zarr"
 
 
 class ProbeResult:
-    """Everything measured of a model on some texts, with the theory and the null model beside it.
+    """Everything measured of a model on some texts, with the predictions of theory and the null model.
 
     `dataset` has the dimensions layer (0 is the embedding output, the last what the model gives), block (block l reads layer
     l), head, text, bin; names are those of `statistics.layer_statistics` and `scores.head_statistics`, with the prefix
@@ -41,12 +41,12 @@ class ProbeResult:
 
     @property
     def architecture(self) -> Architecture:
-        """What kind of Transformer it is."""
+        """The architecture of the model."""
         return Architecture(**json.loads(self.dataset.attrs["architecture"]))
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know: windows, quantization, what was not measured."""
+        """Notes for readers: windows, quantization, what was not measured."""
         return json.loads(self.dataset.attrs["notes"])
 
     @property
@@ -58,13 +58,13 @@ class ProbeResult:
 
     @property
     def more(self) -> str:
-        """What was not measured and could be; empty if nothing."""
+        """A sentence about what was not measured but could be; empty if nothing."""
         left = " and ".join(f"{what} (--{flag}, in Python {flag}=True)" for flag, what in self._left.items())
         return f"Not measured: {left}. --full (full=True) measures everything, in some minutes." if left else ""
 
     @property
     def _left(self) -> dict[str, str]:
-        """What was not measured and could be, by the flag that asks for it."""
+        """The measurements that were not made, by the flag that enables each."""
         asked = {
             "null": ("null_mean_cosine", "random weights"),
             "lipschitz": ("lipschitz_exponent", "Lipschitz constants"),
@@ -74,13 +74,13 @@ class ProbeResult:
 
     @property
     def verdict(self) -> list[str]:
-        """The findings in plain words."""
+        """The findings as text."""
         from .verdict import verdict
 
         return [sentence.text for sentence in verdict(self.dataset, self.architecture)]
 
     def summary(self) -> dict[str, Any]:
-        """Plain numbers, as `tokenfield probe --json` prints them: means over texts; None where there is no number.
+        """Return plain numbers, as `tokenfield probe --json` prints them: means over texts; None where there is no number.
 
         `layers` has one object for each hidden state, the embedding output first; `blocks` one for each attention block.
         """
@@ -134,7 +134,7 @@ class ProbeResult:
         return found
 
     def plot_cosines(self, **options: Any) -> "Figure":
-        """How the cosines of all pairs are spread at each layer; see `tokenfield.plotting.probe_cosines`."""
+        """Draw the distribution of the cosines of all pairs at each layer; see `tokenfield.plotting.probe_cosines`."""
         from ..plotting import probe_cosines
 
         return probe_cosines(self.dataset, **options)
@@ -146,7 +146,7 @@ class ProbeResult:
         return cosine_histograms(self.dataset, **options)
 
     def plot_theory(self, **options: Any) -> "Figure":
-        """Measured, predicted and random cosines over layers; see `tokenfield.plotting.probe_theory`."""
+        """Draw measured, predicted and random cosines over layers; see `tokenfield.plotting.probe_theory`."""
         from ..plotting import probe_theory
 
         return probe_theory(self.dataset, **options)

@@ -1,4 +1,4 @@
-"""`tkf.probe`: a model and texts in, everything measured out."""
+"""`tkf.probe`: measure a model on texts."""
 
 import dataclasses
 import hashlib
@@ -68,22 +68,22 @@ def probe(
 
     Args:
         model: a local Hugging Face folder (safetensors), a GGUF file or the folder of one, a hub name in the local cache,
-            or what `loading.load` gave.
+            or the result of `loading.load`.
         texts: at least one, each of at least two tokens. One that is longer than the model's positions is measured in windows.
-        out: a folder to keep finished batches in, and then `probe.zarr`: after a kill the same call goes on from there.
-        batch: most texts at once; fewer where they are long.
-        max_tokens: longest window [the model's positions, at most 4096].
-        most_windows: most windows of one long text, evenly spread over it.
-        iterations: run a shared block (ALBERT) so often instead of as often as it was trained.
+        out: a folder for finished batches, and then `probe.zarr`: after a kill, the same call continues from there.
+        batch: maximum number of texts at a time; fewer if they are long.
+        max_tokens: maximum number of tokens in a window [the model's positions, at most 4096].
+        most_windows: maximum number of windows of one long text, evenly spread over it.
+        iterations: how many times to apply a shared block (ALBERT); by default as often as in training.
         lengths: numbers of tokens for the growth of Lipschitz constants [up to the longest text].
         full: measure everything: the same as `null=True, lipschitz=True`, in some minutes instead of seconds.
-        null: measure the same architecture with random weights too [if `full`].
-        lipschitz: measure local Lipschitz constants of attention too [if `full`, or if `lengths` are given].
+        null: also measure the same architecture with random weights [if `full`].
+        lipschitz: also measure local Lipschitz constants of attention [if `full`, or if `lengths` are given].
         allow_pickle: read a `.bin` file of weights, see `loading.load`.
         seed: of the random weights and of the parts of texts in `lengths`.
         progress: show progress bars; by default on a terminal only.
         draw: called with the result before finished batches are removed from `out`: after a kill while it draws, the same
-            call measures nothing again.
+            call does not measure anything again.
 
     Example:
         >>> import tokenfield as tkf
@@ -111,7 +111,7 @@ def probe(
     stores = {name: Store(folder, name, identity(name)) for name in ("model", "null")}
     dataset = measure(loaded, parts, groups, stores["model"], progress, "measuring")
     if null:
-        with enough_memory("for a second model with random weights: say --no-null (null=False)"):
+        with enough_memory("for a second model with random weights: use --no-null (null=False)"):
             twin = random_twin(loaded, seed)
         random = measure(twin, parts, groups, stores["null"], progress, "random weights")
         dataset = dataset.assign({f"null_{name}": random[name] for name in random.data_vars if name not in ONCE})
@@ -127,7 +127,7 @@ def probe(
     dataset = dataset.assign(predicted.data_vars).assign_attrs(predicted.attrs)
     if lipschitz and loaded.architecture.supported:
         smoothness_store = Store(folder, "lipschitz", identity(f"lipschitz {sizes}"))
-        with enough_memory("with Lipschitz constants: give smaller --lengths, or say --no-lipschitz (lipschitz=False)"):
+        with enough_memory("with Lipschitz constants: give smaller --lengths, or use --no-lipschitz (lipschitz=False)"):
             smooth, more = measure_smoothness(
                 loaded, parts, sizes, seed=seed, store=smoothness_store, progress=progress
             )
@@ -143,7 +143,7 @@ def probe(
 
 
 def _check_vocabulary(loaded: Loaded, parts: Sequence[Window]) -> None:
-    """A tokenizer that belongs to another model gives numbers that this one does not have."""
+    """Raise ValueError if the tokenizer gives token numbers that the model does not have."""
     size, largest = loaded.model.config.vocab_size, max(int(part.ids.max()) for part in parts)
     if largest >= size:
         raise ValueError(
@@ -152,12 +152,12 @@ def _check_vocabulary(loaded: Loaded, parts: Sequence[Window]) -> None:
 
 
 def _named(groups: np.ndarray, parts: Sequence[Window], tokenizer: Tokenizer) -> list[str]:
-    """The words of the largest groups of each window."""
+    """Return the words of the largest groups of each window."""
     return [group_words(str(each), part.ids, tokenizer) for each, part in zip(groups, parts, strict=True)]
 
 
 def _attributes(loaded: Loaded, notes: list[str], settings: dict[str, Any]) -> dict[str, Any]:
-    """Where the numbers come from."""
+    """Return the provenance of the numbers."""
     versions = {f"{name}_version": package_version(name) for name in ("torch", "transformers")}
     return {
         **provenance(),
@@ -171,14 +171,14 @@ def _attributes(loaded: Loaded, notes: list[str], settings: dict[str, Any]) -> d
 
 
 def _name(source: str) -> str:
-    """A name to show: the last part of a path that says something."""
+    """Return a name to show: the last informative part of a path."""
     silent = {"model", "models", "transformers", ".", "..", Path(source).anchor}
     parts = [part for part in Path(source).parts if part not in silent]
     return source if not parts or not Path(source).exists() else parts[-1]
 
 
 def _hash(loaded: Loaded) -> str:
-    """A hash of all weights."""
+    """Return a hash of all weights."""
     digest = hashlib.sha256()
     for key, tensor in loaded.model.state_dict().items():
         digest.update(f"{key} {tensor.dtype} {tuple(tensor.shape)};".encode())

@@ -1,4 +1,4 @@
-"""What is measured of one block's attention on one text, from its real queries and keys, in blocks of rows."""
+"""Statistics of one block's attention on one text, from its real queries and keys, in blocks of rows."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ class Rows(NamedTuple):
 
 
 def score_rows(q: Any, k: Any, scaling: float, causal: bool, window: int | None = None) -> Iterator[Rows]:
-    """The scores of every head, `scaling <q_i, k_j>`, and which tokens j row i sees, in blocks of rows.
+    """Yield the scores of every head, `scaling <q_i, k_j>`, and which tokens j row i sees, in blocks of rows.
 
     Args:
         q: (H, n, k) queries; k: (H', n, k) keys, each shared by H/H' queries.
@@ -57,7 +57,7 @@ def score_rows(q: Any, k: Any, scaling: float, causal: bool, window: int | None 
 
 
 def attention_rows(q: Any, k: Any, scaling: float, causal: bool, window: int | None = None) -> Iterator[Any]:
-    """(H, b, n) blocks of rows of the attention matrix of every head, `p_ij = softmax_j(scaling <q_i, k_j>)`."""
+    """Yield (H, b, n) blocks of rows of the attention matrix of every head, `p_ij = softmax_j(scaling <q_i, k_j>)`."""
     for rows in score_rows(q, k, scaling, causal, window):
         yield rows.log_attention.exp()
 
@@ -122,7 +122,7 @@ def head_statistics(
 
 
 def lower_bound_gamma(weights: HeadWeights) -> np.ndarray:
-    """(H,) `gamma = max(-lambda_min, lambda_max/8)` over the real eigenvalues of `A = scaling K^T Q` (FORMULAS §6).
+    """Return (H,) `gamma = max(-lambda_min, lambda_max/8)` over the real eigenvalues of `A = scaling K^T Q` (FORMULAS §6).
 
     A has rank k < d, so 0 is among them; the others are those of the (k, k) matrix `scaling Q K^T`. Under rotary
     positions this is the A of a token and its equal at the same position.
@@ -138,6 +138,6 @@ def lower_bound_gamma(weights: HeadWeights) -> np.ndarray:
 
 
 def empty(depth: int, heads: int, texts: int) -> dict[str, np.ndarray]:
-    """Arrays for all blocks, heads and texts, filled with NaN."""
+    """Return arrays for all blocks, heads and texts, filled with NaN."""
     made = {name: np.full((depth, heads, texts), np.nan) for name in PER_HEAD}
     return made | {name: np.full((depth, texts), np.nan) for name in ("gamma_critical", "input_cosine")}

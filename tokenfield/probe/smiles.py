@@ -11,7 +11,7 @@ PIECES = re.compile(
 
 
 def is_smiles_vocabulary(path: Path) -> bool:
-    """True for a vocabulary with a reaction arrow and atoms, and no pieces of words."""
+    """Return True for a vocabulary with a reaction arrow and atoms, and no pieces of words."""
     vocabulary = path.read_text(encoding="utf-8").split("\n")
     return {">>", "Cl", "="} <= set(vocabulary) and not any(word.startswith("##") for word in vocabulary)
 
@@ -35,14 +35,14 @@ class SmilesTokenizer:
         self.prefix, self.suffix = [self.number["[CLS]"]], [self.number["[SEP]"]]
 
     def word(self, number: int) -> str:
-        """The piece of a number."""
+        """Return the piece of a number."""
         return next((word for word, index in self.number.items() if index == number), "[UNK]")
 
     def unknown(self, text: str) -> float:
-        """The share of a text that is no piece of the vocabulary: letters of words, for instance."""
+        """Return the share of a text that is no piece of the vocabulary: letters of words, for instance."""
         known = sum(len(piece) for piece in PIECES.findall(text) if piece in self.number)
         return 1 - known / max(len("".join(text.split())), 1)
 
     def pieces(self, text: str) -> list[int]:
-        """Numbers of the pieces; [UNK] for one that is not in the vocabulary."""
+        """Return numbers of the pieces; [UNK] for one that is not in the vocabulary."""
         return [self.number.get(piece, self.number["[UNK]"]) for piece in PIECES.findall(text)]

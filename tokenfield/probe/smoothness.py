@@ -48,10 +48,10 @@ def measure_smoothness(
     progress: bool | None = None,
     blocks: Sequence[int] | None = None,
 ) -> tuple["xarray.Dataset", list[str]]:
-    """`|D_X f|` of each attention layer at parts of real texts, n tokens at a time, with the fitted power of n (FORMULAS §6).
+    """Return `|D_X f|` of each attention layer at parts of real texts with n tokens, and the fitted power of n (FORMULAS §6).
 
-    A sample is n consecutive tokens of a random text, read by the model as a text of its own; its hidden states are what
-    the layers are differentiated at. All blocks see the same samples. A shared block has one set of weights, and a
+    A sample is n consecutive tokens of a random text, which the model reads as a separate text; the layers are
+    differentiated at its hidden states. All blocks use the same samples. A shared block has one set of weights, and a
     constant for each iteration.
 
     Args:
@@ -60,7 +60,7 @@ def measure_smoothness(
         lengths: numbers of tokens, at least two different ones [8 … 128, as far as the texts are that long].
         samples: for each number.
         seed: of the choice of samples.
-        store: finished samples, so that a run that was killed goes on.
+        store: finished samples, so that a killed run can be continued.
         progress: show a bar.
         blocks: only these [all].
 
@@ -128,7 +128,7 @@ def worst_constants(loaded: Loaded, blocks: Sequence[int], radius: np.ndarray, l
 def usable_lengths(
     loaded: Loaded, parts: Sequence[Window], lengths: Sequence[int] | None
 ) -> tuple[list[int], list[str]]:
-    """The lengths for which there are texts, and what was left out."""
+    """Return the lengths for which there are texts, and what was left out."""
     around = len(loaded.tokenizer.prefix) + len(loaded.tokenizer.suffix)
     longest = max(int((~part.special).sum()) for part in parts) + around
     wanted = LENGTHS if lengths is None else sorted({count("lengths", n, max(2, around + 1)) for n in lengths})

@@ -1,4 +1,4 @@
-"""What is measured of the tokens of one text at one layer."""
+"""Statistics of the tokens of one text at one layer."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ HISTOGRAMS = ("cosine_histogram", "special_histogram")
 
 
 def layer_statistics(x: np.ndarray, special: np.ndarray, beta: float | None) -> dict[str, np.ndarray]:
-    """Cosines, clusters, rank, lengths and energy of tokens.
+    """Return cosines, clusters, rank, lengths and energy of tokens.
 
     - `mean_cosine`, `std_cosine`: over all pairs i ≠ j of tokens; `mean_cosine_no_special`: over pairs without a special
       token; `special_cosine`: over pairs with one (NaN if there is none);
@@ -76,7 +76,7 @@ def layer_statistics(x: np.ndarray, special: np.ndarray, beta: float | None) -> 
 
 
 def _singular_values(u: np.ndarray) -> np.ndarray:
-    """In falling order, from the smaller Gram matrix: several times quicker than from u itself, which counts for many layers.
+    """Return singular values in decreasing order, from the smaller Gram matrix: several times faster than from u itself.
 
     Those below 1e-8 of the largest are lost in rounding, as they are in hidden states of single precision.
     """
@@ -85,14 +85,14 @@ def _singular_values(u: np.ndarray) -> np.ndarray:
 
 
 def _padded(x: np.ndarray, counted: np.ndarray) -> Tokens:
-    """Tokens of equal weight where `counted`, weight 0 elsewhere, up to a round number of them."""
+    """Return tokens of equal weight where `counted`, weight 0 elsewhere, up to a round number of them."""
     extra = -len(x) % ROUND
     weights = np.pad(counted / max(counted.sum(), 1), (0, extra))
     return Tokens(np.pad(x, ((0, extra), (0, 0))), weights if counted.any() else None)
 
 
 def empty(depth: int, texts: int) -> dict[str, np.ndarray]:
-    """Arrays for all layers and texts, filled with NaN."""
+    """Return arrays for all layers and texts, filled with NaN."""
     made = {name: np.full((depth + 1, texts), np.nan) for name in SCALARS}
     made["fixed_energy"] = np.full((depth + 1, texts, len(SCALES)), np.nan)
     return made | {name: np.full((depth + 1, texts, BINS), np.nan) for name in HISTOGRAMS}

@@ -1,4 +1,4 @@
-"""What was measured so far, on disk: one file for each batch, written in one atomic step."""
+"""Finished batches on disk: one file for each batch, written atomically."""
 
 from pathlib import Path
 
@@ -7,14 +7,14 @@ import numpy as np
 from .._files import remove
 from ..driver.checkpoint import CheckpointError, read, write
 
-FOLDER = "probe.part"  # while it is there a probe is not finished
+FOLDER = "probe.part"  # while it exists, a probe is not finished
 
 
 class Store:
-    """Batches of one model on disk, so that a run that was killed goes on where it was; nothing for folder = None.
+    """Batches of one model on disk, so that a killed run can be continued; does nothing if folder is None.
 
     Args:
-        folder: where to keep them.
+        folder: where to store them.
         name: of the model among several, e.g. "null".
         identity: of weights, texts and settings: files of another run are refused.
     """
@@ -26,7 +26,7 @@ class Store:
             remove(self.folder)  # nothing is written to where a link points
 
     def read(self, number: int) -> dict[str, np.ndarray] | None:
-        """The arrays of a batch, or None if it was not finished."""
+        """Return the arrays of a batch, or None if it was not finished."""
         path = self._path(number)
         if path is None or not path.exists():
             return None
@@ -40,7 +40,7 @@ class Store:
         return dict(zip(names, leaves[1:], strict=True))
 
     def write(self, number: int, arrays: dict[str, np.ndarray]) -> None:
-        """Keep the arrays of a batch."""
+        """Write the arrays of a batch."""
         path = self._path(number)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,6 +50,6 @@ class Store:
         return None if self.folder is None else self.folder / f"{self.name}-{number:05d}.npz"
 
     def clear(self) -> None:
-        """Forget everything: the run is finished."""
+        """Remove all batches, once the run is finished."""
         if self.folder is not None:
             remove(self.folder)

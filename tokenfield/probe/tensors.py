@@ -120,7 +120,7 @@ def check_sizes(config: Any, shapes: Mapping[str, Shape], shared: bool) -> None:
 
 
 def _counts(settings: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """The entries of a config, and of configs inside it, that say how many modules there are."""
+    """Yield the entries of a config, and of configs inside it, that say how many modules there are."""
     for name, value in settings.items():
         if isinstance(value, Mapping) and name != "quantization_config":
             yield from _counts(value)

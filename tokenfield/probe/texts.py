@@ -1,4 +1,4 @@
-"""Texts to batches of token numbers: read, tokenized, cut to windows, padded."""
+"""Convert texts to batches of token numbers: read, tokenize, cut to windows, pad."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,11 +12,11 @@ EXCERPT = 80
 BATCH_TOKENS = 8192  # of all texts of a batch together, padding included: bounds the memory of a forward pass
 DEFAULT_MOST = 4096
 WINDOWS = 4
-UNKNOWN = 0.05  # a larger share of a text that is not in the vocabulary is said
+UNKNOWN = 0.05  # if more than this fraction of a text is not in the vocabulary, a note says so
 
 
 class Tokenizer(Protocol):
-    """What the probe needs of a tokenizer: pieces of a text, and what stands around them."""
+    """The interface of a tokenizer: pieces of a text, and the special tokens around them."""
 
     pad: int
     prefix: list[int]
@@ -33,7 +33,7 @@ class Tokenizer(Protocol):
 
 
 class HubTokenizer:
-    """A tokenizer of `transformers`; what it puts around a text is found by looking."""
+    """A tokenizer of `transformers`; the special tokens that it adds are found by a test."""
 
     def __init__(self, tokenizer: Any):
         self.inner = tokenizer
@@ -89,7 +89,7 @@ class Batch(NamedTuple):
 
 
 def read_texts(paths: Sequence[Path], by_lines: bool = False) -> list[str]:
-    """The texts of files: one for each file, or one for each line that is not empty."""
+    """Return the texts of files: one for each file, or one for each line that is not empty."""
     texts = []
     for path in paths:
         try:
@@ -108,12 +108,12 @@ def read_texts(paths: Sequence[Path], by_lines: bool = False) -> list[str]:
 def windows(
     tokenizer: Tokenizer, texts: Sequence[str], limit: int | None, most: int | None = None, count: int = WINDOWS
 ) -> tuple[list[Window], list[str]]:
-    """Each text with its special tokens; one that is too long in at most `count` windows, spread evenly over it.
+    """Return each text with its special tokens; one that is too long in at most `count` windows, spread evenly over it.
 
     Args:
         limit: positions that the model has, or None.
-        most: the longest window wanted; 4096 by default. Never above `limit`.
-        count: most windows of one text.
+        most: maximum number of tokens in a window; 4096 by default, at most `limit`.
+        count: maximum number of windows of one text.
 
     Returns:
         the windows, and notes on what was cut.
@@ -160,7 +160,7 @@ def windows(
 
 
 def batches(parts: Sequence[Window], most: int, pad: int) -> list[list[int]]:
-    """Indices of windows that go together: at most `most`, and at most `BATCH_TOKENS` tokens with padding."""
+    """Return indices of windows that go together: at most `most`, and at most `BATCH_TOKENS` tokens with padding."""
     groups: list[list[int]] = []
     for index, part in enumerate(parts):
         group = groups[-1] if groups else []

@@ -1,4 +1,4 @@
-"""What a probe found, in plain words. Every sentence is computed from the numbers of the dataset."""
+"""The findings of a probe as sentences, all computed from the numbers of the dataset."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from .architecture import Architecture
 
 SCALE = 4.0  # the beta at which energies of layers are compared
-ALIKE = 0.02  # a difference between two changes of the cosine that is not worth a word
-APART = 0.05  # a difference of cosines that is worth a word
-COLLAPSED = 0.9  # the mean cosine from which on we say "collapse"
+ALIKE = 0.02  # a difference between two changes of the cosine that is too small to report
+APART = 0.05  # a difference of cosines that is large enough to report
+COLLAPSED = 0.9  # the mean cosine that counts as "collapse"
 
 
 class Sentence(NamedTuple):
-    """A finding: what it is about, and what it says."""
+    """A finding: its topic and its text."""
 
     topic: str
     text: str
 
 
 def verdict(dataset: "xarray.Dataset", architecture: "Architecture") -> list[Sentence]:
-    """Where representations collapse, how fast compared with theory, and what another scale or norm would change.
+    """Return where representations collapse, how fast compared with theory, and what another scale or norm would change.
 
     A layer counts as collapsed when the mean cosine over pairs of tokens, averaged over texts, is at least 0.9. What was not
-    measured is not spoken of.
+    measured is left out.
 
     Args:
         dataset: of the probe, with the prediction in it.
@@ -72,7 +72,7 @@ NAMES = {
 
 
 def collapse(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
-    """Where the mean cosine after a block passes 0.9, or how far it comes; what a final norm makes of it, by itself."""
+    """Return where the mean cosine after a block reaches 0.9, or its largest value; and its value after a final norm."""
     rho, normed = block_curve(dataset), has_final_norm(dataset)
     start, end, top = rho[0], rho[-1], int(np.argmax(rho))
     collapsed = np.flatnonzero(rho >= COLLAPSED)
@@ -86,7 +86,7 @@ def collapse(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
         text = f"Representations collapse: the mean cosine is at least {COLLAPSED} from layer {stays} on. {ends}."
     else:
         text = (
-            f"Representations come close and part again. {ends}, with a mean cosine of at least {COLLAPSED} at "
+            f"Representations come close and separate again. {ends}, with a mean cosine of at least {COLLAPSED} at "
             f"{layers_text(collapsed)} on the way (highest: {rho[top]:.2f} at layer {top})."
         )
     last = over_texts(dataset, "mean_cosine")[-1]
@@ -101,7 +101,7 @@ def collapse(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
 
 
 def clusters(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
-    """Clusters at the end, the size and the width of the largest, and tokens in none."""
+    """Return the final clusters, the size and width of the largest, and the number of single tokens."""
     if "single_tokens" not in dataset:
         return None
     last, where = dataset.isel(layer=-1), f"after {last_text(dataset)}"
@@ -121,7 +121,7 @@ def clusters(dataset: "xarray.Dataset", architecture: "Architecture") -> str | N
 
 
 def null(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
-    """What the blocks do to the mean cosine, trained and with random weights, each from its own start."""
+    """Compare how trained and random blocks change the mean cosine, each from its own initial value."""
     if "null_mean_cosine" not in dataset:
         return None
     trained, random = block_curve(dataset), block_curve(dataset, "null_")
@@ -140,7 +140,7 @@ def null(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
 
 
 def theory(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
-    """How many layers of the theory do what the model's blocks do, where the model's curve is steady enough to tell."""
+    """Return how many theoretical layers correspond to the model's blocks, if the model's curve is steady enough."""
     if "predicted_cosine" not in dataset:
         return None
     rho, predicted = block_curve(dataset), dataset["predicted_cosine"].values
@@ -170,11 +170,11 @@ def theory(dataset: "xarray.Dataset", architecture: "Architecture") -> str | Non
             f"{decimal_text(predicted[widest])}."
         )
     flow, rotated = (float(dataset[f"predicted_cosine_{name}"][-1]) for name in ("flow", "turned"))
-    return f"{text} Read as a flow in continuous time it ends at {flow:.2f}, with randomly rotated values at {rotated:.2f}."
+    return f"{text} As a flow in continuous time, theory ends at {flow:.2f}, with randomly rotated values at {rotated:.2f}."
 
 
 def norms(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
-    """The end of the predicted curve under the other rules."""
+    """Return the end of the predicted curve under the other rules."""
     if "predicted_cosine" not in dataset or architecture.norm not in RULES:
         return None
     ends = other_norms(dataset, architecture.norm, architecture.causal)
@@ -187,9 +187,9 @@ def norms(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None
 
 
 def energy(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
-    """Whether the normalized energy rises through all layers, as it does along the flow, where beta is the same for all.
+    """Return whether the normalized energy at a fixed beta rises through all layers, as it does along the flow.
 
-    What a final norm does is no step of the flow: the last layer is then left out.
+    A final norm is not a step of the flow: the last layer is then left out.
     """
     text, last = [], -1 if has_final_norm(dataset) else None
     before = " (before the final norm)" if last else ""

@@ -1,4 +1,4 @@
-"""What a probe found of attention, in plain words: its scale, its smoothness."""
+"""The findings of a probe about attention, as sentences: its scale and its smoothness."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ LONGER = 16  # times more tokens, for the question of the log n scale
 
 
 def threshold(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
-    """gamma of the heads against the critical one."""
+    """Compare gamma of the heads with the critical one."""
     if "gamma" not in dataset or not np.isfinite(dataset["gamma"]).any():
         return None
     gamma, critical = dataset["gamma"].median("text"), dataset["gamma_critical"].median("text")
@@ -33,7 +33,7 @@ def threshold(dataset: "xarray.Dataset", architecture: "Architecture") -> str | 
 
 
 def _by_theory(above: int, heads: int) -> str:
-    """What theory says of heads below the threshold and of heads above it, where there are some."""
+    """Return what theory predicts for heads below and above the threshold."""
     below = "average over many tokens and pull them together"
     if above in (0, heads):
         return f"By theory they {below}." if above == 0 else "By theory they focus on few tokens."
@@ -41,7 +41,7 @@ def _by_theory(above: int, heads: int) -> str:
 
 
 def _on_itself(dataset: "xarray.Dataset") -> str:
-    """Theory has a sharp head look at the token itself, which is nearest to it; real ones need not."""
+    """Compare the attention of sharp heads to the token itself: in theory it is large, in real models it need not be."""
     start = measured_start(dataset)
     if start is None or "self_mass" not in dataset:
         return ""
@@ -57,7 +57,7 @@ def _on_itself(dataset: "xarray.Dataset") -> str:
 
 
 def scale(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
-    """One layer of the theory at each block's cosine and beta: now, with more tokens, and with a log n scale."""
+    """Apply one theoretical layer at each block's cosine and beta: now, with more tokens, and with a log n scale."""
     start = measured_start(dataset)
     if start is None:
         return None
@@ -75,7 +75,7 @@ def scale(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None
 
 
 def smoothness(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
-    """The fitted exponents of the local Lipschitz constant."""
+    """Return the fitted exponents of the local Lipschitz constant."""
     if "lipschitz_exponent" not in dataset:
         return None
     powers = dataset["lipschitz_exponent"].values
@@ -97,7 +97,7 @@ def smoothness(dataset: "xarray.Dataset", architecture: "Architecture") -> str |
 
 
 def radius(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
-    """R² gamma of the lower bound, which decides up to which n the worst case is reached."""
+    """Return R² gamma of the lower bound, which determines up to which n the worst case is reached."""
     if "r2gamma" not in dataset or not np.isfinite(dataset["r2gamma"]).any():
         return None
     values = dataset["r2gamma"].median("text").values

@@ -1,4 +1,4 @@
-"""Files of weights: which kind a folder holds, and how pickled ones are read."""
+"""Files of weights: find them, and read pickled ones."""
 
 import os
 from collections import Counter
@@ -26,7 +26,7 @@ class Weights(NamedTuple):
 
 
 def source_folder(source: str | os.PathLike) -> Path:
-    """The folder or GGUF file that `source` names, a model of `make models`, or the cached snapshot of a hub name."""
+    """Return the folder or GGUF file that `source` names, a model of `make models`, or the cached snapshot of a hub name."""
     path = as_path("model", os.path.expanduser(source))  # which leaves a "~" that stands for no home as it is
     if path.exists():
         return path
@@ -40,13 +40,13 @@ def source_folder(source: str | os.PathLike) -> Path:
         return Path(hub.snapshot_download(name, local_files_only=True))
     except Exception:
         raise ValueError(
-            f"model: {name} is neither a folder here nor a model in the local cache; nothing is fetched: download it first, "
-            f"or take one of {', '.join(MODELS)} ({FETCH})"
+            f"model: {name} is neither a folder here nor a model in the local cache; nothing is downloaded: get it first, "
+            f"or use one of {', '.join(MODELS)} ({FETCH})"
         ) from None
 
 
 def weights_in(path: Path, allow_pickle: bool) -> Weights:
-    """The weights of a model, safetensors before GGUF before pickles; says what is missing."""
+    """Return the weights of a model: safetensors before GGUF before pickles; raise ValueError if there are none."""
     if path.is_file():
         if path.suffix == ".gguf":
             return Weights("gguf", (path,))
@@ -70,13 +70,13 @@ def weights_in(path: Path, allow_pickle: bool) -> Weights:
     if not allow_pickle:
         raise ValueError(
             f"model: {path} holds only {pickles[0].name}, a pickle, which may carry code: "
-            "convert it to safetensors, or say --allow-pickle (allow_pickle=True) if you trust it"
+            "convert it to safetensors, or use --allow-pickle (allow_pickle=True) if you trust it"
         )
     return Weights("pickle", tuple(pickles))
 
 
 def read_pickled(weights: Weights) -> dict[str, Any]:
-    """The tensors of `.bin` files by torch's restricted reader, which refuses everything but tensors."""
+    """Return the tensors of `.bin` files, read by torch's restricted reader, which refuses everything but tensors."""
     torch = need("torch")
     state: dict[str, Any] = {}
     for file in weights.files:

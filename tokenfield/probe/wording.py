@@ -1,4 +1,4 @@
-"""How numbers are written in sentences."""
+"""The format of numbers in sentences."""
 
 import re
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from .curves import has_final_norm
 if TYPE_CHECKING:
     import xarray
 
-FEW = 20  # below this number of texts a range that holds nine in ten of them says nothing
+FEW = 20  # below this number of texts, a range that contains 90 % of them is not informative
 
 
 def layers_text(numbers: np.ndarray) -> str:
@@ -25,7 +25,7 @@ def last_text(dataset: "xarray.Dataset") -> str:
 
 
 def layer_labels(dataset: "xarray.Dataset") -> list[str]:
-    """Names of the hidden states in tables: their numbers, and for the last that it comes after the final norm."""
+    """Return names of the hidden states in tables: their numbers, and for the last that it comes after the final norm."""
     numbers = [str(int(layer)) for layer in dataset["layer"].values]
     return [*numbers[:-1], f"{numbers[-1]}, after the final norm"] if has_final_norm(dataset) else numbers
 
@@ -73,5 +73,5 @@ def stored_text(kind: str) -> str:
 
 
 def gap_text(rho: float) -> str:
-    """`1 - rho`."""
+    """Return `1 - rho`."""
     return f"{1 - rho:.2g}"

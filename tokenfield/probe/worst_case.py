@@ -1,4 +1,4 @@
-"""The worst tokens for the real weights of a head: how far the √n of theory goes in a trained model."""
+"""The worst tokens for the real weights of a head: up to which n the √n of theory holds in a trained model."""
 
 import math
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Extremes(NamedTuple):
 
 
 def extremes(weights: HeadWeights, head: int) -> Extremes:
-    """What the bounds of FORMULAS §6 need of a head, in the 2k dimensions that its queries and keys see."""
+    """Return the quantities of a head for the bounds of FORMULAS §6, in the 2k dimensions that its queries and keys see."""
     Q, K = weights.Q[head], weights.K[head]
     basis = np.linalg.qr(np.concatenate([Q, K]).T)[0]  # (d, 2k): what is orthogonal to it changes no score
     A = weights.scaling * (K @ basis).T @ (Q @ basis)
@@ -67,7 +67,7 @@ def worst_case(
     whole: bool = False,
     rtol: float = 1e-4,
 ) -> WorstCase:
-    """The local constant at `x_1 = R Au/|Au|`, all others `R u`, with the real `A = s K^T Q` of a head (FORMULAS §6).
+    """Return the local constant at `x_1 = R Au/|Au|`, all others `R u`, with the real `A = s K^T Q` of a head (FORMULAS §6).
 
     For one head without biases and positions it lies between `lower` and `upper` and grows like √n while n is well below
     `e^{R^2 g}`. With `whole`, the same tokens are given to the whole layer: all heads, biases, mask and positions as they
@@ -104,7 +104,7 @@ def worst_case(
 
 
 def sharpest_head(weights: HeadWeights) -> int:
-    """The head with the largest gamma of the lower bound (FORMULAS §6): one in which a token can outscore another most."""
+    """Return the head with the largest gamma of the lower bound (FORMULAS §6): one in which a token can outscore another most."""
     return int(np.argmax(lower_bound_gamma(weights)))
 
 

@@ -10,13 +10,13 @@ GRID = {"showgrid": True, "gridcolor": "#e8e8e8", "zeroline": False}
 def layout_of(
     points: np.ndarray, axes: tuple[str, ...], times: list[str], towards: np.ndarray, hidden: bool
 ) -> dict[str, Any]:
-    """A plotly layout with room for all frames, equal scales, a slider over time, and axes unless `hidden`.
+    """Return a plotly layout whose ranges fit all frames, with equal scales, a slider over time, and axes unless `hidden`.
 
     Args:
         points: (f, n, 2 or 3) positions.
         axes: names of the axes.
         times: the label of each frame.
-        towards: (3,) direction in which the reader is, for positions in space.
+        towards: (3,) direction towards the viewer, for positions in space.
         hidden: draw no axes.
     """
     low, high = points.min(axis=(0, 1)).astype(float), points.max(axis=(0, 1)).astype(float)

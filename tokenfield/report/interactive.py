@@ -29,7 +29,7 @@ MOST_FRAMES = 40
 
 
 def interactive(traj: Trajectory, tol: float = 1e-3) -> tuple[str, str]:
-    """A scatter plot with a slider for time, as HTML with plotly.js inside, and a caption in plain text.
+    """Return a scatter plot with a slider for time, as HTML that includes plotly.js, and a caption in plain text.
 
     Tokens of R^3 are shown in space, others in the plane, more than three dimensions by their three leading
     principal components. At most 40 frames and 500 tokens (a random sample, always the same one).
@@ -59,7 +59,7 @@ def interactive(traj: Trajectory, tol: float = 1e-3) -> tuple[str, str]:
 
 
 def positions(shown: Frames) -> tuple[np.ndarray, tuple[str, ...], str]:
-    """(f, n, 2 or 3) coordinates in single precision, names of the axes, what is shown."""
+    """Return (f, n, 2 or 3) coordinates in single precision, names of the axes, and what is shown."""
     view = view_of(shown)
     letter = shown.symbol
     if shown.d > 3:
@@ -68,7 +68,7 @@ def positions(shown: Frames) -> tuple[np.ndarray, tuple[str, ...], str]:
         caption = f"The three leading principal components, {100 * explained.sum():.0f} % of the variance over time."
         return (view.x @ axes.T).astype(np.float32), names, caption
     if shown.d == 1:
-        return view.points.astype(np.float32), (letter, "token, in order of the start"), "Tokens on the line."
+        return view.points.astype(np.float32), (letter, "token, by initial position"), "Tokens on the line."
     relative = " divided by their root mean square length" if shown.growing else ""
     what = "Directions of tokens" if letter == "θ" else "Rescaled tokens" if letter == "z" else "Tokens"
     names = tuple(f"{letter}<sub>{k + 1}</sub>" for k in range(shown.d))
@@ -77,7 +77,7 @@ def positions(shown: Frames) -> tuple[np.ndarray, tuple[str, ...], str]:
 
 
 def _scatter(points: np.ndarray, sizes: np.ndarray | None, colors: list[str] | None = None) -> Any:
-    """Tokens at one time; a frame gives positions, and sizes relative to a plain mark where they change."""
+    """Return the tokens at one time. A frame gives positions, and sizes relative to a plain mark if they change."""
     from plotly.graph_objects import Scatter, Scatter3d
 
     space = points.shape[1] == 3
@@ -93,7 +93,7 @@ def _scatter(points: np.ndarray, sizes: np.ndarray | None, colors: list[str] | N
 
 
 def _scenery(shown: Frames) -> list[Any]:
-    """The unit sphere or circle, where tokens live on it."""
+    """Return the unit sphere or circle if tokens live on it."""
     from plotly.graph_objects import Scatter, Scatter3d, Surface
 
     if not shown.spherical or shown.d > 3:

@@ -29,12 +29,12 @@ print(growth.attrs["power"], growth["constant"].mean("sample").to_series())"""
 
 
 def growth_story(found: Growth, inputs: Mapping[str, Any], figure: "Figure", command: str | None = None) -> Story:
-    """What a study of growth says.
+    """Return the report of a study of growth.
 
     Args:
-        found: what `tokenfield.lipschitz.growth` returns.
+        found: the result of `tokenfield.lipschitz.growth`.
         inputs: the settings of the study, by name.
-        figure: what `tokenfield.plotting.growth_figure` draws of it.
+        figure: the figure of `tokenfield.plotting.growth_figure`.
         command: the command that made it, if it is known.
     """
     seen = answer(found)
@@ -67,7 +67,7 @@ def growth_story(found: Growth, inputs: Mapping[str, Any], figure: "Figure", com
 
 
 def answer(found: Growth) -> str:
-    """The fitted power, and what it means for twice as many tokens."""
+    """Return a sentence with the fitted power, and what it means for twice as many tokens."""
     law, (low, high) = found.law, found.law.interval
     within = f" (95 % interval: {low:.2f} to {high:.2f})" if math.isfinite(low) else ""
     lengths = f"between n = {found.lengths.min()} and n = {found.lengths.max()}"
@@ -77,7 +77,7 @@ def answer(found: Growth) -> str:
 
 
 def comparisons(found: Growth) -> Iterator[Comparison]:
-    """The power beside that of the worst case, and the largest constant beside its bound."""
+    """Compare the power with that of the worst case, and the largest constant with its bound."""
     if not found.bounds:
         return
     low, high = found.law.interval

@@ -1,4 +1,4 @@
-"""Formulas in running text, typeset as MathML, which browsers draw by themselves."""
+"""Formulas in running text, typeset as MathML, which browsers render without scripts."""
 
 import re
 from html import escape
@@ -47,9 +47,9 @@ PARTNER = {"(": ")", "{": "}", "[": "]", "⟨": "⟩"}
 
 
 def typeset(text: str) -> str:
-    """Return text as HTML, with its formulas as MathML; what is no formula, or cannot be read as one, is escaped.
+    """Return text as HTML, with its formulas as MathML; all other text is escaped.
 
-    A formula is a run of words without plain English among them, in which there is some mathematical sign.
+    A formula is a sequence of words that are not English and that contain a mathematical sign.
 
     Example:
         >>> typeset("It falls like e^{-2t}.")
@@ -83,7 +83,7 @@ def typeset(text: str) -> str:
 
 
 def _mathematical(word: str, inside: bool) -> bool:
-    """Whether a word is part of a formula; a lone letter or number is one inside a formula only."""
+    """Return whether a word is part of a formula; a single letter or number is one only inside a formula."""
     bare = word.strip(".,;:")
     names = re.findall(r"[A-Za-z]{2,}", bare)
     if any(name not in FUNCTIONS and name not in DIFFERENTIALS and not _product(name, bare) for name in names):
@@ -96,14 +96,14 @@ def _mathematical(word: str, inside: bool) -> bool:
 
 
 def _product(name: str, word: str) -> bool:
-    """Letters that stand together in a formula: matrices and a vector, or two letters with a sign beside them or after `=`."""
+    """Return whether a word is a product: matrices and a vector, or two letters next to a sign or after `=`."""
     if MATRICES.fullmatch(name):
         return True
     return len(name) <= 2 and name not in NO_PRODUCT and bool(STRONG.search(word) or re.search(r"[^a-zA-Z,.;:]", word))
 
 
 def _fragment(text: str) -> str:
-    """A run of words as a formula; spaces and punctuation at its ends stay outside."""
+    """Typeset a sequence of words as a formula; spaces and punctuation at its ends stay outside."""
     core = text.strip().rstrip(".,;:")
     while core.count("(") != core.count(")"):  # half of a remark in parentheses
         shorter = (
@@ -125,14 +125,14 @@ def _fragment(text: str) -> str:
 
 
 class _Reader:
-    """Reads one formula from the left."""
+    """A parser of one formula."""
 
     def __init__(self, text: str):
         self.tokens = [(str(match.lastgroup), match.group()) for match in TOKEN.finditer(text)]
         self.place = 0
 
     def row(self, until: str = "") -> str:
-        """Everything up to a closing sign, or to the end."""
+        """Parse everything up to a closing sign, or to the end."""
         parts: list[str] = []
         while self.place < len(self.tokens):
             kind, value = self.tokens[self.place]
@@ -146,7 +146,7 @@ class _Reader:
         return "".join(parts)
 
     def scripted(self) -> str:
-        """One sign with what is raised or lowered after it."""
+        """Parse one sign with its superscript and subscript."""
         base, lower, upper = self.one(), "", ""
         while self.place < len(self.tokens):
             kind, value = self.tokens[self.place]
@@ -171,7 +171,7 @@ class _Reader:
         return f"<msup>{base}{_grouped(upper)}</msup>" if upper else base
 
     def argument(self) -> str:
-        """What `^` or `_` or a root applies to: braces and parentheses are left out."""
+        """Parse the argument of `^`, `_` or a root, without its braces or parentheses."""
         if self.place >= len(self.tokens):
             raise ValueError("nothing follows")
         kind, value = self.tokens[self.place]
@@ -184,7 +184,7 @@ class _Reader:
         return sign + self.one()
 
     def one(self) -> str:
-        """One sign, a name, a root, or something in parentheses."""
+        """Parse one sign, a name, a root, or an expression in parentheses."""
         if self.place >= len(self.tokens):
             raise ValueError("nothing follows")
         kind, value = self.tokens[self.place]

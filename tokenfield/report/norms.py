@@ -21,7 +21,7 @@ ABOUT = (
 )
 CAPTION = (
     "Mean cosine between tokens after each layer. Line: mean over seeds; band: 90 % of seeds. Dashed: the random-weight "
-    "recursion. Dotted: tokens at equal angles with Q = K = V = I, which is another model and need not agree."
+    "recursion. Dotted: equiangular tokens with Q = K = V = I, which is a different model and need not agree."
 )
 SNIPPET = """import xarray
 
@@ -30,11 +30,11 @@ print(study["cosine"].isel(layer=-1).mean("seed").to_series())"""
 
 
 def norms_story(study: "xarray.Dataset", figure: "Figure", command: str | None = None) -> Story:
-    """What a study of normalization rules says.
+    """Return the report of a study of normalization rules.
 
     Args:
-        study: what `tokenfield.studies.normalization_study` returns.
-        figure: what `tokenfield.plotting.norms_figure` draws of it.
+        study: the result of `tokenfield.studies.normalization_study`.
+        figure: the figure of `tokenfield.plotting.norms_figure`.
         command: the command that made it, if it is known.
     """
     config = json.loads(study.attrs["config"])
@@ -70,7 +70,7 @@ def norms_story(study: "xarray.Dataset", figure: "Figure", command: str | None =
 
 
 def answer(titles: list[str], means: np.ndarray, depth: int) -> str:
-    """Which rule collapses most and which least."""
+    """Return a sentence about the rules that collapse tokens the most and the least."""
     order = np.argsort(means)
     least, most = order[0], order[-1]
     many = [titles[k] for k in order[::-1] if means[k] >= COLLAPSED]
@@ -85,7 +85,7 @@ def answer(titles: list[str], means: np.ndarray, depth: int) -> str:
 
 
 def comparison(title: str, last: "xarray.Dataset") -> Comparison:
-    """The recursion beside the seeds, for one rule after the last layer."""
+    """Compare the recursion with the seeds, for one rule after the last layer."""
     values, predicted = last["cosine"].values, float(last["recursion"])
     mean = float(values.mean())
     low, high = np.quantile(values, [0.05, 0.95])

@@ -1,4 +1,4 @@
-"""Pages of HTML in one file: a skeleton with its own style, tables, and images inside the page."""
+"""HTML pages in one file: a skeleton with its own style, tables, and embedded images."""
 
 import base64
 import io
@@ -21,7 +21,7 @@ POLICY = (
 
 
 def page(title: str, body: str) -> str:
-    """A whole page. `body` is HTML already; the title is plain text.
+    """Return a whole page. `body` is HTML already; the title is plain text.
 
     Example:
         >>> from tokenfield.report.page import page, table
@@ -36,7 +36,7 @@ def page(title: str, body: str) -> str:
 
 
 def heading(text: str, level: int = 2) -> str:
-    """A heading."""
+    """Return a heading."""
     return f"<h{level}>{formula(text)}</h{level}>"
 
 
@@ -67,51 +67,51 @@ def formula(text: str) -> str:
 
 
 def paragraph(text: str, kind: str = "") -> str:
-    """A paragraph, with formulas and `code`; `kind` is a class of the style, such as "lead" or "note"."""
+    """Return a paragraph, with formulas and `code`; `kind` is a CSS class, such as "lead" or "note"."""
     return f'<p class="{escape(kind)}">{prose(text)}</p>' if kind else f"<p>{prose(text)}</p>"
 
 
 def prose(text: str) -> str:
-    """Text with its formulas, and with code between backticks."""
+    """Return text with its formulas, and with code between backticks."""
     text = re.sub(r" ([=<>≤≥≈]) (?=\S)", "\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", text)
     parts = text.split("`")
-    if len(parts) % 2 == 0:  # a backtick without its fellow is a plain character
+    if len(parts) % 2 == 0:  # a backtick without its pair is a plain character
         return formula(text)
     return "".join(code_in_text(part) if k % 2 else formula(part) for k, part in enumerate(parts))
 
 
 def code(text: str) -> str:
-    """Lines to be typed or read as they are."""
+    """Return a block of code or output."""
     return f"<pre><code>{escape(text)}</code></pre>"
 
 
 def code_in_text(value: str) -> str:
-    """A short piece of code inside a sentence that is HTML already."""
+    """Return a short piece of code for a sentence that is HTML already."""
     return f"<code>{escape(value)}</code>"
 
 
 def link(target: str, label: str = "") -> str:
-    """A link to a file beside the page, or to another page."""
+    """Return a link to a file beside the page, or to another page."""
     return f'<a href="{escape(quote(target, safe="/:?=&#%.,"))}">{formula(label or target)}</a>'
 
 
 def folded(title: str, html: str, opened: bool = False) -> str:
-    """A part of the page that opens on a click; it needs no script."""
+    """Return a part of the page that opens on a click; it needs no script."""
     return f"<details{' open' * opened}><summary>{formula(title)}</summary>\n{html}\n</details>"
 
 
 def badge(label: str, kind: str) -> str:
-    """A short verdict: `kind` is "good", "bad", "open" or "fixed"."""
+    """Return a badge with a short verdict: `kind` is "good", "bad", "open" or "fixed"."""
     return f'<span class="badge {escape(kind)}">{formula(label)}</span>'
 
 
 def classed(kind: str, html: str) -> str:
-    """A part of the page in a class of the style."""
+    """Return a part of the page with a CSS class."""
     return f'<div class="{escape(kind)}">{html}</div>'
 
 
 def table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
-    """A table of plain values; the first column names the row. It scrolls sideways where it is too wide.
+    """Return a table of plain values; the first column names the row. It scrolls sideways if it is too wide.
 
     Numbers do not break. A cell that is `Markup` is HTML already.
 
@@ -126,7 +126,7 @@ def table(rows: Iterable[Sequence[object]], head: Sequence[str] = ()) -> str:
 
 
 def stacked_table(rows: Iterable[Sequence[str]], head: Sequence[str]) -> str:
-    """A table of cells that are HTML already; on a phone each row becomes a block, with the names of the columns."""
+    """Return a table of cells that are HTML already; on a phone each row becomes a block, with the names of the columns."""
     top = "".join(f"<th>{formula(name)}</th>" for name in head)
     lines = "\n".join(f"<tr>{_stacked_row(row, head)}</tr>" for row in rows)
     return f'<div class="scroll"><table class="stacked"><thead><tr>{top}</tr></thead><tbody>\n{lines}\n</tbody></table></div>'
@@ -142,14 +142,14 @@ class Markup(str):
 
 
 def _cell(value: object) -> str:
-    """A cell; one with a very long word, such as a hash, may break anywhere, others only between words."""
+    """Return a cell. A very long word, such as a hash, may break anywhere, other text only between words."""
     html = text(value)
     plain = not isinstance(value, Markup) and max(map(len, html.split()), default=0) > 30
     return f'<td class="long">{html}</td>' if plain else f"<td>{html}</td>"
 
 
 def text(value: object) -> str:
-    """A value as escaped text: numbers to six digits, lists with commas, None as a dash."""
+    """Return a value as escaped text: numbers to six digits, lists with commas, None as a dash."""
     if isinstance(value, Markup):
         return value
     if value is None:
@@ -164,14 +164,14 @@ def text(value: object) -> str:
 
 
 def image(data: bytes, description: str, caption: str = "", kind: str = "png", wide: bool = False) -> str:
-    """An image inside the page.
+    """Return an image inside the page.
 
     Args:
         data: the bytes of the file.
-        description: what it shows, in words, for those who do not see it.
+        description: alternative text that describes the image, for readers who cannot see it.
         caption: a text below it.
         kind: "png" or "gif".
-        wide: on a narrow screen, scroll sideways rather than shrink to nothing.
+        wide: on a narrow screen, scroll sideways instead of shrinking too far.
 
     Example:
         >>> from matplotlib.figure import Figure
@@ -187,7 +187,7 @@ def image(data: bytes, description: str, caption: str = "", kind: str = "png", w
 
 
 def figure_png(figure: "Figure", dpi: int = 170) -> bytes:
-    """A matplotlib figure as PNG bytes; the same figure gives the same bytes.
+    """Return a matplotlib figure as PNG bytes; the same figure gives the same bytes.
 
     Example:
         >>> from matplotlib.figure import Figure

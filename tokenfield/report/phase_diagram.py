@@ -36,12 +36,12 @@ LINES = 11  # rows of the table of lines
 def phase_diagram_story(
     diagram: "xarray.Dataset", runs: "xarray.Dataset | None", figure: "Figure", command: str | None = None
 ) -> Story:
-    """What a phase diagram says.
+    """Return the report of a phase diagram.
 
     Args:
-        diagram: what `tokenfield.theory.phase_diagram` returns.
-        runs: what `tokenfield.studies.noisy_order_study` returns, if tokens were run.
-        figure: what `tokenfield.plotting.phase_diagram_figure` draws of them.
+        diagram: the result of `tokenfield.theory.phase_diagram`.
+        runs: the result of `tokenfield.studies.noisy_order_study`, if tokens were simulated.
+        figure: the figure of `tokenfield.plotting.phase_diagram_figure`.
         command: the command that made it, if it is known.
     """
     beta, critical = diagram["beta"].values, diagram["critical_kappa"].values
@@ -61,7 +61,7 @@ def phase_diagram_story(
         question=question,
         answer=seen,
         comparisons=[] if runs is None else list(comparisons(runs, d, kernel)),
-        about_comparisons="No tokens were run (--runs 0), so there is no measurement." if runs is None else ABOUT,
+        about_comparisons="No tokens were simulated (--runs 0), so there is no measurement." if runs is None else ABOUT,
         evidence=[
             ("Phase diagram", image(figure_png(figure), f"Order over β and κ. {seen}", CAPTION, wide=True)),
             (
@@ -88,11 +88,11 @@ def phase_diagram_story(
 
 
 def answer(beta: np.ndarray, critical: np.ndarray, star: float) -> str:
-    """Where order begins, and whether it begins with a jump."""
+    """Return a sentence about where order begins, and whether it begins with a jump."""
     ends = f"from {critical[0]:.3g} at β = {beta[0]:g} to {critical[-1]:.3g} at β = {beta[-1]:g}"
     begins = f"Tokens gather from any start where the inverse noise κ is above a critical κ_c, which goes {ends}."
     if not math.isfinite(star) or star >= beta[-1]:
-        return f"{begins} Order sets in gradually there, without a jump."
+        return f"{begins} At κ_c, order grows gradually from 0, without a jump."
     return (
         f"{begins} Order sets in gradually up to β = {star:.4g}; above, it sets in with a jump, and just below κ_c both order and "
         "disorder last."
@@ -100,7 +100,7 @@ def answer(beta: np.ndarray, critical: np.ndarray, star: float) -> str:
 
 
 def comparisons(runs: "xarray.Dataset", d: int, kernel: str) -> Iterator[Comparison]:
-    """Every run beside the stable laws at its β and κ."""
+    """Compare every run with the stable laws at its β and κ."""
     n = json.loads(runs.attrs["config"])["n"]
     for k, beta in enumerate(runs["beta"].values):
         for kappa, (left, right) in zip(runs["kappa"].values[k], runs["m_1"].values[k], strict=True):

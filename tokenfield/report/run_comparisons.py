@@ -1,4 +1,4 @@
-"""What theory predicts of a run, beside what the run measured. Only formulas that hold for the run are used."""
+"""Predictions of theory for a run, compared with its measurements. Only formulas that hold for the run are used."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ HALF = 0.5  # part of the run over which noisy order is averaged
 
 
 def comparisons(traj: Trajectory, numbers: Mapping[str, Any]) -> list[Comparison]:
-    """Predictions beside measurements, as far as formulas hold for this run.
+    """Return predictions and measurements, for the formulas that hold for this run.
 
     Args:
         traj: a run.
@@ -40,7 +40,7 @@ def comparisons(traj: Trajectory, numbers: Mapping[str, Any]) -> list[Comparison
     """
     try:
         model = traj.model
-    except ValueError:  # not recorded in full: nothing can be said of it
+    except ValueError:  # not recorded in full, so there is no prediction
         return []
     state = traj.dataset.attrs["state"]
     continuous = "method" in traj.config or "rtol" in traj.config
@@ -64,7 +64,7 @@ def comparisons(traj: Trajectory, numbers: Mapping[str, Any]) -> list[Comparison
 
 
 def _isotropic_beta(traj: Trajectory, model: Any) -> float | None:
-    """beta of softmax or unnormalized attention with A = beta I and V = I under a norm without gain; otherwise None."""
+    """Return beta of softmax or unnormalized attention with A = beta I and V = I under a norm without gain; otherwise None."""
     from ..results.describe import energy_beta
 
     if not isinstance(model.norm, AbstractSphereNorm) or not model.norm.isotropic:
@@ -87,7 +87,7 @@ def _of_energy(frames: Frames, beta: float) -> Iterator[Comparison]:
 def _of_clusters(traj: Trajectory, frames: Frames, numbers: Mapping[str, Any]) -> Iterator[Comparison]:
     count = numbers["cluster_count"]
     at = time_text(traj, numbers["state_time"])
-    remark = "" if count == 1 else f"not yet at time {at}: a longer run can tell"
+    remark = "" if count == 1 else f"not yet at time {at}: a longer run is needed"
     yield Comparison(
         "clusters in the long run",
         "1, from almost every start",
@@ -98,7 +98,7 @@ def _of_clusters(traj: Trajectory, frames: Frames, numbers: Mapping[str, Any]) -
 
 
 def _of_equal_angles(traj: Trajectory, norm: Any, beta: float, kernel: str) -> Iterator[Comparison]:
-    """The time at which a cosine is reached, from tokens at equal angles."""
+    """Compare the time at which equiangular tokens reach a cosine."""
     start, states = traj.state(0), traj.states
     n, radius = start.n, 1.0
     if isinstance(start, Tokens):
@@ -129,7 +129,7 @@ def _of_equal_angles(traj: Trajectory, norm: Any, beta: float, kernel: str) -> I
 
 
 def _of_approach(traj: Trajectory, frames: Frames, norm: Any, beta: float, kernel: str) -> Iterator[Comparison]:
-    """The law by which the last cosines tend to 1."""
+    """Compare the law by which the last cosines tend to 1."""
     law = terminal_law(frames.n, beta, norm, kernel)
     gap = np.array([1 - mean_cosine(frames.state(k)) for k in range(len(frames.times))])
     late = (gap > NEAR) & (gap < FAR) & (frames.times > 0)
@@ -143,7 +143,7 @@ def _of_approach(traj: Trajectory, frames: Frames, norm: Any, beta: float, kerne
 
 
 def _of_noise(frames: Frames, model: Any, beta: float, kernel: str) -> Iterator[Comparison]:
-    """Order of noisy tokens on the sphere, against the stationary law of very many tokens."""
+    """Compare the order of noisy tokens on the sphere with the stationary law of very many tokens."""
     kappa = getattr(model.noise, "kappa", None)
     if type(model.noise).__name__ != "SphereNoise" or not isinstance(model.norm, PostLN) or kappa is None:
         return

@@ -16,16 +16,16 @@ from .summary import summary
 
 MOST_LISTED = 5  # sizes of clusters that are written out
 EVENTS = {
-    "blow_up": "Tokens blow up: they leave every bound at time {time}.",
+    "blow_up": "Tokens blow up: they become infinite at time {time}.",
     "vanished": "A token reaches length 0 at time {time}, where the flow ends.",
-    "stationary": "Nothing moves any more from time {time} on.",
+    "stationary": "From time {time} on, nothing moves anymore.",
     "resolution": "The density needs more modes than it may have at time {time}, where the run ends.",
     "fold": "The layer that ends at time {time} maps different tokens to one point, where the density becomes infinite.",
 }
 
 
 def question(traj: Trajectory) -> str:
-    """What was asked: which tokens, which model, until when."""
+    """Return the question of a run: which tokens, which model, until when."""
     asked = f"What happens to {_start(traj)} under {model_text(traj)}?"
     layers = "method" not in traj.config and "rtol" not in traj.config and traj.models
     steps = len(traj.times) - 1
@@ -34,7 +34,7 @@ def question(traj: Trajectory) -> str:
 
 
 def _planned(traj: Trajectory) -> str:
-    """The end that was asked for, or the one that was reached."""
+    """Return the requested end, or the one that was reached."""
     planned = traj.config.get("t1")
     if isinstance(planned, (int, float)) and planned > traj.times[-1] and traj.log_time_unit == 0:
         return "any time" if math.isinf(planned) else f"{planned:g}"
@@ -50,7 +50,7 @@ def _start(traj: Trajectory) -> str:
 
 
 def model_text(traj: Trajectory) -> str:
-    """The model in words: attention, norm, noise and moving weights."""
+    """Return the model as text: attention, norm, noise and moving weights."""
     kinds = traj.models
     if not kinds:
         return "a model that was not recorded"
@@ -70,12 +70,12 @@ def model_text(traj: Trajectory) -> str:
 
 
 def title_of(family: type, recorded: str) -> str:
-    """The name of a class in words, from the kind that a run records; one's own class has its kind."""
+    """Return the name of a class as text, from the kind that a run records; for a user's class, its kind."""
     return next((each.title for each in found(family).values() if recorded_kind(each) == recorded), "") or recorded
 
 
 def answer(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
-    """How the run ended, in one or two sentences for readers without the theory."""
+    """Return how the run ended, in one or two sentences for readers without the theory."""
     if "state" in numbers:
         sentence = _of_state(traj, numbers)
     else:
@@ -89,7 +89,7 @@ def answer(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
         elif count == 1:
             sentence = f"All {sampled} tokens are in one cluster at time {at}."
         elif count == n:
-            sentence = f"The tokens have formed no clusters at time {at}: all {sampled} are apart."
+            sentence = f"The tokens have formed no clusters at time {at}: all {sampled} are separate."
         else:
             sentence = f"At time {at}, {sampled} tokens form {clusters_text(numbers)}."
         sentence += _change(traj, numbers)
@@ -127,7 +127,7 @@ def _of_state(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
 
 
 def decimals(value: float) -> str:
-    """Two decimals with a true minus; more where the value is close to 1, and no −0.00."""
+    """Format with two decimals and a true minus sign; with more if the value is close to 1, and without −0.00."""
     if 0.995 <= value < 1 and (gap := 1 - value) > 1e-15:
         digits = -math.floor(math.log10(gap))
         return (
@@ -139,7 +139,7 @@ def decimals(value: float) -> str:
 
 
 def time_text(traj: Trajectory, time: float, log_time: float | None = None) -> str:
-    """A time with four digits; beyond the range of plain numbers, as a power of ten.
+    """Format a time with four digits; beyond the range of doubles, as a power of ten.
 
     `log_time` is its logarithm, if it is known: in a large unit, an early time underflows to 0.
     """
@@ -150,7 +150,7 @@ def time_text(traj: Trajectory, time: float, log_time: float | None = None) -> s
 
 
 def clusters_text(numbers: Mapping[str, Any]) -> str:
-    """Sizes of clusters in words: of a few clusters all of them, of many the largest; single tokens are counted together."""
+    """Return sizes of clusters as text: all sizes of a few clusters, the largest of many; single tokens are counted together."""
     sizes = [size for size in numbers["clusters"] if size > 1]
     single = len(numbers["clusters"]) - len(sizes)
     parts = (

@@ -22,13 +22,13 @@ LEFT_OUT = {
     "rtol",
     "atol",
     "method",
-}  # internal, or said under provenance
-INNER = {"model", "score", "value", "gain"}  # parts that only hold parameters: their names say nothing more
+}  # internal, or listed under provenance
+INNER = {"model", "score", "value", "gain"}  # parts that only hold parameters: their names add no information
 PLAIN = {"Transformer", "Bilinear", "ValueMap", "Gain"}
 
 
 def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, object]]:
-    """The final numbers as rows of a table."""
+    """Return the final numbers as rows of a table."""
     if "state" in numbers:
         others = [(name.replace("_", " "), value) for name, value in numbers.items() if name in MEASURED]
         return [("state", numbers["state"]), *_run_rows(traj, numbers), *others]
@@ -56,13 +56,13 @@ def _run_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, o
 
 
 def full_config(traj: Trajectory) -> dict[str, Any]:
-    """The configuration, with the start where it was recorded."""
+    """Return the configuration, with the initial state if it was recorded."""
     start = traj.dataset.attrs.get("start")
     return {**({"start": json.loads(start)} if start else {}), **traj.config}
 
 
 def config_rows(config: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, object]]:
-    """Nested plain data as rows `(path, value)`; the kind of a part stands at its path."""
+    """Return nested plain data as rows `(path, value)`; the value at the path of a part is its kind."""
     if isinstance(config, Mapping):
         if config.get("kind", "Bilinear") not in PLAIN:
             yield " › ".join(path), config["kind"]
@@ -77,7 +77,7 @@ def config_rows(config: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, 
 
 
 def matrix_text(value: Any) -> object:
-    """A matrix by rows, or by its shape when it is large; other values as they are."""
+    """Format a matrix by rows, or by its shape if it is large; return other values unchanged."""
     if not (isinstance(value, list) and value and isinstance(value[0], list)):
         return value
     if len(value) * len(value[0]) > LARGEST_SHOWN:
@@ -86,7 +86,7 @@ def matrix_text(value: Any) -> object:
 
 
 def provenance_rows(traj: Trajectory) -> list[tuple[str, object]]:
-    """What it takes to get the same bits again."""
+    """Return what is needed to reproduce the same bits."""
     config, attributes = traj.config, traj.dataset.attrs
     seed = attributes.get("seed", config.get("seed"))
     return [
@@ -102,7 +102,7 @@ def provenance_rows(traj: Trajectory) -> list[tuple[str, object]]:
 
 
 def _tolerances(config: Mapping[str, Any]) -> object:
-    """The two tolerances, or why there are none."""
+    """Return the two tolerances, or why there are none."""
     if "rtol" in config:
         return [config["rtol"], config.get("atol", 0.0)]
     step = config.get("dt")

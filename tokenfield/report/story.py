@@ -14,13 +14,13 @@ VERDICTS = {True: ("agrees", "good"), False: ("differs", "bad"), None: ("open", 
 
 
 class Comparison(NamedTuple):
-    """A number that is predicted and measured.
+    """A prediction and a measurement of one quantity.
 
     Attributes:
-        what: the quantity, in words.
+        what: the quantity, as text.
         predicted, measured: the two values, as text.
-        agrees: None where the run cannot tell.
-        remark: how close they are, or why it cannot be told.
+        agrees: None if the run does not decide it.
+        remark: how close they are, or why this is not decided.
     """
 
     what: str
@@ -32,14 +32,14 @@ class Comparison(NamedTuple):
 
 @dataclass(frozen=True)
 class Story:
-    """What a report says, from the question to the provenance.
+    """The contents of a report, from the question to the provenance.
 
     Attributes:
         title: heading of the page.
         question: what was asked, one sentence.
         answer: the answer, one or two sentences.
         comparisons: predictions beside measurements.
-        about_comparisons: what the predictions are, or why there is none.
+        about_comparisons: where the predictions come from, or why there are none.
         evidence: further parts, each a heading and HTML.
         files: files beside the page, with what each holds.
         snippet: Python that reads the data again, run in the folder of the page.
@@ -59,7 +59,7 @@ class Story:
     details: Sequence[tuple[str, str]] = ()
 
     def html(self) -> str:
-        """The whole page.
+        """Return the whole page.
 
         Example:
             >>> from tokenfield.report.story import Comparison, Story
@@ -84,7 +84,7 @@ class Story:
 
 
 def comparison_table(rows: Sequence[Comparison]) -> str:
-    """Predictions beside measurements, with a verdict and a remark for each."""
+    """Return a table of predictions and measurements, with a verdict and a remark for each."""
     lines = []
     for row in rows:
         verdict = f"{badge(*VERDICTS[row.agrees])} {prose(row.remark)}"
@@ -93,7 +93,7 @@ def comparison_table(rows: Sequence[Comparison]) -> str:
 
 
 def data_part(files: Mapping[str, str], snippet: str) -> str:
-    """Links to the files, and the lines that read them."""
+    """Return links to the files, and the code that reads them."""
     rows = [(Markup(link(name)), Markup(prose(about))) for name, about in files.items()]
     shown = table(rows) if rows else ""
     return shown + (paragraph("To read it in Python, in the folder of this page:") + code(snippet) if snippet else "")
@@ -109,7 +109,7 @@ def write_story(story: Story, folder: str | os.PathLike) -> Path:
 
 
 def dataset_rows(attributes: Mapping[str, object]) -> list[tuple[str, object]]:
-    """The short, plain attributes of a dataset as rows of a table; settings kept as JSON are opened."""
+    """Return the short, plain attributes of a dataset as rows of a table; settings stored as JSON are expanded."""
     rows: list[tuple[str, object]] = []
     for name, value in attributes.items():
         if name == "config":

@@ -1,4 +1,4 @@
-"""The look of every page: one style sheet for light and dark screens, phones and paper."""
+"""The style sheet of every page, for light and dark screens, phones and print."""
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1f2328; --soft: #59636e; --line: #d9dee3; --wash: #f6f8fa;

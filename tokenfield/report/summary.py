@@ -12,7 +12,7 @@ MEASURED = {"order_parameter": order_parameter, "mean_cosine": mean_cosine, "eff
 
 
 def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
-    """What a run came to: clusters, energy, order, rank, events, steps; ready for `json.dumps`.
+    """Return the final numbers of a run: clusters, energy, order, rank, events, steps; ready for `json.dumps`.
 
     Numbers are those of the last state (after a numerical overflow, of the last finite one, at `state_time`).
     Under a norm that moves directions, clusters and energy are those of the directions; beta of the energy is the
@@ -32,7 +32,7 @@ def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
           distance" (to the root mean square length, for tokens that grow without bound).
         - `energy`, `energy_kind`: "normalized", "centered" (at beta = 0) or None where the model has no energy.
         - `order_parameter`, `mean_cosine`, `effective_rank`.
-        - `sampled`: of how many tokens energy and clusters were taken, None for all (up to 16384).
+        - `sampled`: number of tokens in the sample for energy and clusters, None for all (up to 16384).
         - `time`, `state_time`, `time_unit`, `log_time_unit`, `events`, `steps`, `rejected_steps`.
 
     Example:
@@ -82,7 +82,7 @@ def _of_run(traj: Trajectory, state_time: float) -> dict[str, Any]:
         "time": float(traj.times[-1]),
         "state_time": state_time,
         "time_unit": traj.time_unit,
-        "log_time_unit": traj.log_time_unit + 0.0,  # no minus zero
+        "log_time_unit": traj.log_time_unit + 0.0,  # avoid minus zero
         "events": [{"kind": event.kind, "time": float(event.time), **event.detail} for event in traj.events],
         "steps": int(traj.dataset.attrs["steps"]),
         "rejected_steps": int(traj.dataset.attrs["rejected_steps"]),
@@ -90,7 +90,7 @@ def _of_run(traj: Trajectory, state_time: float) -> dict[str, Any]:
 
 
 def final_energy(frames: Frames, beta: float | None) -> tuple[float | None, str | None]:
-    """Energy of the last frame and its kind."""
+    """Return the energy of the last frame and its kind."""
     if beta is None:
         return None, None
     if beta == 0:

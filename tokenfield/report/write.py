@@ -16,7 +16,7 @@ from .summary import summary
 
 CAPTION = (
     "Left, the tokens: circles where they start, marks where they end, colored by final cluster. Right, energy and "
-    "order over time, and how the cosines (or distances) between tokens are spread; white means no pair at all."
+    "order over time, and the distribution of the cosines (or distances) between tokens; white means no pairs."
 )
 FILES = {
     "trajectory.zarr": "all states of the run, as a Zarr dataset",
@@ -39,16 +39,16 @@ def write_report(
     animation: str | os.PathLike | bool | None = True,
     tol: float = 1e-3,
 ) -> Path:
-    """Write `report.html`: the answer, predictions beside it, figures, a plot to turn around, data and provenance.
+    """Write `report.html`: the answer, predictions, figures, an interactive plot, data and provenance.
 
-    It is one file that needs no network: the browser is told to refuse one.
+    It is one file that needs no network: its policy forbids the browser to load anything.
 
     Args:
         traj: a run.
-        folder: where to write it; made if it is not there.
+        folder: where to write it; created if needed.
         title: heading of the page.
         command: the command or code that made the run, if it is known.
-        animation: True to make an animation, the path of a GIF to take that one, None to leave it out.
+        animation: True to make an animation, the path of a GIF to use that one, None for none.
         tol: tolerance of the final clusters.
 
     Returns:
@@ -71,7 +71,7 @@ def story(
     animation: str | os.PathLike | bool | None,
     tol: float,
 ) -> Story:
-    """What the report of a run says. Files are linked if they are in `folder`."""
+    """Return the contents of the report of a run. Files are linked if they are in `folder`."""
     numbers = summary(traj, tol)
     compared = comparisons(traj, numbers)
     evidence = [("Over time", _figure(traj, tol, numbers))]

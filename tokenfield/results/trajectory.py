@@ -220,7 +220,7 @@ class Trajectory:
         return drawing().animate(self, path, **options)
 
     def facts(self) -> dict[str, str]:
-        """The properties of the run as text: model, state, times, events."""
+        """Return the properties of the run as text: model, state, times, events."""
         models = self.models
         try:
             model = repr(self.model) if len(models) == 1 else f"{len(models)} models, one for each layer"

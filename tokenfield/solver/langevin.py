@@ -114,7 +114,7 @@ def euler_step(flow: AbstractNoisyFlow, t, t_end, h, y, keys):
 
 
 def heun_step(flow: AbstractNoisyFlow, t, t_end, h, y, keys):
-    """Half a kick, Heun's step of the drift, half a kick (Strang splitting)."""
+    """Return half a kick, Heun's step of the drift, half a kick (Strang splitting)."""
     y = flow.retract(plus(y, (1.0, flow.kick(keys[0], t, y, h / 2))))
     velocity = eqx.filter_checkpoint(flow.velocity)
     first = velocity(t, y)

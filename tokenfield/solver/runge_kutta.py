@@ -121,7 +121,7 @@ class RungeKutta(AbstractMethod):
         return jax.tree.map(lambda leaf: jnp.where(ok, leaf, jnp.nan), slope)
 
     def _clipped(self, flow: AbstractFlow, settings: Settings, t_next: Array, t: Array, y: Any) -> Array:
-        """The end of the next step, no later than the flow, the segment or the next save time allow."""
+        """Return the end of the next step, no later than the flow, the segment or the next save time allow."""
         longest = flow.limits.longest_step(t, y) if self.dt is None else None
         if longest is not None:
             t_next = jnp.minimum(t_next, t + jax.lax.stop_gradient(longest))

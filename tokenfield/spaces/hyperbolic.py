@@ -60,7 +60,7 @@ class Hyperbolic(AbstractBrownianSpace):
         return self.project(jnp.concatenate([jnp.ones_like(r), sinhc(r) * rest], axis=-1))
 
     def chart(self, x):
-        """The Poincaré ball, `x_k / (1 + x_0)`."""
+        """Return the Poincaré ball, `x_k / (1 + x_0)`."""
         return x[..., 1:] / (1 + x[..., :1])
 
     def check(self, d):
@@ -85,16 +85,16 @@ class Hyperbolic(AbstractBrownianSpace):
         return 0.0
 
     def _along(self, x: Array, v: Array) -> Array:
-        """`exp_x(v) - x`."""
+        """Return `exp_x(v) - x`."""
         r = _root(self.inner(v, v))[..., None]
         return sinhc(r) * v + 2 * jnp.sinh(r / 2) ** 2 * x
 
 
 def sinhc(r: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """`sinh(r) / r`, 1 at 0."""
+    """Return `sinh(r) / r`, 1 at 0."""
     return jnp.where(r == 0, 1, jnp.sinh(r) / jnp.where(r == 0, 1, r))
 
 
 def _root(square: Float[Array, "*n"]) -> Float[Array, "*n"]:
-    """The square root; 0, with the derivative 0, where rounding makes a square negative."""
+    """Return the square root; 0, with the derivative 0, where rounding makes a square negative."""
     return jnp.where(square <= 0, 0, jnp.sqrt(jnp.where(square <= 0, 1, square)))  # NaNs propagate

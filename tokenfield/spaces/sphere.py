@@ -66,17 +66,17 @@ class Sphere(AbstractBrownianSpace):
 
 
 def unit(x: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
-    """`N(x) = x / |x|`; 0 stays 0."""
+    """Return `N(x) = x / |x|`; 0 stays 0."""
     return x * inverse(lengths(x)[..., None])
 
 
 def inverse(length: Array) -> Array:
-    """`1 / length`, and 0 where the length is 0."""
+    """Return `1 / length`, and 0 where the length is 0."""
     return jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
 
 
 def along_great_circle(x: Float[Array, "*n d"], v: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
-    """`exp_x(v) - x` for unit x and tangent v: the great circle from x, followed over a length |v|."""
+    """Return `exp_x(v) - x` for unit x and tangent v: the great circle from x, followed over a length |v|."""
     square = (v * v).sum(-1, keepdims=True)
     size = jnp.sqrt(jnp.where(square > 0, square, 1)) * (square > 0)  # differentiable at v = 0
     return jnp.sinc(size / jnp.pi) * v - 2 * jnp.sin(size / 2) ** 2 * x

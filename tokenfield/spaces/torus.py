@@ -57,7 +57,7 @@ class Torus(AbstractBrownianSpace):
         return self.project(xi)
 
     def chart(self, x):
-        """The angles, in (-π, π]."""
+        """Return the angles, in (-π, π]."""
         pairs = circles(x)
         return jnp.arctan2(pairs[..., 1], pairs[..., 0])
 
@@ -74,7 +74,7 @@ class Torus(AbstractBrownianSpace):
 
 
 def circles(x: Float[Array, "*n d"]) -> Float[Array, "*n m 2"]:
-    """Points of the torus as points of m circles."""
+    """Return points of the torus as points of m circles."""
     return x.reshape(*x.shape[:-1], -1, 2)
 
 

@@ -12,7 +12,7 @@ from .._check import is_concrete
 
 
 def constant(table: np.ndarray) -> Array:
-    """A table as an array whose values can be looked at inside jit too."""
+    """Return a table as an array whose values can be looked at inside jit too."""
     with jax.ensure_compile_time_eval():
         return jnp.asarray(table, float)
 
@@ -46,27 +46,27 @@ class AbstractHarmonics(eqx.Module):
 
     @abc.abstractmethod
     def values(self, c: Float[Array, "..."]) -> Float[Array, " N"]:
-        """The function at the nodes."""
+        """Return the function at the nodes."""
 
     @abc.abstractmethod
     def coefficients(self, values: Float[Array, " N"]) -> Float[Array, "..."]:
-        """`∫ f phi dsigma` for every harmonic phi, f given at the nodes."""
+        """Return `∫ f phi dsigma` for every harmonic phi, f given at the nodes."""
 
     @abc.abstractmethod
     def at(self, c: Float[Array, "..."], x: Float[Array, "n d"]) -> Float[Array, " n"]:
-        """The function at any points of the sphere."""
+        """Return the function at any points of the sphere."""
 
     @abc.abstractmethod
     def moments(self, x: Float[Array, "n d"], w: Float[Array, " n"]) -> Float[Array, "..."]:
-        """`sum_j w_j phi(x_j)` for every harmonic: the coefficients of weighted tokens."""
+        """Return `sum_j w_j phi(x_j)` for every harmonic: the coefficients of weighted tokens."""
 
     @abc.abstractmethod
     def resized(self, modes: int) -> "AbstractHarmonics":
-        """The same basis up to another degree."""
+        """Return the same basis up to another degree."""
 
     @abc.abstractmethod
     def embed(self, c: Float[Array, "..."], modes: int) -> Float[Array, "..."]:
-        """The same function in the basis up to another degree: zeros are added, or the highest degrees dropped."""
+        """Return the same function in the basis up to another degree: zeros are added, or the highest degrees dropped."""
 
     @property
     def laplacian(self) -> Float[Array, "..."]:

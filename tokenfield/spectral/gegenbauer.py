@@ -14,7 +14,7 @@ class Quadrature(NamedTuple):
 
 
 def jacobi(d: int, count: int, dtype: type = float) -> np.ndarray:
-    """`b_1, …, b_count` in `t p_l = b_{l+1} p_{l+1} + b_l p_{l-1}`, p_l orthonormal for the law of t."""
+    """Return `b_1, …, b_count` in `t p_l = b_{l+1} p_{l+1} + b_l p_{l-1}`, p_l orthonormal for the law of t."""
     k: np.ndarray = np.arange(1, count + 1).astype(dtype)
     if d == 2:
         return np.where(k == 1, np.sqrt(0.5 * k**0), 0.5 * k**0)
@@ -23,7 +23,7 @@ def jacobi(d: int, count: int, dtype: type = float) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def precise(nodes: int, d: int) -> Quadrature:
-    """`gauss` in extended precision, where the machine has it.
+    """Return `gauss` in extended precision, where the machine has it.
 
     Nodes are eigenvalues of the Jacobi matrix (Golub–Welsch), refined by Newton's method; weights are `1/sum_l p_l^2`.
     """
@@ -59,7 +59,7 @@ def gauss(nodes: int, d: int) -> Quadrature:
 
 @lru_cache(maxsize=12)
 def basis(nodes: int, d: int) -> np.ndarray:
-    """`p_0 … p_{nodes-1}` at the nodes of `gauss`, (node, degree), correct to rounding.
+    """Return `p_0 … p_{nodes-1}` at the nodes of `gauss`, (node, degree), correct to rounding.
 
     They are orthonormal under the quadrature to rounding only if they are taken at the nodes before these are rounded.
     """
@@ -72,7 +72,7 @@ def basis(nodes: int, d: int) -> np.ndarray:
 
 
 def polynomials(t: np.ndarray, count: int, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """`p_0 … p_{count-1}` and their derivatives at t, orthonormal for the law of `<x, e>`: two (len(t), count) arrays."""
+    """Return `p_0 … p_{count-1}` and their derivatives at t, orthonormal for the law of `<x, e>`: two (len(t), count) arrays."""
     b = jacobi(d, count + 1, t.dtype.type)
     values, slopes = np.zeros((2, len(t), count + 1), t.dtype)
     values[:, 0] = 1
@@ -85,7 +85,7 @@ def polynomials(t: np.ndarray, count: int, d: int) -> tuple[np.ndarray, np.ndarr
 
 
 def log_dimension(degree: np.ndarray, d: int) -> np.ndarray:
-    """The logarithm of the number of spherical harmonics of degree l, which is `p_l(1)^2`."""
+    """Return the logarithm of the number of spherical harmonics of degree l, which is `p_l(1)^2`."""
     from scipy.special import gammaln
 
     inner = np.maximum(np.asarray(degree, float), 1)

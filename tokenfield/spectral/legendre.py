@@ -4,7 +4,7 @@ import numpy as np
 
 
 def legendre(m: int, modes: int, z: np.ndarray) -> np.ndarray:
-    """`(l, N)`: associated Legendre functions of order m and degrees l = m … modes at z, by the stable recurrence in l,
+    """Return `(l, N)`: associated Legendre functions of order m and degrees l = m … modes at z, by the stable recurrence in l,
     in the precision of z.
 
     Times `cos m p` and `sin m p`, p the longitude, they are orthonormal for the uniform probability on the 2-sphere.

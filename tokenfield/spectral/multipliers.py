@@ -84,7 +84,7 @@ def kernel_multipliers(phi: Callable[[Array], Array], beta: Float[Array, ""], d:
 
 @lru_cache(maxsize=16)
 def _table(d: int) -> tuple[np.ndarray, np.ndarray]:
-    """The nodes, and `weight P_k` there for k = 0 … LAST."""
+    """Return the nodes, and `weight P_k` there for k = 0 … LAST."""
     t, weights = gauss(NODES, d)
     P = np.ones((NODES, LAST + 1))
     P[:, 1] = t

@@ -17,7 +17,7 @@ from .legendre import legendre
 
 
 def legendre_table(modes: int, z: np.ndarray) -> np.ndarray:
-    """`(m, l, N)`: associated Legendre functions at z, 0 for l < m."""
+    """Return `(m, l, N)`: associated Legendre functions at z, 0 for l < m."""
     found = np.zeros((modes + 1, modes + 1, len(z)))
     for m in range(modes + 1):
         found[m, m:] = legendre(m, modes, z)
@@ -26,7 +26,7 @@ def legendre_table(modes: int, z: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=4)
 def _table(modes: int) -> np.ndarray:
-    """The Legendre functions at the nodes, correct to rounding."""
+    """Return the Legendre functions at the nodes, correct to rounding."""
     return legendre_table(modes, precise(2 * (modes + 1), 3).t)
 
 
@@ -113,7 +113,7 @@ class SphereHarmonics(AbstractHarmonics):
 
 
 def _angular_waves(modes: int, x: Float[Array, "n 3"]) -> Float[Array, "2 m n"]:
-    """`r^m cos m p` and `r^m sin m p`, polynomials in the first two coordinates `r cos p` and `r sin p`."""
+    """Return `r^m cos m p` and `r^m sin m p`, polynomials in the first two coordinates `r cos p` and `r sin p`."""
     first = jnp.stack([jnp.ones_like(x[:, 0]), jnp.zeros_like(x[:, 0])])
 
     def next_wave(wave, _):

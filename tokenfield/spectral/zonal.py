@@ -54,7 +54,7 @@ class ZonalHarmonics(AbstractHarmonics):
         return self._at(x) @ w
 
     def _at(self, x) -> Float[Array, "l n"]:
-        """All harmonics at points, of which only the last coordinate is read."""
+        """Return all harmonics at points, of which only the last coordinate is read."""
         if is_concrete(x):  # NumPy compiles nothing
             return jnp.asarray(polynomials(np.asarray(x)[:, -1], self.modes + 1, self.d)[0].T, float)
         return _polynomials(x[:, -1], self.modes, self.d)
@@ -67,7 +67,7 @@ class ZonalHarmonics(AbstractHarmonics):
 
 
 def _polynomials(t: Float[Array, " n"], modes: int, d: int) -> Float[Array, "l n"]:
-    """`polynomials` inside jit, vmap or grad."""
+    """Return `polynomials` inside jit, vmap or grad."""
     b = jacobi(d, modes)
     first = jnp.ones_like(t)
 

@@ -66,12 +66,12 @@ class CircleDensity(AbstractDensity):
 
     @staticmethod
     def uniform(modes: int = 64) -> "CircleDensity":
-        """The uniform measure."""
+        """Return the uniform measure."""
         return CircleDensity(jnp.zeros((2, count("modes", modes, 1) + 1)).at[0, 0].set(1.0))
 
     @staticmethod
     def from_function(function, modes: int = 64) -> "CircleDensity":
-        """The density proportional to a function of the angle."""
+        """Return the density proportional to a function of the angle."""
         by_point = lambda x: function(np.arctan2(x[:, 1], x[:, 0]))  # noqa: E731
         return CircleDensity(projected("CircleDensity", CircleHarmonics(count("modes", modes, 1)), by_point))
 
@@ -81,7 +81,7 @@ class CircleDensity(AbstractDensity):
         return CircleDensity(smoothed(CircleHarmonics(count("modes", modes, 1)), tokens, width))
 
     def law(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The mass between the angles 0 and t, and the density at t with respect to the angle."""
+        """Return the mass between the angles 0 and t, and the density at t with respect to the angle."""
         a, b = np.sqrt(2) * np.asarray(self.coefficients)[:, 1:]
         z = np.exp(1j * np.asarray(t))
         mass, density = np.zeros_like(z), np.zeros_like(z)
@@ -92,11 +92,11 @@ class CircleDensity(AbstractDensity):
         return passed / (2 * np.pi), (1 + density.real) / (2 * np.pi)
 
     def angles(self, u: np.ndarray) -> np.ndarray:
-        """The quantiles u in [0, 1] of the angle in [0, 2 pi]."""
+        """Return the quantiles u in [0, 1] of the angle in [0, 2 pi]."""
         return self.quantile()(u)
 
     def quantile(self) -> Callable[[np.ndarray], np.ndarray]:
-        """`angles`, for those who ask often: the law at its knots is found once."""
+        """Return `angles`, for those who ask often: the law at its knots is found once."""
         knots = np.linspace(0, 2 * np.pi, 8 * (self.modes + 8) + 1)
         levels, wide = self.law(knots)[0], knots[1]
 

@@ -74,7 +74,7 @@ class AbstractDensity(AbstractState):
         return np.asarray(self.harmonics.at(self.coefficients, jnp.asarray(x, float)))
 
     def perturbed(self, seed: int, size: float = 1e-3) -> Self:
-        """The density plus random harmonics of all degrees, each of size `size / (1 + degree)`.
+        """Return the density plus random harmonics of all degrees, each of size `size / (1 + degree)`.
 
         Example:
             >>> import tokenfield as tkf
@@ -89,12 +89,12 @@ class AbstractDensity(AbstractState):
         return self.with_coefficients(jnp.asarray(rough, float))
 
     def resized(self, modes: int) -> Self:
-        """The same function with harmonics up to another degree."""
+        """Return the same function with harmonics up to another degree."""
         modes = count("modes", modes, 1)
         return self.with_coefficients(self.harmonics.embed(self.coefficients, modes))
 
     def replaced(self, c: Float[Array, "*time l"] | Float[np.ndarray, "*time l"]) -> Self:
-        """The density with other coefficients, unchecked: those of a run may be negative by its error where p vanishes."""
+        """Return the density with other coefficients, unchecked: those of a run may be negative by its error where p vanishes."""
         return eqx.tree_at(lambda state: state.coefficients, self, c)
 
     @property
@@ -106,7 +106,7 @@ class AbstractDensity(AbstractState):
         return jnp.where(part == 0, 0, jnp.sqrt(jnp.where(part == 0, 1, part)))  # differentiable at 0
 
     def unresolved(self, edge: float) -> Bool[Array, ""]:
-        """True when the density needs more modes: degrees larger than `edge` come up to the last one.
+        """Return True if the density needs more modes: degrees larger than `edge` come up to the last one.
 
         "Up to" is within a tenth of the modes, or within the largest gap between degrees that are larger than `edge`
         (a density with k equal peaks has degrees 0, k, 2k, … only). Rounding errors fill the last degrees evenly, where
@@ -162,7 +162,7 @@ def checked(name: str, basis: AbstractHarmonics, c: Array) -> Array:
 
 
 def projected(name: str, basis: AbstractHarmonics, function: Callable) -> Array:
-    """Coefficients of a function of points, normalized to mass 1."""
+    """Return coefficients of a function of points, normalized to mass 1."""
     nodes = np.asarray(basis.nodes)
     values = np.asarray(function(nodes), float)
     if values.shape != (len(nodes),) or not np.isfinite(values).all():
@@ -187,7 +187,7 @@ def _coefficients(basis: AbstractHarmonics, values: Array) -> Array:
 
 
 def smoothed(basis: AbstractHarmonics, tokens: Tokens, width: float) -> Array:
-    """Coefficients of tokens spread by Brownian motion on the sphere: degree l times `e^{-l(l+d-2) width^2/2}`."""
+    """Return coefficients of tokens spread by Brownian motion on the sphere: degree l times `e^{-l(l+d-2) width^2/2}`."""
     if tokens.d != basis.d or not isinstance(tokens.space, Sphere):
         raise ValueError(f"tokens must be unit vectors in R^{basis.d}, got tokens in R^{tokens.d}")
     c = basis.moments(tokens.x, tokens.weights) * jnp.exp(-basis.laplacian * positive("width", width) ** 2 / 2)

@@ -68,13 +68,13 @@ class SphereDensity(AbstractDensity):
 
     @staticmethod
     def uniform(modes: int = 24) -> "SphereDensity":
-        """The uniform measure."""
+        """Return the uniform measure."""
         size = count("modes", modes, 1) + 1
         return SphereDensity(jnp.zeros((2, size, size)).at[0, 0, 0].set(1.0))
 
     @staticmethod
     def from_function(function, modes: int = 24) -> "SphereDensity":
-        """The density proportional to a function of points x (n, 3)."""
+        """Return the density proportional to a function of points x (n, 3)."""
         return SphereDensity(projected("SphereDensity", SphereHarmonics(count("modes", modes, 1)), function))
 
     @staticmethod

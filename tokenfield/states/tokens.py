@@ -85,7 +85,7 @@ class Tokens(AbstractState):
         return {"n": n, "d": d} | given
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """The tokens (n, d), for `np.asarray(tokens)`."""
+        """Return the tokens (n, d), for `np.asarray(tokens)`."""
         return np.array(self.x, dtype, copy=copy)
 
     @property
@@ -140,7 +140,7 @@ def _in_order(n: int) -> Float[Array, " n"]:
 
 
 def moved_to(tokens: Tokens, x: np.ndarray) -> Tokens:
-    """Tokens with the weights and positions of others, at points that need no check (a NumPy array stays one): quicker than
+    """Return tokens with the weights and positions of others, at points that need no check (a NumPy array stays one): quicker than
     `Tokens`, for sweeps that make thousands."""
     _, weights, positions = jax.tree.leaves(tokens)
     return jax.tree.unflatten(jax.tree.structure(tokens), [x, weights, positions])

@@ -74,12 +74,12 @@ class ZonalDensity(AbstractDensity):
 
     @staticmethod
     def uniform(modes: int = 64, d: int = 3) -> "ZonalDensity":
-        """The uniform measure."""
+        """Return the uniform measure."""
         return ZonalDensity(jnp.zeros(count("modes", modes, 1) + 1).at[0].set(1.0), d)
 
     @staticmethod
     def from_function(function, modes: int = 64, d: int = 3) -> "ZonalDensity":
-        """The density proportional to a function of `t = <x, e>` in [-1, 1]."""
+        """Return the density proportional to a function of `t = <x, e>` in [-1, 1]."""
         basis = ZonalHarmonics(count("modes", modes, 1), count("d", d, 2))
         return ZonalDensity(projected("ZonalDensity", basis, lambda x: function(x[:, -1])), d)
 

@@ -106,7 +106,7 @@ CASES = (
 
 
 def cone_starts(quick: bool = False) -> np.ndarray:
-    """(m, 2, 2) covariances of trace 1, on rings around I/2; none of them diagonal."""
+    """Return (m, 2, 2) covariances of trace 1, on rings around I/2; none of them diagonal."""
     rings = ((0.4, 4), (0.85, 8)) if quick else ((0.3, 6), (0.6, 12), (0.85, 18))
     points = [(r, 2 * np.pi * (k + 0.42) / count) for r, count in rings for k in range(count)]
     x, y = np.array([(r * np.cos(angle), r * np.sin(angle)) for r, angle in points]).T
@@ -137,7 +137,7 @@ def cone_attention(case: Case, kernel: str, speed: float = 1.0) -> MultiHead:
 
 
 def run_case(case: Case, starts: np.ndarray) -> Ensemble:
-    """All starts under all kernels: members are ordered by kernel, then by start."""
+    """Return all starts under all kernels: members are ordered by kernel, then by start."""
     speeds = np.where(starts[:, 0, 1] < 0, case.hurry, 1.0)
     models = [Transformer(cone_attention(case, kernel, speed)) for kernel in KERNELS for speed in speeds]
     states = [Gaussian(None, start) for start in starts] * len(KERNELS)

@@ -36,7 +36,7 @@ class LimitRanks(NamedTuple):
     """(draws, d, d) the score matrices."""
 
     def counts(self, kind: str) -> np.ndarray:
-        """(d+1,) how many draws of a kind have rank 0, 1, ..., d."""
+        """Return (d+1,) how many draws of a kind have rank 0, 1, ..., d."""
         return np.bincount(self.rank[self.kind == kind], minlength=self.d + 1)
 
 
@@ -49,7 +49,7 @@ def limit_ranks(
     symmetric: bool = True,
     tol: float = 1e-2,
 ) -> LimitRanks:
-    """Ranks of the limits of Sigma(t) for random A, V and Sigma_0, found by simulation (FORMULAS §5).
+    """Return ranks of the limits of Sigma(t) for random A, V and Sigma_0, found by simulation (FORMULAS §5).
 
     A is Gaussian (symmetric unless told) and of norm 1, V = I or Gaussian of norm 1, Sigma_0 Wishart of trace 1; L2
     attention has K = I, Q = A. Every draw is counted, as one of:
@@ -121,7 +121,7 @@ def _large(state: Gaussian):
 
 
 def _advance(heads: Sequence[AbstractHead], cov: np.ndarray, length: float) -> tuple[np.ndarray, np.ndarray]:
-    """Covariances after a time, and which of them passed `LARGE` on the way."""
+    """Return covariances after a time, and which of them passed `LARGE` on the way."""
     models, states = [Transformer(head) for head in heads], [Gaussian(None, each) for each in cov]
     run = simulate_many(
         models, states, length, save_at=[length], rtol=1e-8, atol=1e-12, stop_when=_large, progress=False

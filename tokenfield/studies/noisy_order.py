@@ -41,7 +41,7 @@ def noisy_order_study(
     seed: int = 0,
     progress: bool | None = None,
 ) -> "xarray.Dataset":
-    """The order that noisy tokens keep or find: four inverse noises for each beta, from two starts.
+    """Return the order that noisy tokens keep or find: four inverse noises for each beta, from two starts.
 
     Tokens move by `dX = P drift dt + sqrt(2/kappa) dW`. Kappa is 3/4 of the fold, the geometric mean of the fold and kappa_c
     (or 0.87 kappa_c where they are the same), 1.25 and 2 times kappa_c. Starts are n uniform tokens, and n tokens within
@@ -93,7 +93,7 @@ def noisy_order_study(
 
 
 def _plan(beta: float, d: int, attention: str) -> tuple[np.ndarray, float]:
-    """The four kappa of a beta, and the step of their runs."""
+    """Return the four kappa of a beta, and the step of their runs."""
     low, high = fold(beta, d, attention), critical_kappa(beta, d, attention)
     middle = math.sqrt(low * high) if low < (1 - 1e-6) * high else 0.87 * high
     fastest = (1 + beta) * (math.exp(beta) if attention == "unnormalized" else 1.0)
@@ -101,7 +101,7 @@ def _plan(beta: float, d: int, attention: str) -> tuple[np.ndarray, float]:
 
 
 def _orders(beta, kappas, dt, d: int, attention: str, n: int, seed: int) -> np.ndarray:
-    """(4, 2) order parameters, over kappa and the starts; every run takes as many steps as the longest."""
+    """Return (4, 2) order parameters, over kappa and the starts; every run takes as many steps as the longest."""
     head = Softmax(beta) if attention == "softmax" else Unnormalized(beta, log_unit=0.0)
     models = [Transformer(head, PostLN(), noise=SphereNoise(kappa)) for kappa in np.repeat(kappas, 2)]
     states = [(uniform_sphere if k % 2 == 0 else _cap)(n, d, seed=seed + k) for k in range(8)]
@@ -113,6 +113,6 @@ def _orders(beta, kappas, dt, d: int, attention: str, n: int, seed: int) -> np.n
 
 
 def _cap(n: int, d: int, seed: int) -> Tokens:
-    """Tokens around the first axis, about half a radian wide."""
+    """Return tokens around the first axis, about half a radian wide."""
     x = 0.5 / math.sqrt(d - 1) * np.random.default_rng(seed).standard_normal((n, d)) + np.eye(d)[0]
     return Tokens(x / np.linalg.norm(x, axis=1, keepdims=True))

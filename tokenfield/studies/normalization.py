@@ -57,7 +57,7 @@ def normalization_study(
     progress: bool | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> "xarray.Dataset":
-    """The mean cosine through layers with fresh Gaussian Q, K, V, for each normalization rule and seed (FORMULAS §7).
+    """Return the mean cosine through layers with fresh Gaussian Q, K, V, for each normalization rule and seed (FORMULAS §7).
 
     Every layer has new (d, d) weights with entries N(0, 1/d), the same for all rules of a seed; they are drawn when
     needed and never kept. Layers are those of `tkf.layers`. Beside the runs stand two predictions: the random-weight
@@ -123,7 +123,7 @@ def normalization_study(
 def _predicted(
     norm: AbstractSphereNorm, n: int, beta: float, d: int, depth: int, rho0: float
 ) -> Float[np.ndarray, "curves layers"]:
-    """The curves of theory; NaN for a user's rule that theory does not describe."""
+    """Return the curves of theory; NaN for a user's rule that theory does not describe."""
     try:
         random = random_weight_layers(norm, n, beta, d, depth, rho0, noise=d >= LEAST_NOISY_DIMENSION)
         return np.stack([random.cosine, random.deviation, equiangular_layers(norm, n, beta, depth, rho0).cosine])
@@ -134,7 +134,7 @@ def _predicted(
 
 
 def named_rules(rules: Sequence[str | AbstractSphereNorm], options: Mapping[str, Any]) -> dict[str, AbstractSphereNorm]:
-    """The rules by name, each once, with those of the options that they take."""
+    """Return the rules by name, each once, with those of the options that they take."""
     if isinstance(rules, str) or not rules:
         raise ValueError(f"rules must be some of {our_kinds(AbstractSphereNorm)}, got {shown(rules)}")
     makers = dict(_named_maker(rule) for rule in rules)
@@ -149,7 +149,7 @@ def named_rules(rules: Sequence[str | AbstractSphereNorm], options: Mapping[str,
 
 
 def _named_maker(rule: str | AbstractSphereNorm) -> tuple[str, Callable[..., AbstractSphereNorm]]:
-    """The name of a rule, and what makes it."""
+    """Return the name of a rule, and what makes it."""
     if isinstance(rule, AbstractSphereNorm):
         return rule.kind or type(rule).__name__, lambda: rule
     try:
@@ -159,7 +159,7 @@ def _named_maker(rule: str | AbstractSphereNorm) -> tuple[str, Callable[..., Abs
 
 
 def start(n: int, d: int, rho0: float, seed: int) -> Tokens:
-    """The tokens of a seed before the first layer."""
+    """Return the tokens of a seed before the first layer."""
     return nearly_equiangular(rho0, n, d, seed) if rho0 else uniform_sphere(n, d, seed)
 
 
@@ -173,7 +173,7 @@ def layer_weights(key: Array, layer: Array | int, d: int) -> tuple[Float[Array, 
 def _run(
     norms: tuple[AbstractSphereNorm, ...], key: Array, x: Float[Array, "n d"], beta: Array, depth: int
 ) -> Float[Array, "rules layers"]:
-    """The mean cosine before and after each layer, under each rule."""
+    """Return the mean cosine before and after each layer, under each rule."""
 
     def layer(tokens, index):
         weights = tuple(each.astype(x.dtype) for each in layer_weights(key, index, x.shape[1]))
@@ -192,7 +192,7 @@ def one_layer(
     beta: Array,
     t: Float[Array, ""],
 ) -> Float[Array, "rules n d"]:
-    """Each set of tokens after a layer under its rule, all with the same Q, K, V: as `tkf.layers` with step 1."""
+    """Return each set of tokens after a layer under its rule, all with the same Q, K, V: as `tkf.layers` with step 1."""
     n = tokens.shape[1]
     Q, K, V = weights
     attention = Softmax(beta, Q=Q, K=K, V=V)
@@ -203,7 +203,7 @@ def one_layer(
 
 
 def mean_cosines(x: Float[Array, "rules n d"]) -> Float[Array, " rules"]:
-    """The mean cosine over pairs i ≠ j of each set of tokens: `(|sum theta|^2 - n) / (n (n-1))`."""
+    """Return the mean cosine over pairs i ≠ j of each set of tokens: `(|sum theta|^2 - n) / (n (n-1))`."""
     n = x.shape[1]
     total = unit(x.astype(jnp.float64)).sum(axis=1)
     return ((total * total).sum(axis=-1) - n) / (n * (n - 1))

@@ -1,7 +1,7 @@
-"""Which cells run side by side: those of equal shape, in the order of the grid, in batches of one size.
+"""Group the cells of a sweep into batches: cells of equal shape, in the order of the grid, in batches of one size.
 
-The plan alone fixes the batches. Bits can depend on the shape of a batch, so the same plan gives the same bits whatever
-engine runs it, in whatever order, after whatever interruptions.
+The batches depend on the plan alone. Bits can depend on the shape of a batch, so the same plan gives the same bits with any
+engine, in any order, and after any interruption.
 """
 
 import json
@@ -22,8 +22,8 @@ FREE = {"attention": {"beta", "V"}, "norm": {"alpha"}, "noise": {"kappa", "seed"
 
 
 class Batch(NamedTuple):
-    """Cells that one program runs, `size` of them (where there are fewer, the last one is repeated), and how many of them
-    run side by side: one that has ended makes room for the next."""
+    """The `size` cells that one program runs (if there are fewer, the last one is repeated), and the maximum number that
+    run at a time: when one ends, the next one starts."""
 
     cells: tuple[int, ...]
     size: int
@@ -31,7 +31,7 @@ class Batch(NamedTuple):
 
 
 def batches(cells: Cells) -> list[Batch]:
-    """All batches of a plan."""
+    """Return all batches of a plan."""
     groups: dict[str, list[int]] = {}
     repeats = range(cells.plan.repeats)
     for point, config in enumerate(cells.configs):
@@ -41,13 +41,13 @@ def batches(cells: Cells) -> list[Batch]:
 
 
 def in_one_thread(cells: Cells, all_batches: list[Batch]) -> bool:
-    """Whether all runs are small and side by side, in programs of one thread: then their bits do not depend on the number
+    """Return whether all runs are small and batched, in programs of one thread: their bits then do not depend on the number
     of threads that a process has."""
     return all(config.noise is None for config in cells.configs) and all(batch.width > 1 for batch in all_batches)
 
 
 def _kind(config: RunConfig) -> str:
-    """What members of a batch have in common."""
+    """Return the properties that members of a batch share."""
     data: dict[str, Any] = config.model_dump(mode="json")
     for section, free in _free(config).items():
         own = section != "tokens" and ":" in ((data[section] or {}).get("kind") or "")
@@ -59,7 +59,7 @@ def _kind(config: RunConfig) -> str:
 
 
 def _free(config: RunConfig) -> dict[str, set[str]]:
-    """The numbers that may differ, but for those that a batch shares: the step of a run with noise follows from the model
+    """Return the numbers that may differ within a batch. The step of a run with noise follows from the model
     unless it is given, and the rule energy-settled takes beta from it. No run may depend on its neighbors in the grid."""
     if config.noise is not None and config.dt is None:
         return {"noise": {"seed"}, "tokens": FREE["tokens"]}
@@ -69,7 +69,7 @@ def _free(config: RunConfig) -> dict[str, set[str]]:
 
 
 def _alone(config: RunConfig) -> bool:
-    """True for runs that are followed one by one: layers, coarsening, a fixed step without noise, or one that follows from
+    """Return True for runs that are run one by one: layers, coarsening, a fixed step without noise, or a step that depends on
     the start."""
     if config.state is not None:
         return True
@@ -80,7 +80,7 @@ def _alone(config: RunConfig) -> bool:
 
 
 def _coarsens(cells: Cells, config: RunConfig) -> bool:
-    """True for runs that `simulate` would coarsen by itself: a cell gives the same numbers alone and in any batch."""
+    """Return True for runs that `simulate` would coarsen by default: a cell gives the same numbers alone and in any batch."""
     asked = config.stop_when is not None or config.method is not None or _alone(config)
     could = config.norm.made_by is PostLN and config.attention.made_by in (Softmax, Unnormalized)
     if asked or config.noise is not None or not could or cells.plan.state == "equiangular":
@@ -97,7 +97,7 @@ def _coarsens(cells: Cells, config: RunConfig) -> bool:
 
 
 def size_and_width(cells: Cells, first: int) -> tuple[int, int]:
-    """The size and the width of batches like that of one cell."""
+    """Return the size and the width of batches for cells like this one."""
     config = cells.configs[first // cells.plan.repeats]
     if _alone(config) or _coarsens(cells, config):
         return 1, 1
@@ -112,7 +112,7 @@ def size_and_width(cells: Cells, first: int) -> tuple[int, int]:
 
 
 def _cut(members: list[int], size: int, width: int) -> list[Batch]:
-    """As even as possible, so that little is run twice."""
+    """Return batches of cells, as equal in size as possible, so that few cells are run twice."""
     count = -(-len(members) // size)
     size = -(-len(members) // count)
     return [Batch(tuple(members[k : k + size]), size, min(width, size)) for k in range(0, len(members), size)]

@@ -13,7 +13,7 @@ from ..config.array_file import is_array_file, path_of
 from ..config.run import RunConfig
 from .plan import Plan, Value
 
-FORMAT = 2  # of what the cells of a plan compute; a change makes new ids
+FORMAT = 2  # version of what the cells compute; a new version gives new ids
 
 
 class Cell(NamedTuple):
@@ -43,7 +43,7 @@ class Cells:
 
     @cached_property
     def configs(self) -> list[RunConfig]:
-        """One for each point of the grid: repeats differ by their seeds alone."""
+        """Return one config for each point of the grid: repeats differ only in their seeds."""
         return [self.plan.config(dict(zip(self.names, point, strict=True))) for point in self.points]
 
     def __getitem__(self, k: int) -> Cell:
@@ -52,7 +52,7 @@ class Cells:
         return Cell(config, _seed(self.plan, self.names, values, repeat))
 
     def ids(self) -> list[str]:
-        """For each cell a hash of all that fixes its numbers."""
+        """Return, for each cell, a hash of everything that determines its numbers."""
         contents = _Contents()
         kept = contents.beside({name: each.model_dump(mode="json") for name, each in self.plan.record.items()})
         configs = [contents.beside(config.model_dump(mode="json")) for config in self.configs]
@@ -60,12 +60,12 @@ class Cells:
         return [_digest(FORMAT, self.plan.state, configs[point], seed, kept).hex()[:16] for point, seed in every]
 
     def seeds(self) -> list[int]:
-        """For each cell its seed."""
+        """Return the seed of each cell."""
         return [self[k].seed for k in range(len(self))]
 
 
 class _Contents(dict[str, str | None]):
-    """Hashes of the files that texts stand for: arrays, and modules with classes and functions of a user's own."""
+    """Hashes of the files that strings refer to: arrays, and modules with a user's classes and functions."""
 
     def __missing__(self, text: str) -> str | None:
         path = path_of(text) if is_array_file(text) else source_of(text)
@@ -73,7 +73,7 @@ class _Contents(dict[str, str | None]):
         return self[text]
 
     def beside(self, data: dict[str, Any]) -> list[Any]:
-        """Plain data, and what the files that it names hold."""
+        """Return plain data with the hashes of the files that it names."""
         return [data, {each: content for each in _texts(data) if (content := self[each])}]
 
 
@@ -86,7 +86,7 @@ def _texts(data: Any) -> Iterator[str]:
 
 
 def is_random(plan: Plan, config: RunConfig) -> bool:
-    """True when a seed makes a difference."""
+    """Return True if the seed affects the run."""
     if config.state is not None:
         return config.state.random or config.noise is not None
     return (plan.state == "tokens" and config.tokens.random) or config.noise is not None
@@ -97,6 +97,6 @@ def _digest(*parts: Any) -> bytes:
 
 
 def _seed(plan: Plan, names: list[str], values: tuple[Value, ...], repeat: int) -> int:
-    """From the plan's seed and the cell's place: it does not change when an axis gets more values."""
+    """Return a seed from the plan's seed and the cell's parameters: it does not change when an axis gets more values."""
     where = dict(zip(names, values, strict=True)) if plan.seeds == "independent" else {}
     return int.from_bytes(_digest(plan.seed, where, repeat)[:6], "big")

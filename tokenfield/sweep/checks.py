@@ -1,4 +1,4 @@
-"""What a plan must satisfy beyond the types of its keys. Every message begins with the key."""
+"""Checks of a plan beyond the types of its keys. Every message begins with the key."""
 
 import difflib
 import itertools
@@ -44,7 +44,7 @@ def check(plan: "Plan") -> None:
 
 
 def numbers(config: "RunConfig") -> str | None:
-    """What is wrong with the numbers of a run, if anything is."""
+    """Return what is wrong with the numbers of a run, or None."""
     from ..solver.langevin import SCHEMES
     from ..solver.methods import RUNGE_KUTTA
 
@@ -90,18 +90,18 @@ def _axes(plan: "Plan") -> None:
 
 
 def _run(run: dict[str, Any]) -> None:
-    """Keys of a run that a sweep has another place for."""
+    """Raise ValueError for keys of a run that a sweep sets elsewhere."""
     for section in ("tokens", "noise", "state"):
         if isinstance(run.get(section), dict) and "seed" in run[section]:
             raise ValueError(f"run.{section}.seed: seeds are made from the plan's seed: set seed instead")
     if "observe" in run:
-        raise ValueError("run.observe: a sweep keeps what record names: give record")
+        raise ValueError("run.observe: a sweep saves the quantities in record: use record")
     if "save_at" in run:
-        raise ValueError("run.save_at: a sweep keeps what record names: give record.NAME.times")
+        raise ValueError("run.save_at: a sweep saves the quantities in record: use record.NAME.times")
 
 
 def _events(plan: "Plan") -> list[str]:
-    """The kinds of events that runs of a plan can have."""
+    """Return the kinds of events that runs of a plan can have."""
     from ..config import build
 
     axis = plan.axes.get("stop_when")
@@ -119,7 +119,7 @@ def _events(plan: "Plan") -> list[str]:
 
 
 def _end(plan: "Plan", first: Any) -> float:
-    """The end of the shortest run."""
+    """Return the end of the shortest run."""
     varied = {key: plan.axes[key].expanded() for key in ("t1", "depth", "step") if key in plan.axes}
     if first.t1 is not None:
         return min(map(float, varied.get("t1", [first.t1])))

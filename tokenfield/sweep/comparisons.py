@@ -1,4 +1,4 @@
-"""Theory beside a sweep, at a few points of its grid, where the plan names a theory."""
+"""Compare a sweep with theory at a few points of its grid, if the plan names a theory."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,7 @@ MOST_POINTS = 3  # of the other axes
 
 
 def comparisons(found: SweepResult) -> Iterator[Comparison]:
-    """Return predictions beside means over repeats: times of alignment, thresholds and curves."""
+    """Return predictions and means over repeats: times of alignment, thresholds and curves."""
     plan = found.plan
     if plan.theory is None:
         return
@@ -29,7 +29,7 @@ def comparisons(found: SweepResult) -> Iterator[Comparison]:
 
 
 def _aligned(found: SweepResult, name: str, axis: str, here: dict[str, Any]) -> Iterator[Comparison]:
-    """The time at which equiangular tokens are aligned, beside that at which half of all pairs are."""
+    """Compare the time at which equiangular tokens are aligned with that at which half of all pairs are."""
     threshold = (found.plan.record[name].model_extra or {}).get("threshold")
     if threshold is None or (times := predicted.aligned_times(found.plan, here, axis, float(threshold))) is None:
         return
@@ -41,7 +41,7 @@ def _aligned(found: SweepResult, name: str, axis: str, here: dict[str, Any]) -> 
 
 
 def _threshold(found: SweepResult, name: str, axis: str, here: dict[str, Any]) -> Iterator[Comparison]:
-    """The place of a transition, beside that at which the measured curve is half-way between its ends."""
+    """Compare the predicted transition with the point at which the measured curve is halfway between its ends."""
     place, mean = predicted.threshold(found.plan, here, axis), found.mean(name).sel(here)
     if place is None or not np.isfinite(mean).any():
         return
@@ -53,7 +53,7 @@ def _threshold(found: SweepResult, name: str, axis: str, here: dict[str, Any]) -
 
 
 def _curve(found: SweepResult, name: str, axis: str, here: dict[str, Any]) -> Iterator[Comparison]:
-    """A quantity that theory knows at every value of the axis."""
+    """Compare a quantity for which theory has a value at every point of the axis."""
     plan, values, label = found.plan, found.dataset[name].sel(here), str(found.dataset[name].attrs["long_name"])
     curve = predicted.curve(plan, here, axis, plan.record[name].observable)
     if curve is None:
@@ -93,7 +93,7 @@ def _compared(what: str, expected: float, reached: float | None, allowed: float,
 
 
 def _chosen(found: SweepResult, axis: str, here: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    """A few places on an axis: index, and the point in words."""
+    """Return a few points of an axis: the index, and the point as text."""
     values = found.plan.axes[axis].expanded()
     others = "".join(f", {axis_name(other)} = {value_text(value)}" for other, value in here.items())
     for k in _spread(len(values), MOST_VALUES):
@@ -101,7 +101,7 @@ def _chosen(found: SweepResult, axis: str, here: dict[str, Any]) -> Iterator[tup
 
 
 def _points(found: SweepResult, axis: str) -> list[dict[str, Any]]:
-    """A few combinations of values of the other axes."""
+    """Return a few combinations of values of the other axes."""
     points: list[dict[str, Any]] = [{}]
     for other in found.plan.axes:
         if other != axis:
@@ -115,7 +115,7 @@ def _spread(count: int, most: int) -> list[int]:
 
 
 def axis_name(name: str) -> str:
-    """Return an axis in words."""
+    """Return an axis as text."""
     return "time" if name.startswith("time_") else name
 
 

@@ -1,4 +1,4 @@
-"""What a plan will take: cells, batches, numbers on disk and in memory, and time, for which parts of it are tried."""
+"""Estimate the cost of a plan: cells, batches, disk, memory, and time, for which parts of it are run."""
 
 import math
 import time
@@ -19,7 +19,7 @@ FIRST_PART = 0.01  # of the time of a batch, to see how long all of it would tak
 ENOUGH, LONG = 1.0, 2.0  # seconds: a part that says enough, and one that is not run again
 COMPILING = 30.0  # seconds: more than it takes to compile a batch
 TRIED = 20.0  # seconds of a dry run, after which no further shape is tried
-WORK, FEWEST = 1e9, 256  # products of numbers in one step of a batch that is tried, and tokens in it at least
+WORK, MIN_TOKENS = 1e9, 256  # products of numbers in one step of a batch that is tried, and tokens in it at least
 
 
 class Estimate(NamedTuple):
@@ -40,9 +40,9 @@ class Estimate(NamedTuple):
 
 
 def estimate(plan: Plan, timed: bool = True, at_once: int | None = None) -> Estimate:
-    """Sizes of a plan that is not too large; with `timed`, one batch of each shape is run to small parts of its time.
+    """Return the sizes of a plan that is not too large; with `timed`, run one batch of each shape for a small part of its time.
 
-    So many batches run `at_once`: one for each core unless it is given.
+    `at_once` is the number of batches that run at the same time: one for each core by default.
     """
     refuse_too_large(plan, None)
     cells = Cells(plan)
@@ -59,13 +59,13 @@ def estimate(plan: Plan, timed: bool = True, at_once: int | None = None) -> Esti
 
 
 def _shape(config: RunConfig, batch: Batch) -> tuple[Any, ...]:
-    """What batches of equal cost have in common."""
+    """Return the properties that batches of equal cost share."""
     solver = config.t1, config.depth, config.dt, config.rtol, config.atol, config.method, config.stop_when
     return config.tokens.n, config.tokens.d, config.attention.kind, config.norm.kind, *solver, batch.size
 
 
 def _time(plan: Plan, cells: Cells, groups: list[list[Batch]]) -> tuple[float | None, tuple[str, ...]]:
-    """Seconds for all batches, those with most work tried first; where trying them all takes too long, the rest is taken
+    """Return seconds for all batches, those with most work tried first; where trying them all takes too long, the rest is taken
     from the one of the nearest work. None where every cell that was tried fails."""
     begun, failures, total = time.perf_counter(), [], 0.0
     tried: list[tuple[float, float]] = []  # work and seconds of one batch
@@ -84,14 +84,14 @@ def _time(plan: Plan, cells: Cells, groups: list[list[Batch]]) -> tuple[float | 
 
 
 def _work(plan: Plan, cells: Cells, batch: Batch) -> float:
-    """About how many products of numbers one step of a batch takes; an exponential counts as some."""
+    """Return roughly the number of multiplications in one step of a batch; an exponential counts as several."""
     config = cells[batch.cells[0]].config
     n, d = (1, 1) if plan.state == "equiangular" or config.state is not None else config.tokens.size
     return batch.size * (1e4 + attention_work(n, min(n, d) if config.in_span else d))
 
 
 def _seconds(plan: Plan, cells: Cells, group: list[Batch]) -> tuple[float | None, list[str]]:
-    """Seconds for one batch of a shape, from runs of the middle one to two short times: what does not grow with time is
+    """Return seconds for one batch of a shape, from runs of the middle one to two short times: what does not grow with time is
     paid once. A batch that is quick is run to its end. Cells that fail are named and left out."""
     batch = group[len(group) // 2]
     members, scale = _thinned(plan, [cells[k] for k in batch.cells], _work(plan, cells, batch))
@@ -122,7 +122,7 @@ def _seconds(plan: Plan, cells: Cells, group: list[Batch]) -> tuple[float | None
 
 
 def _name(cells: Cells, k: int) -> str:
-    """A cell in words."""
+    """Return a cell as text."""
     point, repeat = divmod(k, cells.plan.repeats)
     where = ", ".join(f"{name} = {value}" for name, value in zip(cells.names, cells.points[point], strict=True))
     return "the first cell" if k == 0 else f"the cell at {where}, repeat = {repeat}"
@@ -133,15 +133,15 @@ def _thinned(plan: Plan, members: list[Cell], work: float) -> tuple[list[Cell], 
     config = members[0].config
     tokens = config.tokens
     reduced = plan.state == "equiangular" or config.state is not None
-    if work <= WORK or reduced or not tokens.random or "n" not in tokens.options or tokens.n <= FEWEST:
+    if work <= WORK or reduced or not tokens.random or "n" not in tokens.options or tokens.n <= MIN_TOKENS:
         return members, 1.0
-    n = max(FEWEST, int(tokens.n * math.sqrt(WORK / work)))
+    n = max(MIN_TOKENS, int(tokens.n * math.sqrt(WORK / work)))
     change = lambda config: {"tokens": config.tokens.model_copy(update={"n": n})}  # noqa: E731
     return _changed(members, change), (tokens.n / n) ** 2
 
 
 def _with_step(plan: Plan, members: list[Cell]) -> list[Cell]:
-    """Cells with noise get the step that follows from all of their time."""
+    """Give cells with noise the step size of the full run."""
     config = members[0].config
     if config.noise is None or config.dt is not None or config.t1 is None:
         return members
@@ -191,7 +191,7 @@ def _shortened(plan: Plan, members: list[Cell], part: float) -> tuple[Plan, list
 
 
 def _measured_at(plan: Plan, change: Any) -> Plan:
-    """A plan with other times; those that become None are left out."""
+    """Return a plan with other times; those that become None are left out."""
 
     def changed(quantity: Recorded) -> Recorded:
         times = [] if quantity.times is None else [change(t) for t in quantity.times.expanded()]
@@ -202,7 +202,7 @@ def _measured_at(plan: Plan, change: Any) -> Plan:
 
 
 def _changed(members: list[Cell], change: Any) -> list[Cell]:
-    """Cells with other configs. Repeats share theirs, as before."""
+    """Return cells with other configs. Repeats share theirs, as before."""
     made: dict[int, RunConfig] = {}
     for cell in members:
         if id(cell.config) not in made:

@@ -1,4 +1,4 @@
-"""Pictures of sweeps: heat maps with the theory's curve over them, slices, small multiples."""
+"""Figures of sweeps: heat maps with the theoretical curve, slices, small multiples."""
 
 import itertools
 import re
@@ -34,9 +34,9 @@ INFINITY = float("inf")
 
 @styled
 def plot_sweep(found: SweepResult, name: str) -> Sheet:
-    """One quantity of a sweep, averaged over repeats.
+    """Draw one quantity of a sweep, averaged over repeats.
 
-    Quantities kept over time, or over two long axes, are heat maps; others are curves, with a band of one standard
+    Quantities saved over time, or over two long axes, are heat maps; others are curves, with a band of one standard
     deviation over repeats. Further axes are small multiples, on one scale. Theory is drawn over it where the plan names
     it. Repeats without a value are left out of the mean, and open marks show where.
 
@@ -97,7 +97,7 @@ def plot_sweep(found: SweepResult, name: str) -> Sheet:
 
 @styled
 def draw_sweep(found: SweepResult, name: str, ax: Axes) -> Axes:
-    """One quantity of a sweep in axes of the user, as `plot_sweep` draws it; raise ValueError if it has several panels."""
+    """Draw one quantity of a sweep into the user's axes, like `plot_sweep`; raise ValueError if it has several panels."""
     if not isinstance(ax, Axes):
         raise ValueError(f"ax must be matplotlib axes, got {shown(ax)}")
     across, up, color, panels = _roles(found, name)
@@ -117,7 +117,7 @@ def draw_sweep(found: SweepResult, name: str, ax: Axes) -> Axes:
 
 
 def _roles(found: SweepResult, name: str) -> tuple[str, str | None, str | None, list[str]]:
-    """Which axis goes across, which up (for a heat map), which is told by color, and which make panels."""
+    """Return which axis is horizontal, which vertical (for a heat map), which is shown by color, and which make panels."""
     plan = found.plan
     if name not in plan.record:
         raise ValueError(f"name must be one of {', '.join(plan.record)}, got {shown(name)}")
@@ -148,12 +148,12 @@ def _text(axis: str, value: Any) -> str:
 
 
 def _letters(text: str) -> int:
-    """About how many letters wide a text is: a mathematical symbol counts as one."""
+    """Return the approximate width of a text in letters: a mathematical symbol counts as one."""
     return len(re.sub(r"\\\w+", "x", text).replace("$", ""))
 
 
 def _lines(parts: Sequence[str], width: int, between: str = ", ") -> str:
-    """Parts in lines that are not longer than a width; no part is broken."""
+    """Join parts to lines of at most a given width, without breaking a part."""
     lines: list[str] = []
     for part in parts:
         if lines and _letters(lines[-1] + between + part) <= width:
@@ -174,7 +174,7 @@ def _columns(labels: list[str]) -> int:
 def _notes(
     found: SweepResult, name: str, points: list[dict[str, Any]], panels: int, across: str, up: str | None
 ) -> list[str]:
-    """What a reader must know of the numbers drawn."""
+    """Return notes about the numbers that are drawn."""
     plan, notes = found.plan, []
     parts = [found.dataset[name].sel(here) for here in points]
     there = np.concatenate([part.notnull().sum("repeat").values.ravel() for part in parts])
@@ -196,7 +196,7 @@ def _notes(
 
 
 def _limits(found: SweepResult, name: str, points: list[dict[str, Any]]) -> tuple[float, float]:
-    """The ends of the color scale that all panels share."""
+    """Return the ends of the color scale that all panels share."""
     if _range(found, name) == (0.0, 1.0):
         return 0.0, 1.0
     mean = found.mean(name)
@@ -206,25 +206,25 @@ def _limits(found: SweepResult, name: str, points: list[dict[str, Any]]) -> tupl
 
 
 def _range(found: SweepResult, name: str) -> tuple[float, float]:
-    """The values that a quantity can take."""
+    """Return the range of a quantity."""
     quantity = found.plan.record[name]
     return (0.0, INFINITY) if quantity.event else quantity.labels.range
 
 
 def _kinds(found: SweepResult, axis: str) -> bool:
-    """Whether an axis has kinds, such as names, instead of numbers."""
+    """Return whether an axis has names instead of numbers."""
     return found.dataset[axis].dtype.kind not in "iuf"
 
 
 def _logarithmic(values: np.ndarray) -> bool:
-    """Whether values are spaced evenly in their logarithm."""
+    """Return whether values are spaced logarithmically."""
     if len(values) < 3 or values.min() <= 0:
         return False
     return np.allclose(np.diff(np.log(values)), np.log(values[1] / values[0]))
 
 
 def _edges(values: np.ndarray) -> np.ndarray:
-    """Where the cells around values end: halfway on the axis they are drawn on."""
+    """Return the edges of the cells around values: midpoints on the scale of the axis."""
     if len(values) == 1:
         return np.array([values[0] - 0.5, values[0] + 0.5])
     if _logarithmic(values):
@@ -268,7 +268,7 @@ def _heat_map(
 def _over_map(
     found: SweepResult, name: str, here: dict[str, Any], across: str, up: str
 ) -> tuple[np.ndarray, np.ndarray, str] | None:
-    """The theory's curve over a heat map: across, up, and what it is."""
+    """Return the theory's curve over a heat map: across, up, and what it is."""
     plan, quantity = found.plan, found.plan.record[name]
     if across.startswith("time_"):
         if quantity.observable != "fraction_above":
@@ -285,7 +285,7 @@ def _over_map(
 
 
 def _sorted(plan: Any, axis: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The values of an axis in rising order, and numbers along it."""
+    """Return the values of an axis in rising order, and numbers along it."""
     values = np.array(plan.axes[axis].expanded(), float)
     order = np.argsort(values)
     return values[order], numbers[order]
@@ -346,7 +346,7 @@ def _kind(value: Any) -> str:
 
 
 def _theory(plan: Any, point: dict[str, Any], name: str, across: str, x: np.ndarray) -> np.ndarray | None:
-    """The theory's curve for a quantity along an axis."""
+    """Return the theory's curve for a quantity along an axis."""
     observable = plan.record[name].observable
     if not across.startswith("time_"):
         return predicted.curve(plan, point, across, observable)

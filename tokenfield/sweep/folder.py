@@ -1,4 +1,4 @@
-"""The folder of a sweep: plain words when it cannot be written."""
+"""The folder of a sweep: a clear error if it cannot be written."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,9 +7,9 @@ from pathlib import Path
 
 @contextmanager
 def clear_errors(folder: Path | None) -> Iterator[None]:
-    """What the system says of a folder in one line: read-only, full. What was done by then is kept."""
+    """Replace system errors about a folder (read-only, full) by one line. Finished cells are saved."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ValueError(f"--out: cannot write to {folder}: {reason}; --resume goes on with what is there") from error
+        raise ValueError(f"--out: cannot write to {folder}: {reason}; --resume continues") from error

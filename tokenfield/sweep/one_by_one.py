@@ -1,4 +1,4 @@
-"""Runs that are followed one by one, as trajectories: large ones, layers, runs with noise."""
+"""Cells that are run one by one, as trajectories: large runs, layers, runs with noise."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from .plan import Plan, Recorded
 
 
 def follow(plan: Plan, cell: Cell, model: Any, state: Any) -> Outcome:
-    """One run by itself."""
+    """Run one cell."""
     from ..driver import layers, simulate
 
     config, times = cell.config, times_of(plan)
@@ -50,7 +50,7 @@ def noisy(plan: Plan, cells: list[Cell], models: list[Any], states: list[Any]) -
 
 
 def _of_trajectory(plan: Plan, model: Any, run: Any) -> Outcome:
-    """What the plan keeps of a finished run."""
+    """Return the recorded quantities of a finished run."""
     events = [(event.kind, float(event.time)) for event in run.events]
     blown = any(kind in ("blow_up", "vanished", "resolution", "fold") for kind, _ in events)
     end, states, reached = float(run.times[-1]), run.states, np.asarray(run.times)

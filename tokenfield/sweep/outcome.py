@@ -1,4 +1,4 @@
-"""What is kept of one cell."""
+"""The saved result of one cell."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from .plan import Plan, Recorded
 
 
 class Outcome(NamedTuple):
-    """What is kept of one cell: numbers by name, or the text of the error that it ended with."""
+    """The saved result of one cell: numbers by name, or the text of its error."""
 
     values: dict[str, np.ndarray]
     end_time: float
@@ -17,7 +17,7 @@ class Outcome(NamedTuple):
 
 
 def times_of(plan: Plan) -> np.ndarray:
-    """All times at which something is kept."""
+    """Return all times at which a quantity is saved."""
     series = [quantity.times.expanded() for quantity in plan.record.values() if quantity.times is not None]
     return np.unique(np.concatenate(series).astype(float)) if series else np.array([])
 
@@ -25,7 +25,7 @@ def times_of(plan: Plan) -> np.ndarray:
 def keep(
     plan: Plan, value: Callable[[str, Recorded], Any], events: list[tuple[str | None, float]]
 ) -> dict[str, np.ndarray]:
-    """Every quantity of the plan: values by the function given, times of events from the list."""
+    """Return every quantity of the plan: values by the function given, times of events from the list."""
     kept = {}
     for name, quantity in plan.record.items():
         if quantity.event is None:

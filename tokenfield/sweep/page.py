@@ -22,18 +22,18 @@ found = tkf.sweep.SweepResult.open(".")
 print(found.mean("{name}"))
 found.plot("{name}").savefig("again.png")"""
 ABOUT = {
-    "equiangular": "Theory for tokens that start at equal angles: the time at which their cosine reaches the threshold, beside "
+    "equiangular": "Theory for tokens that start equiangular: the time at which their cosine reaches the threshold, compared with "
     "the time at which half of all pairs have. Random tokens follow it in high dimension only.",
-    "critical-kappa": "Theory for very many tokens: the inverse noise above which disorder is unstable, beside the place where "
-    "the measured curve is half-way between its ends. In a finite system the two need not be the same.",
-    "critical-gamma": "Theory for tokens at equal angles.",
+    "critical-kappa": "Theory for very many tokens: the inverse noise above which disorder is unstable, compared with the place "
+    "where the measured curve is halfway between its ends. In a finite system the two need not be equal.",
+    "critical-gamma": "Theory for equiangular tokens.",
     "first-clusters": "Theory: the mode of the uniform law that grows fastest. Single runs differ by one or two.",
 }
 NONE = "The plan names no theory, so there is nothing to compare the sweep with."
 
 
 def sweep_story(found: SweepResult, figures: Mapping[str, "Figure"], command: str | None = None) -> Story:
-    """What a sweep says.
+    """Return the report of a sweep.
 
     Args:
         found: a sweep.
@@ -73,7 +73,7 @@ def sweep_story(found: SweepResult, figures: Mapping[str, "Figure"], command: st
 
 
 def answer(found: SweepResult, name: str) -> str:
-    """The range of a quantity, and where its ends are."""
+    """Return a sentence with the range of a quantity, and where its ends are reached."""
     mean, label = found.mean(name), str(found.dataset[name].attrs["long_name"])
     values = mean.values
     if not np.isfinite(values).any():
@@ -88,7 +88,7 @@ def answer(found: SweepResult, name: str) -> str:
 
 
 def plan_text(found: SweepResult) -> str:
-    """The plan as JSON, without what is left at its default."""
+    """Return the plan as JSON, without default values."""
     return json.dumps(found.plan.model_dump(exclude_none=True, exclude_defaults=True, mode="json"), indent=1)
 
 

@@ -1,4 +1,4 @@
-"""Names of parameters that a plan can vary, and where they stand in the config of a run."""
+"""Names of parameters that a plan can vary, and their keys in the config of a run."""
 
 import contextlib
 import difflib
@@ -56,7 +56,7 @@ def check_name(name: str, names: Sequence[str]) -> None:
 
 
 def resolve(name: str) -> str:
-    """The dotted key of a parameter."""
+    """Return the dotted key of a parameter."""
     return SHORT.get(name, name)
 
 
@@ -73,7 +73,7 @@ def for_its_kind(data: dict[str, Any], axes: Mapping[str, Sequence[Any]]) -> Non
 
 
 def put(data: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """The plain data of a run with parameters set; `gamma` sets beta once n is known."""
+    """Return the plain data of a run with parameters set; `gamma` sets beta once n is known."""
     data = {key: dict(value) if isinstance(value, dict) else value for key, value in data.items()}
     for name, value in values.items():
         if name != GAMMA:

@@ -1,4 +1,4 @@
-"""A sweep as plain data: what a plan file says, checked key by key."""
+"""A sweep as plain data: the contents of a plan file, checked key by key."""
 
 import difflib
 import itertools
@@ -79,12 +79,12 @@ class Spaced(Section):
 
 
 def _whole(value: float) -> float:
-    """A number without the rounding that keeps it from being whole."""
+    """Return a number without the rounding that keeps it from being whole."""
     return float(round(value)) if abs(value - round(value)) <= 1e-12 * abs(value) else value
 
 
 class Recorded(Observed):
-    """A number to keep of each run: an observable at the end or on a grid of times, or the time of an event."""
+    """A number to save for each run: an observable at the end or at given times, or the time of an event."""
 
     times: Spaced | None = None
     event: str | None = None
@@ -101,7 +101,7 @@ class Recorded(Observed):
 
 
 class Plan(Section):
-    """A base run, the axes along which it is varied, and what is kept of each run.
+    """A base run, the axes along which it is varied, and the quantities that are saved for each run.
 
     Attributes:
         name: its name in figures and folders; that of the file by default.
@@ -112,7 +112,7 @@ class Plan(Section):
         repeats: number of independent starts at every point.
         seed: the seed from which those of all cells are made.
         seeds: "independent" gives every cell its own seed; "shared" gives repeat r the same seed at all points.
-        record: what is kept of each run, by a name of your choice.
+        record: the quantities saved for each run, by names of your choice.
         batch: number of cells that run side by side; chosen by default.
         theory: a curve to draw over the figures: "equiangular", "critical-kappa", "first-clusters" or "critical-gamma".
 
@@ -156,15 +156,15 @@ class Plan(Section):
         return int(np.prod(self.shape, dtype=object))
 
     def values(self) -> dict[str, list[Value]]:
-        """The values along each axis."""
+        """Return the values along each axis."""
         return {name: axis.expanded() for name, axis in self.axes.items()}
 
     def points(self) -> list[tuple[Value, ...]]:
-        """The values at all points of the grid, without repeats, the last axis fastest."""
+        """Return the values at all points of the grid, without repeats, the last axis fastest."""
         return list(itertools.product(*(axis.expanded() for axis in self.axes.values())))
 
     def config(self, values: Mapping[str, Value]) -> RunConfig:
-        """The config of a run at one point of the grid."""
+        """Return the config of a run at one point of the grid."""
         data = put(self.run, dict(values))
         for_its_kind(data, self.values())
         try:
@@ -179,17 +179,17 @@ class Plan(Section):
         return config
 
     def canonical(self) -> dict[str, Any]:
-        """All that fixes the result, as JSON."""
+        """Return everything that determines the result, as JSON."""
         return json.loads(self.model_dump_json(exclude_none=True, exclude={"name", "about", "theory"}))
 
 
 def ready() -> list[str]:
-    """The names of the plans that come with the package."""
+    """Return the names of the plans that are part of the package."""
     return sorted(path.name.removesuffix(".toml") for path in files(__package__).joinpath("plans").iterdir())
 
 
 def read_plan(source: str | Path | Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Plan:
-    """A plan from a TOML file, the name of a ready one, or a table; dotted keys of `overrides` are laid over it."""
+    """Return a plan from a TOML file, the name of a plan of the package, or a table; `overrides` replace dotted keys."""
     if isinstance(source, Mapping):
         data = json.loads(json.dumps(source, default=lambda value: value.tolist()))  # arrays as lists
     else:
@@ -216,7 +216,7 @@ def read_plan(source: str | Path | Mapping[str, Any], overrides: Mapping[str, An
 
 
 def _explain(error: ValidationError) -> str:
-    """The first problem in one line, with the nearest key when one is unknown."""
+    """Return the first problem in one line, with the nearest key when one is unknown."""
     first = error.errors()[0]
     key = cut(".".join(str(part) for part in first["loc"] if part not in ("float", "int", "str", "bool")))
     if first["type"] == "unknown_key":
@@ -235,7 +235,7 @@ def _explain(error: ValidationError) -> str:
 
 
 def _where(message: str, values: Mapping[str, Value]) -> str:
-    """A message about a key of a run, with the name that the plan has for it."""
+    """Return a message about a key of a run, with the name that the plan has for it."""
     unknown, key = "unknown key ", message.partition(":")[0]
     for name in values:
         if name != GAMMA and resolve(name) == key:
@@ -244,7 +244,7 @@ def _where(message: str, values: Mapping[str, Value]) -> str:
 
 
 def differences(old: Any, new: Any, key: str = "") -> list[str]:
-    """What differs between two plans, "key: old → new" each."""
+    """Return the differences between two plans, each as "key: old → new"."""
     if isinstance(old, dict) and isinstance(new, dict):
         keys = [*old, *(name for name in new if name not in old)]
         pairs = ((f"{key}.{name}" if key else name, old.get(name), new.get(name)) for name in keys)

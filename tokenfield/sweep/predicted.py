@@ -1,4 +1,4 @@
-"""What theory says beside a sweep: times, thresholds and curves at points of its grid."""
+"""Predictions of theory for a sweep: times, thresholds and curves at points of its grid."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ from .plan import Plan, Value
 
 
 def aligned_times(plan: Plan, point: Mapping[str, Value], axis: str, threshold: float) -> np.ndarray | None:
-    """When the cosine of equiangular tokens that start orthogonal reaches a threshold, along an axis (FORMULAS §7)."""
+    """Return the time at which equiangular, initially orthogonal tokens reach a cosine, along an axis (FORMULAS §7)."""
     if plan.theory != "equiangular":
         return None
     from ..theory.equiangular import time_to_cosine
@@ -31,7 +31,7 @@ def aligned_times(plan: Plan, point: Mapping[str, Value], axis: str, threshold: 
 
 
 def cosine_curve(plan: Plan, point: Mapping[str, Value], times: np.ndarray) -> np.ndarray | None:
-    """The cosine of equiangular tokens that start orthogonal, over time (FORMULAS §7)."""
+    """Return the cosine of equiangular, initially orthogonal tokens over time (FORMULAS §7)."""
     if plan.theory != "equiangular":
         return None
     from ..driver import simulate
@@ -44,7 +44,7 @@ def cosine_curve(plan: Plan, point: Mapping[str, Value], times: np.ndarray) -> n
 
 
 def threshold(plan: Plan, point: Mapping[str, Value], axis: str) -> float | None:
-    """Where on an axis theory puts a transition: the critical kappa (FORMULAS §10), or gamma (§7)."""
+    """Return the predicted transition on an axis: the critical kappa (FORMULAS §10), or gamma (§7)."""
     config = plan.config({**point, axis: plan.axes[axis].expanded()[0]})
     if plan.theory == "critical-kappa" and axis == "kappa":
         from ..theory.noise import critical_kappa
@@ -62,7 +62,7 @@ def threshold(plan: Plan, point: Mapping[str, Value], axis: str) -> float | None
 
 
 def thresholds(plan: Plan, point: Mapping[str, Value], axis: str, other: str) -> np.ndarray | None:
-    """The transition on one axis for every value of another; NaN where theory has none."""
+    """Return the transition on one axis for every value of another; NaN if theory has none."""
     found = [threshold(plan, {**point, other: value}, axis) for value in plan.axes[other].expanded()]
     if all(place is None for place in found):
         return None
@@ -70,7 +70,7 @@ def thresholds(plan: Plan, point: Mapping[str, Value], axis: str, other: str) ->
 
 
 def curve(plan: Plan, point: Mapping[str, Value], axis: str, observable: str | None) -> np.ndarray | None:
-    """A quantity that theory knows at every value of an axis: first clusters (FORMULAS §8), a layer's cosine (§7)."""
+    """Return a quantity with a theoretical value at every point of an axis: first clusters (FORMULAS §8), a layer's cosine (§7)."""
     configs = [plan.config({**point, axis: value}) for value in plan.axes[axis].expanded()]
     if plan.theory == "first-clusters" and observable == "clusters":
         from ..theory.modes import first_clusters

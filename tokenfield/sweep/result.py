@@ -1,4 +1,4 @@
-"""What a sweep gives back."""
+"""The result of a sweep."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -33,7 +33,7 @@ class SweepResult:
 
     @classmethod
     def open(cls, folder: str | Path) -> "SweepResult":
-        """The sweep in a folder, finished or not."""
+        """Open the sweep in a folder, finished or not."""
         return cls(open_dataset(Path(folder)), Path(folder))
 
     @property
@@ -59,7 +59,7 @@ class SweepResult:
         ]
 
     def mean(self, name: str) -> "xarray.DataArray":
-        """A quantity's mean over repeats, leaving out cells that failed or that have no value."""
+        """Return a quantity's mean over repeats, without cells that failed or that have no value."""
         return self.dataset[name].mean("repeat", keep_attrs=True)
 
     @overload
@@ -67,12 +67,12 @@ class SweepResult:
     @overload
     def plot(self, name: str | None = None, *, ax: "Axes") -> "Axes": ...
     def plot(self, name: str | None = None, *, ax: "Axes | None" = None) -> "Figure | Axes":
-        """A picture of one quantity (the first by default): a heat map or curves, small multiples for further axes, and
+        """Return a picture of one quantity (the first by default): a heat map or curves, small multiples for further axes, and
         theory over it where the plan names it.
 
         Args:
             name: the quantity.
-            ax: matplotlib axes of your own, for a sweep that has one panel; they are returned.
+            ax: your own matplotlib axes, for a sweep that has one panel; they are returned.
         """
         from .figures import draw_sweep, plot_sweep
 

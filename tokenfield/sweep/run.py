@@ -38,22 +38,22 @@ def sweep(
     retry: bool = True,
     progress: bool | None = None,
 ) -> SweepResult:
-    """Run a model over a grid of parameters and seeds, and keep chosen numbers of every run.
+    """Run a model over a grid of parameters and seeds, and save chosen numbers of every run.
 
     Args:
-        plan: a `Plan`, a table like one, a TOML file, or the name of a ready plan such as "figure3".
+        plan: a `Plan`, a table like one, a TOML file, or the name of a plan of the package, such as "figure3".
         out: a folder for the dataset, written as cells are finished; None keeps it in memory only.
         overrides: values for dotted keys of the plan, e.g. {"run.rtol": 1e-8}.
-        workers: run in so many local processes; None for this process.
+        workers: number of local processes; None for this process.
         scheduler: run on the Dask cluster whose scheduler has this address.
-        dask_workers: run on a local Dask cluster of so many workers.
-        resume: go on with the sweep in the folder, to the same bits as without the interruption.
+        dask_workers: run on a local Dask cluster with this number of workers.
+        resume: continue the sweep in the folder, with the same bits as without the interruption.
         overwrite: replace a sweep in the folder.
         retry: with resume, run failed cells again.
         progress: show cells done and failed, rate and time left; None for "on a terminal".
 
     Returns:
-        A `SweepResult`: `.dataset` has one axis for each parameter, and `repeat`. The engine changes no bit of it.
+        A `SweepResult`: `.dataset` has one axis for each parameter, and `repeat`. Its bits do not depend on the engine.
 
     Example:
         >>> import tokenfield as tkf
@@ -103,7 +103,7 @@ def _engine(workers: int | None, scheduler: str | None, dask_workers: int | None
 
 def _store(plan: Plan, cells: Cells, folder: Path | None, resume: bool, overwrite: bool, retry: bool) -> Store:
     if resume and overwrite:
-        raise ValueError("give --resume (go on) or --overwrite (begin afresh), not both")
+        raise ValueError("give --resume (continue) or --overwrite (start again), not both")
     if folder is not None:
         for name in (DATASET, PLAN):
             recover(folder / name)
@@ -113,8 +113,8 @@ def _store(plan: Plan, cells: Cells, folder: Path | None, resume: bool, overwrit
     if not resume:
         done = int((store.status == DONE).sum())
         raise ValueError(
-            f"--out: {folder} holds this sweep, {done} of {len(cells)} cells done: --resume goes on with it, "
-            "--overwrite begins afresh"
+            f"--out: {folder} holds this sweep, {done} of {len(cells)} cells done: --resume continues with it, "
+            "--overwrite starts again"
         )
     for leftover in (folder / DATASET).rglob("*.partial"):  # of a kill while Zarr was writing
         leftover.unlink(missing_ok=True)

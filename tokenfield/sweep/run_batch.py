@@ -1,4 +1,4 @@
-"""One batch of cells: from their configs to the numbers that the plan keeps."""
+"""Run one batch of cells: from their configs to the recorded numbers."""
 
 import functools
 from typing import Any
@@ -17,21 +17,21 @@ LONGEST_ERROR = 400
 
 @functools.lru_cache(maxsize=4)
 def prepared(plan: str) -> tuple[Cells, list[Batch]]:
-    """The cells and batches of a plan given as JSON, made once in each process."""
+    """Return the cells and batches of a plan given as JSON, computed once in each process."""
     cells = Cells(Plan.model_validate_json(plan))
     return cells, batches(cells)
 
 
 @in_double
 def run_batch(plan: str, number: int) -> list[Outcome]:
-    """The outcomes of one batch of a plan given as JSON: what every engine calls."""
+    """Return the outcomes of one batch of a plan given as JSON; called by every engine."""
     cells, all_batches = prepared(plan)
     batch = all_batches[number]
     return run_cells(cells.plan, [cells[k] for k in batch.cells], batch.size, batch.width)
 
 
 def worker_environment(plan: str) -> dict[str, str]:
-    """What is set in the environment of a process before it runs batches of a plan.
+    """Return the environment variables to set before a process runs batches of a plan.
 
     Bits of single large runs may depend on the number of threads, so that is left alone. Where all runs are small and side
     by side, in programs of one thread, a process has no other: with more of them XLA hands the small parts of one program
@@ -69,7 +69,7 @@ def _failed(error: Any) -> Outcome:
 
 
 def _build(plan: Plan, cells: list[Cell]) -> list[Any]:
-    """A model and a state for each cell, or the error that forbids them; repeats of a point share one model."""
+    """Return a model and a state for each cell, or the error that forbids them; repeats of a point share one model."""
     firsts: dict[int, tuple[Any, Any]] = {}
 
     def one(cell: Cell) -> Any:
@@ -86,7 +86,7 @@ def _build(plan: Plan, cells: list[Cell]) -> list[Any]:
 
 
 def start(plan: Plan, cell: Cell, like: Any = None) -> Any:
-    """The state that a cell starts from; `like` is that of another repeat of the same point."""
+    """Return the initial state of a cell; `like` is that of another repeat of the same point."""
     if plan.state == "equiangular":
         from ..states import Equiangular
 
@@ -106,7 +106,7 @@ def _run(plan: Plan, cells: list[Cell], models: list[Any], states: list[Any], wi
 
 
 def check_seeds(plan: Plan, cells: Cells) -> None:
-    """Repeats of a run in which nothing is random would all be the same."""
+    """Raise ValueError for repeats of a run in which nothing is random: they would be equal."""
     if plan.repeats > 1 and not all(is_random(plan, config) for config in cells.configs):
         raise ValueError(
             f"repeats: {plan.repeats} repeats of a run in which nothing is random would be the same: use 1"

@@ -1,4 +1,4 @@
-"""Members of equal shape in one compiled program, of which only the numbers that the plan keeps leave the loop."""
+"""Members of equal shape in one compiled program, of which only the recorded numbers leave the loop."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Watch(eqx.Module):
-    """The quantities kept of a state; the state itself too, where one of them is measured afterwards."""
+    """The recorded quantities of a state, and the state itself if one of them is measured afterwards."""
 
     quantities: tuple[Any, ...]
     state: bool = eqx.field(static=True)
@@ -27,7 +27,7 @@ class Watch(eqx.Module):
 
 
 def watch_of(plan: Plan) -> tuple[Watch, dict[str, int]]:
-    """The watch of a plan, and the place of each quantity in it."""
+    """Return the `Watch` of a plan, and the index of each quantity in it."""
     kept = {name: quantity for name, quantity in plan.record.items() if quantity.observable}
     inside = [name for name, quantity in kept.items() if quantity.in_loop]
     later = any(quantity.times is not None and not quantity.in_loop for quantity in kept.values())
@@ -35,7 +35,7 @@ def watch_of(plan: Plan) -> tuple[Watch, dict[str, int]]:
 
 
 class Members(NamedTuple):
-    """What was seen of members, and their models."""
+    """The recorded values of members, and their models."""
 
     models: list[Any]
     places: dict[str, int]
@@ -43,7 +43,7 @@ class Members(NamedTuple):
     seen: "Observed"
 
     def values(self, name: str, quantity: Recorded) -> np.ndarray:
-        """A quantity at the end (m,), or at its times (m, T). A run that a rule has ended keeps its last value; one that
+        """Return a quantity at the end (m,), or at its times (m, T). A run that a rule has ended keeps its last value; one that
         blew up, or in which a token vanished, has none after that."""
         blown = np.array([kind in ("blow_up", "vanished", "resolution", "fold") for kind in self.seen.events])
         final = np.where(blown, np.nan, self._final(name, quantity, blown))
@@ -80,7 +80,7 @@ def _member(tree: Any, k: int | tuple[int, int]) -> Any:
 def side_by_side(
     plan: Plan, config: RunConfig, models: list[Any], states: list[Any], width: int | None = None
 ) -> list[Outcome]:
-    """The outcomes of members that differ in their starts and in the numbers of their models alone."""
+    """Return the outcomes of members that differ in their starts and in the numbers of their models alone."""
     from ..driver.observed import observe_many
 
     assert config.t1 is not None

@@ -1,4 +1,4 @@
-"""How much a plan holds, in memory and on disk, and the refusal of one that holds too much."""
+"""Estimate the memory and disk space of a plan, and refuse a plan that is too large."""
 
 import math
 import shutil
@@ -21,17 +21,17 @@ SHARE = 0.5  # of the memory that is free, for the dataset
 BLOCK = 4096  # bytes that a file or a folder takes at least
 
 SMOOTH = {"attention.beta", "attention.V", "norm.alpha", "norm.tau", "noise.kappa", "tokens.rho", "tokens.spread"}
-"""Parameters that change no size."""
+"""Parameters that do not change any size."""
 
 
 def size_of(plan: Plan) -> int:
-    """Bytes of the dataset."""
+    """Return the bytes of the dataset."""
     numbers = sum(1 if q.times is None else len(q.times.expanded()) for q in plan.record.values())
     return plan.count * (8 * (numbers + 2) + 1 + TEXT)
 
 
 def disk_of(plan: Plan) -> int:
-    """Bytes of the dataset on disk, not compressed: numbers, and for each array the folders and files that hold them."""
+    """Return bytes of the dataset on disk, not compressed: numbers, and for each array the folders and files that hold them."""
     series = [() if q.times is None else (len(q.times.expanded()),) for q in plan.record.values()]
     shapes = [*((*plan.shape, *extra) for extra in series), *[plan.shape] * 5]  # end, status, error, id, seed
     labels = len(plan.shape) + sum(map(len, series))  # arrays with a folder, a description, a folder and a file
@@ -46,12 +46,12 @@ def _places(shape: tuple[int, ...]) -> int:
 
 
 def memory_of(plan: Plan) -> int:
-    """Bytes in memory: the dataset as it is read and as it is filled, and the configs of all points."""
+    """Return bytes in memory: the dataset as it is read and as it is filled, and the configs of all points."""
     return 2 * size_of(plan) + CONFIG * (plan.count // plan.repeats)
 
 
 class Held(NamedTuple):
-    """Bytes that a batch of so many cells holds, and its tokens."""
+    """The memory of a batch with a number of cells, and the shape of its tokens."""
 
     bytes: int
     cells: int
@@ -69,13 +69,15 @@ def held_by(plan: Plan, config: RunConfig, size: int, width: int) -> Held:
     if plan.state == "equiangular" or config.state is not None:
         state, inside, pairs = 4, 4, 0
     numbers = (
-        size * STARTS * state + width * (STAGES * inside + pairs) + size * SAVED * _kept(plan, config, size) * inside
+        size * STARTS * state
+        + width * (STAGES * inside + pairs)
+        + size * SAVED * _stored_states(plan, config, size) * inside
     )
     return Held(8 * numbers, size, n, d)
 
 
-def _kept(plan: Plan, config: RunConfig, size: int) -> int:
-    """States of one cell that are kept to the end of its batch."""
+def _stored_states(plan: Plan, config: RunConfig, size: int) -> int:
+    """Return the number of states of one cell that are stored until the end of its batch."""
     times = len(times_of(plan))
     if config.depth is not None:
         return config.depth + 1
@@ -86,7 +88,7 @@ def _kept(plan: Plan, config: RunConfig, size: int) -> int:
 
 
 def largest(plan: Plan) -> Held:
-    """The batch that holds most. Axes that change no size are left out, so that this takes no time."""
+    """Return the largest batch. Axes that do not change sizes are left out, so that this is fast."""
     fixed = {name: Spaced(values=axis.expanded()[:1]) for name, axis in plan.axes.items() if _smooth(name)}
     cells = Cells(plan.model_copy(update={"axes": {**plan.axes, **fixed}}))
     sizes = [size_and_width(cells, point * plan.repeats) for point in range(len(cells.configs))]

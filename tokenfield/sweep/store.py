@@ -1,7 +1,7 @@
-"""The results of a sweep: one dataset with named axes, laid out before the first run.
+"""The results of a sweep: one dataset with named axes, created before the first run.
 
 One process writes. Every file of a Zarr array is replaced in one atomic step, and a cell's status is written after its
-numbers: whenever the sweep is killed, a cell that is marked as done is done.
+numbers: if the sweep is killed at any time, a cell that is marked as done is done.
 """
 
 import itertools
@@ -53,7 +53,7 @@ class Store:
         return self.arrays["status"].ravel()
 
     def put(self, numbers: tuple[int, ...], outcomes: list[Outcome]) -> None:
-        """Keep the outcomes of those cells that wait for one: first all numbers, then that they are there."""
+        """Save the outcomes of pending cells: first all numbers, then their status."""
         waiting = [(k, outcome) for k, outcome in zip(numbers, outcomes, strict=True) if self.status[k] == PENDING]
         numbers, outcomes = tuple(k for k, _ in waiting), [outcome for _, outcome in waiting]
         places = [np.unravel_index(k, self.cells.shape) for k in numbers]
@@ -67,7 +67,7 @@ class Store:
             self._write(name, places)
 
     def forget(self, damage: list[Damage]) -> None:
-        """Make the cells of damaged files wait again: first that they do, then their blank numbers and whole files."""
+        """Mark the cells of damaged files as pending: first their status, then blank numbers and new files."""
         lost = lost_cells(self.cells.shape, damage)
         for name in reversed(results(self.plan)):
             self.arrays[name][lost] = {"status": PENDING, "error": ""}.get(name, np.nan)
@@ -77,7 +77,7 @@ class Store:
             self._write(name, [tuple(place) for place in np.argwhere(lost)])
 
     def _write(self, name: str, places: list[tuple[Any, ...]]) -> None:
-        """The files that hold some places."""
+        """Write the files that contain some cells."""
         if self.group is None:
             return
         array, values = self.group[name].with_config({"write_empty_chunks": True}), self.arrays[name]
@@ -87,12 +87,12 @@ class Store:
             array[where] = values[where]
 
     def result(self) -> "xarray.Dataset":
-        """The dataset as it stands."""
+        """Return the current dataset."""
         return self.dataset.assign({name: self.dataset[name].copy(data=values) for name, values in self.arrays.items()})
 
 
 def layout(plan: Plan, cells: Cells) -> "xarray.Dataset":
-    """The empty dataset: axes, repeats and times with their coordinates, ids and seeds."""
+    """Return the empty dataset: axes, repeats and times with their coordinates, ids and seeds."""
     import xarray
 
     dims = [*plan.axes, "repeat"]
@@ -116,13 +116,13 @@ def layout(plan: Plan, cells: Cells) -> "xarray.Dataset":
 
 
 def what_fixes_bits(cells: Cells) -> dict[str, Any]:
-    """Versions, and the number of threads where that makes a difference."""
+    """Return versions, and the number of threads if it affects the bits."""
     small = in_one_thread(cells, batches(cells))
     return {key: value for key, value in provenance().items() if key != "threads" or not small}
 
 
 def label(plan: Plan, name: str) -> str:
-    """What a recorded quantity is, in words."""
+    """Return the long name of a recorded quantity."""
     quantity = plan.record[name]
     if quantity.observable is None:
         return f"time of {str(quantity.event).replace('_', ' ').replace('-', ' ')}"
@@ -130,13 +130,13 @@ def label(plan: Plan, name: str) -> str:
 
 
 def unit(plan: Plan, name: str) -> str:
-    """The unit of a recorded quantity."""
+    """Return the unit of a recorded quantity."""
     quantity = plan.record[name]
     return "1" if quantity.observable is None else quantity.labels.units
 
 
 def create(plan: Plan, cells: Cells, folder: Path | None) -> Store:
-    """A new store, laid out in its folder; a sweep that is there is replaced when the layout is whole."""
+    """Create a store in its folder; an older sweep is replaced when the new layout is complete."""
     dataset = layout(plan, cells)
     if folder is not None:
         encoding = with_checksums(dataset)
@@ -154,7 +154,7 @@ def create(plan: Plan, cells: Cells, folder: Path | None) -> Store:
 
 
 def chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The last axes whole and the first ones singly, such that a file is small and rarely rewritten."""
+    """Return chunk sizes: whole last axes and single entries of the first ones, so that files are small and rarely rewritten."""
     whole = list(itertools.accumulate(reversed(shape), lambda a, b: a * b))[::-1]
     return tuple(
         size if rest <= CHUNK else max(1, CHUNK // (rest // size)) for size, rest in zip(shape, whole, strict=True)
@@ -162,7 +162,7 @@ def chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def open_store(plan: Plan, cells: Cells, folder: Path, retry: bool = True) -> tuple[Store, list[Damage]]:
-    """The store of the same plan, and the damaged files in it; a ValueError that shows the difference for another one's."""
+    """Return the store of the same plan, and the damaged files in it; a ValueError that shows the difference for another one's."""
     old = plan_in(folder)
     changes = differences(old.canonical(), plan.canonical())
     if changes:

@@ -1,4 +1,4 @@
-"""The dataset of a sweep on disk, read and checked: a file that is missing or has changed is found and named.
+"""Read and check the dataset of a sweep on disk; errors name missing and changed files.
 
 Metadata, axes, ids and seeds do not change after the layout; a checksum of their files is in the metadata. Results do
 change: each of their files has a checksum of its own (CRC-32C), and all files are there from the beginning.
@@ -32,12 +32,12 @@ class Damage(NamedTuple):
 
 
 def results(plan: Plan) -> list[str]:
-    """The arrays that change, in the order in which they are written: a cell's status comes after its numbers."""
+    """Return the arrays that change, in the order in which they are written: a cell's status comes after its numbers."""
     return [*plan.record, "end_time", "error", "status"]
 
 
 def coordinates(plan: Plan) -> dict[str, np.ndarray]:
-    """The values along all axes: parameters, repeats, times of quantities."""
+    """Return the values along all axes: parameters, repeats, times of quantities."""
     axes = {name: _labels(axis.expanded()) for name, axis in plan.axes.items()} | {"repeat": np.arange(plan.repeats)}
     for name, quantity in plan.record.items():
         if quantity.times is not None:
@@ -50,12 +50,12 @@ def _labels(values: list[Any]) -> np.ndarray:
 
 
 def holds_sweep(folder: Path) -> bool:
-    """True when a folder holds a sweep."""
+    """Return True if a folder holds a sweep."""
     return current(folder / DATASET).is_dir()
 
 
 def plan_in(folder: Path) -> Plan:
-    """The plan of the sweep in a folder."""
+    """Return the plan of the sweep in a folder."""
     if not holds_sweep(folder):
         raise ValueError(f"{folder} holds no sweep")
     place = current(folder / DATASET)
@@ -70,17 +70,17 @@ def plan_in(folder: Path) -> Plan:
     if known is None and "plan" in found:
         raise ValueError(
             f"{place} was written by an older tokenfield, without checksums: xarray.open_zarr reads it; "
-            "to go on give another folder, or --overwrite"
+            "to continue, give another folder, or --overwrite"
         )
     if plan is None:
-        raise ValueError(f"{place} is no sweep of tokenfield (format {known!r})")
+        raise ValueError(f"{place} is not a sweep of tokenfield (format {known!r})")
     if not sound:
         raise ValueError(f"{place} is damaged: its checksum does not match. Give another folder, or --overwrite")
     return plan
 
 
 def read(folder: Path) -> tuple["xarray.Dataset", list[Damage]]:
-    """The dataset of the sweep in a folder, in memory, and the files of results that are damaged or missing.
+    """Return the dataset of the sweep in a folder, in memory, and the files of results that are damaged or missing.
 
     Results in such files are blank: NaN, status 0.
     """
@@ -122,7 +122,7 @@ def read(folder: Path) -> tuple["xarray.Dataset", list[Damage]]:
 
 
 def open_dataset(folder: Path) -> "xarray.Dataset":
-    """The dataset of the sweep in a folder, in memory; a ValueError that names the first file that is damaged."""
+    """Return the dataset of the sweep in a folder, in memory; a ValueError that names the first file that is damaged."""
     dataset, damage = read(folder)
     if damage:
         lost = int(lost_cells(dataset["status"].shape, damage).sum())
@@ -134,7 +134,7 @@ def open_dataset(folder: Path) -> "xarray.Dataset":
 
 
 def lost_cells(shape: tuple[int, ...], damage: list[Damage]) -> np.ndarray:
-    """True at the cells whose results were in damaged files."""
+    """Return True for the cells whose results were in damaged files."""
     lost = np.zeros(shape, bool)
     for each in damage:
         lost[each.cells] = True

@@ -77,7 +77,7 @@ SCALES = {
 
 
 def attention_scale(name: str, n: ArrayLike, *, base: float = 1.0, **options: float) -> Any:
-    """The inverse temperature beta of a published attention scale at context length n.
+    """Return the inverse temperature beta of a published attention scale at context length n.
 
     Under a causal mask token i has n = i: pass the positions. `beta / log n` is the gamma of `critical_gamma`.
 
@@ -127,7 +127,7 @@ class GammaChoice(NamedTuple):
 
 
 def choose_gamma(rho: float, n: float, target: float | None = None, residual: float | None = None) -> GammaChoice:
-    """The smallest `gamma >= 0` such that one layer with `beta = gamma log n` takes cosines from rho to <= target.
+    """Return the smallest `gamma >= 0` such that one layer with `beta = gamma log n` takes cosines from rho to <= target.
 
     In closed form. With `q = (target - rho)/(1 - target)`, the output `u x_i + v sum_k x_k` has that cosine when
     `S r (n r + 2) = q` for `r = v/u`, so `r = (q/S) / (1 + sqrt(1 + n q/S))`; attention alone has

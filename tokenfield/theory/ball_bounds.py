@@ -76,7 +76,7 @@ def ball_bounds(A: ArrayLike, V: ArrayLike | None, R: float, n: int, d: int | No
 
 
 def _across(V: np.ndarray, direction: np.ndarray) -> float:
-    """`max |Ve|` over unit vectors e orthogonal to a direction (over all of them if it is 0, or if d = 1).
+    """Return `max |Ve|` over unit vectors e orthogonal to a direction (over all of them if it is 0, or if d = 1).
 
     On the line no e is orthogonal, but moving token 1 along Au itself moves each other output by
     `p (1 + (1-p) R^2 g) |V|`, so |V| is safe there.
@@ -89,7 +89,7 @@ def _across(V: np.ndarray, direction: np.ndarray) -> float:
 
 
 def matrices(A: ArrayLike, V: ArrayLike | None, d: int | None, whole: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """A and V as matrices. If both are numbers, d = 2 stands for all d >= 2, but where the `whole` is asked for."""
+    """Return A and V as matrices. If both are numbers, d = 2 stands for all d >= 2, but where the `whole` is asked for."""
     A = np.asarray(as_float("A", A, (0, 2)))
     V = np.asarray(as_float("V", 1.0 if V is None else V, (0, 2)))
     if d is not None:

@@ -43,7 +43,7 @@ def branch(
     side: int = 1,
     log_unit: float = 0.0,
 ) -> Branch:
-    """The stationary laws that leave the uniform one at `kappa_l = beta/w_l` (softmax: `beta w_0/w_l`; FORMULAS §10).
+    """Return the stationary laws that leave the uniform one at `kappa_l = beta/w_l` (softmax: `beta w_0/w_l`; FORMULAS §10).
 
     Pseudo-arclength continuation of `mu ∝ exp(kappa W*mu)` or `mu ∝ Z^{kappa/beta}`, through folds. If it fails, the
     branch so far is given with a warning, and `complete` is False.
@@ -118,7 +118,7 @@ class Window(NamedTuple):
 
 @lru_cache(maxsize=64)
 def window(beta: float, d: int, attention: str) -> Window:
-    """The thresholds of a first-order transition (FORMULAS §10)."""
+    """Return the thresholds of a first-order transition (FORMULAS §10)."""
     if transition(beta, d, attention) == "continuous":
         return Window(0.0, 0.0)
     problem, path = ordered(beta, d, attention, 0.0)
@@ -126,7 +126,7 @@ def window(beta: float, d: int, attention: str) -> Window:
 
 
 def fold(beta: float, d: int, attention: str = "unnormalized", log_unit: float = 0.0) -> float:
-    """The least kappa with an ordered law (one peak): where the branch of mode 1 folds (FORMULAS §10).
+    """Return the least kappa with an ordered law (one peak): where the branch of mode 1 folds (FORMULAS §10).
 
     Where the transition is continuous (`beta <= beta_star(d)`, softmax) there is no fold, and the least kappa is
     `critical_kappa`, which is returned.
@@ -141,7 +141,7 @@ def fold(beta: float, d: int, attention: str = "unnormalized", log_unit: float =
 
 
 def first_order_point(beta: float, d: int, attention: str = "unnormalized", log_unit: float = 0.0) -> float:
-    """The kappa at which the ordered law (one peak) and the uniform one have the same free energy (FORMULAS §10).
+    """Return the kappa at which the ordered law (one peak) and the uniform one have the same free energy (FORMULAS §10).
 
     `F = (1/kappa) ∫ p log p - ½ ∬ W`; the ordered law is the minimum above it. Where the transition is continuous
     (`beta <= beta_star(d)`, softmax) it is `critical_kappa`.
@@ -156,7 +156,7 @@ def first_order_point(beta: float, d: int, attention: str = "unnormalized", log_
 
 
 def ordered(beta: float, d: int, attention: str, sigma: float) -> tuple[SelfConsistency, Path]:
-    """The branch of mode 1, up to sigma if possible, of a first-order transition: past its fold and the jump at least."""
+    """Return the branch of mode 1, up to sigma if possible, of a first-order transition: past its fold and the jump at least."""
     problem = SelfConsistency(beta, d, attention)
     path = trace(problem, 1, 1, sigma)
     if not path.folds or problem.free_energy(path.points[-1].x, path.points[-1].sigma) > 0:
@@ -166,7 +166,7 @@ def ordered(beta: float, d: int, attention: str, sigma: float) -> tuple[SelfCons
 
 
 def equal_energy(problem: SelfConsistency, path: Path) -> float:
-    """`log(kappa/kappa_c)` at which the free energy changes sign, after the lowest fold of the branch."""
+    """Return `log(kappa/kappa_c)` at which the free energy changes sign, after the lowest fold of the branch."""
     for one, two in pairwise(path.points[path.lowest() :]):
         if problem.free_energy(two.x, two.sigma) <= 0:
             return between(problem, one, two, lambda at: problem.free_energy(at.x, at.sigma)).sigma

@@ -36,12 +36,12 @@ class Path(NamedTuple):
     trouble: str
 
     def lowest(self) -> int:
-        """The place of the fold of least kappa. (In high dimension, at large beta, the branch folds more than once.)"""
+        """Return the place of the fold of least kappa. (In high dimension, at large beta, the branch folds more than once.)"""
         return min(self.folds, key=lambda place: self.points[place].sigma)
 
 
 def trace(problem: SelfConsistency, mode: int, sign: int, sigma_end: float, longest: float = LONGEST) -> Path:
-    """The branch that leaves the uniform law at that mode l, until sigma passes `sigma_end` on its way up.
+    """Return the branch that leaves the uniform law at that mode l, until sigma passes `sigma_end` on its way up.
 
     The bifurcation is at `s_l = 1/rho_l`: kappa_l = beta/w_l (unnormalized), beta w_0/w_l (softmax).
     """
@@ -111,7 +111,7 @@ def _correct(
 
 
 def enter(problem: SelfConsistency, mode: int, amplitude: float) -> Point | None:
-    """The point of the branch at which `a_l = amplitude`, small and of either sign."""
+    """Return the point of the branch at which `a_l = amplitude`, small and of either sign."""
     place = int(np.nonzero(problem.degrees == mode)[0][0])
     x = np.zeros(len(problem.degrees))
     x[place] = amplitude * problem.root[place]
@@ -122,7 +122,7 @@ def enter(problem: SelfConsistency, mode: int, amplitude: float) -> Point | None
 
 
 def near_onset(problem: SelfConsistency, path: Path, sigma: float) -> list[np.ndarray]:
-    """The point at that sigma between the uniform law and the first point of the branch, if its a_l is above 1e-5."""
+    """Return the point at that sigma between the uniform law and the first point of the branch, if its a_l is above 1e-5."""
 
     def ahead(amplitude: float) -> Point:
         found = enter(problem, path.mode, amplitude)
@@ -141,7 +141,7 @@ def _row(point: Point) -> np.ndarray:
 
 
 def _advance(problem: SelfConsistency, point: Point, length: float) -> Point | None:
-    """The point at that distance along the branch; None if Newton fails or the branch turns too much."""
+    """Return the point at that distance along the branch; None if Newton fails or the branch turns too much."""
     row = _row(point)
     x, sigma = point.x + length * point.dx, point.sigma + length * point.dsigma
     try:
@@ -159,7 +159,7 @@ def _advance(problem: SelfConsistency, point: Point, length: float) -> Point | N
 
 
 def between(problem: SelfConsistency, one: Point, two: Point, zero: Callable[[Point], float]) -> Point:
-    """The point of the branch between two neighbors at which `zero`, of opposite signs at the two, vanishes."""
+    """Return the point of the branch between two neighbors at which `zero`, of opposite signs at the two, vanishes."""
     length = float(_row(one) @ np.r_[two.x - one.x, two.sigma - one.sigma])
 
     def ahead(h: float) -> Point:

@@ -45,7 +45,7 @@ def layer_factors(
     attention: str = "softmax",
     modes: int | Sequence[int] = 32,
 ) -> np.ndarray:
-    """Factors by which one layer under Post-LN multiplies a small wave in the uniform density, one for each degree k.
+    """Return factors by which one layer under Post-LN multiplies a small wave in the uniform density, one for each degree k.
 
     Attention to the uniform density is `V rho x`, `rho = w_1/w_0` (unnormalized: w_1). A small wave adds `V ∇psi`, and a layer
     moves tokens by `h V ∇psi/(1 + h V rho)`, so the factor is `1 + h V lambda_k/(1 + h V rho)`, lambda_k the growth rate of the
@@ -73,7 +73,7 @@ def layer_factors(
 
 
 def density_steps(beta: float, d: int) -> DensitySteps:
-    """Steps h at which repulsive layers (V = -1, Post-LN, softmax) on the uniform density change their behavior.
+    """Return steps h at which repulsive layers (V = -1, Post-LN, softmax) on the uniform density change their behavior.
 
     The flow with V = -1 leads every density to the uniform one. A layer multiplies a small wave by `1 - h lambda_k/(1 - h rho)`
     (`layer_factors`), which is below -1 if `h > 2/(lambda_k + 2 rho)`. The first degree is that of the largest rate,
@@ -95,7 +95,7 @@ def density_steps(beta: float, d: int) -> DensitySteps:
 
 
 def fold_step(model: Transformer, density: CircleDensity | ZonalDensity) -> float:
-    """The smallest step with which a layer on a density takes two tokens to one place; infinite if there is none.
+    """Return the smallest step with which a layer on a density takes two tokens to one place; infinite if there is none.
 
     A layer is `T(x) = N(z)`, `z = x + h Gamma(x)`. On a great circle with tangent tau, it turns back where `det(z, D_tau z)`, a
     quadratic polynomial in h, is 0. A circle of latitude comes to a pole where z lies on the axis. A density becomes infinite
@@ -135,7 +135,7 @@ def fold_step(model: Transformer, density: CircleDensity | ZonalDensity) -> floa
 
 @eqx.filter_jit
 def _at_steps(field: DensityField, c: Array, x: Float[Array, "n 2"]) -> tuple[Array, ...]:
-    """`det(z, D_tau z)` for h = 0, 1, 2, and the change of z's distance from the axis with h, relative to that of x."""
+    """Return `det(z, D_tau z)` for h = 0, 1, 2, and the change of z's distance from the axis with h, relative to that of x."""
     (tau,) = directions(x)
     gamma, slope = jax.jvp(partial(field, c), (x,), (tau,))
     at = lambda h: determinant(x + h * gamma, tau + h * slope)  # noqa: E731
@@ -143,6 +143,6 @@ def _at_steps(field: DensityField, c: Array, x: Float[Array, "n 2"]) -> tuple[Ar
 
 
 def _pull(beta: float, d: int, attention: str) -> float:
-    """`<x, Gamma(x)>` for the uniform density and V = 1."""
+    """Return `<x, Gamma(x)>` for the uniform density and V = 1."""
     log = log_multiplier(1, beta, d)
     return math.exp(log - (log_multiplier(0, beta, d) if kernel_name(attention) == "softmax" else 0.0))

@@ -24,7 +24,7 @@ def initial_velocity(
     rho0: float = 0.0,
     radius: float = 1.0,
 ) -> float:
-    """`rho'` at time 0 of n equiangular tokens at cosine rho0: `(2/s) c (1-rho)(1+(n-1) rho)` (FORMULAS §7).
+    """Return `rho'` at time 0 of n equiangular tokens at cosine rho0: `(2/s) c (1-rho)(1+(n-1) rho)` (FORMULAS §7).
 
     From rho0 = 0 under Post-LN with softmax attention that is `2/(e^beta + n - 1)`. The norm is a rule or its name
     ("post", "pre", …).
@@ -48,7 +48,7 @@ def time_to_cosine(
     attention: str = "softmax",
     radius: float = 1.0,
 ) -> float:
-    """The time at which n equiangular tokens that start at cosine rho0 reach cosine rho1 (FORMULAS §7).
+    """Return the time at which n equiangular tokens that start at cosine rho0 reach cosine rho1 (FORMULAS §7).
 
     With `lambda = -log(1 - rho)` for the independent variable, time and radius are integrated to a relative accuracy
     of 1e-12: `dt/dlambda = s / (2 c (1 + (n-1) rho))`. Infinite for rho1 = 1, and from the balanced state
@@ -103,7 +103,7 @@ def terminal_law(n: int, beta: float, norm: str | AbstractSphereNorm, attention:
 
 
 def fit_terminal_law(times: ArrayLike, gap: ArrayLike, kind: str) -> float:
-    """The rate of a `TerminalLaw` of the given kind that fits `1 - rho` over time: minus the slope of `log(gap)`
+    """Return the rate of a `TerminalLaw` of the given kind that fits `1 - rho` over time: minus the slope of `log(gap)`
     against t, log t or sqrt(t), by least squares.
 
     Example:
@@ -139,7 +139,7 @@ def _exp(x: float) -> float:
 
 
 def _rates(n: int, beta: float, rule: AbstractSphereNorm, attention: str):
-    """`(t, u, r) -> (rate, growth)` with `u' = -rate u`, `u = 1 - rho`, `r' = growth`."""
+    """Return `(t, u, r) -> (rate, growth)` with `u' = -rate u`, `u = 1 - rho`, `r' = growth`."""
     normalized = kernel_name(attention) == "softmax"
 
     def rates(t: float, u: float, r: float) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from .._check import as_float
 
 
 def score_gap(A: np.ndarray, across: np.ndarray | None = None) -> tuple[float, np.ndarray]:
-    """`g = max_{|u|<=1} (|Au| - <u,Au>)` and a maximizer u, for any real (d, d) matrix A (FORMULAS §6).
+    """Return `g = max_{|u|<=1} (|Au| - <u,Au>)` and a maximizer u, for any real (d, d) matrix A (FORMULAS §6).
 
     `|Au| = min_{t>0} (t|Au|^2 + 1/t)/2` turns it into a problem that is concave in `uu^T` and convex in t, so
 
@@ -39,7 +39,7 @@ def score_gap(A: np.ndarray, across: np.ndarray | None = None) -> tuple[float, n
         return np.linalg.eigh(t / 2 * square - symmetric)
 
     def slope(t: float) -> float:
-        """A subgradient of the convex function, times 2."""
+        """Return a subgradient of the convex function, times 2."""
         values, vectors = top(t)
         u = vectors[:, -1]
         return (float(u @ square @ u) if values[-1] > 0 else 0.0) - 1 / t**2
@@ -61,7 +61,7 @@ def score_gap(A: np.ndarray, across: np.ndarray | None = None) -> tuple[float, n
 
 
 def _on_sphere(space: np.ndarray, square: np.ndarray, level: float) -> list[np.ndarray]:
-    """Unit vectors of `space` with `|Au|^2` as near to `level` as can be: on the arcs between its extremes."""
+    """Return unit vectors of `space` with `|Au|^2` as near to `level` as can be: on the arcs between its extremes."""
     if space.shape[1] == 0:
         return []
     values, vectors = np.linalg.eigh(space.T @ square @ space)
@@ -75,7 +75,7 @@ def _on_sphere(space: np.ndarray, square: np.ndarray, level: float) -> list[np.n
 
 
 def _orthogonal(space: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of the vectors of `space` orthogonal to v."""
+    """Return an orthonormal basis of the vectors of `space` orthogonal to v."""
     inside = space.T @ v
     if np.linalg.norm(inside) < 1e-14:
         return space
@@ -83,6 +83,6 @@ def _orthogonal(space: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def _scaled(A: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """The best multiple r u, r <= 1: `r|Au| - r^2 <u,Au>` is largest at `r = |Au| / (2<u,Au>)`."""
+    """Return the best multiple r u, r <= 1: `r|Au| - r^2 <u,Au>` is largest at `r = |Au| / (2<u,Au>)`."""
     length, own = np.linalg.norm(A @ u), u @ A @ u
     return u * (length / (2 * own) if 2 * own > length else 1.0)

@@ -13,7 +13,7 @@ TOLERANCE = 1e-9
 
 
 def gaussian_closed_form(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike, t: float) -> np.ndarray:
-    """`Sigma(t) = Sigma_0^{1/2} (I - t Sigma_0^{1/2} M Sigma_0^{1/2})^{-1} Sigma_0^{1/2}`, `M = VA + A^T V^T`.
+    """Return `Sigma(t) = Sigma_0^{1/2} (I - t Sigma_0^{1/2} M Sigma_0^{1/2})^{-1} Sigma_0^{1/2}`, `M = VA + A^T V^T`.
 
     For softmax attention; V must commute with M and with Sigma_0 (a number always does). It solves
     `Sigma' = V Sigma A Sigma + Sigma A^T Sigma V^T` up to the blow-up; Sigma_0 may be singular (FORMULAS §5).
@@ -38,7 +38,7 @@ def gaussian_closed_form(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike, t: f
 
 
 def gaussian_mean(A: ArrayLike, mean: ArrayLike, cov: ArrayLike, t: float) -> np.ndarray:
-    """`alpha(t) = e^t (I - 2t Sigma_0^{1/2} A Sigma_0^{1/2})^{-1/2} alpha_0`: the mean, for V = I and A symmetric and
+    """Return `alpha(t) = e^t (I - 2t Sigma_0^{1/2} A Sigma_0^{1/2})^{-1/2} alpha_0`: the mean, for V = I and A symmetric and
     commuting with Sigma_0 (FORMULAS §5).
 
     Example:
@@ -59,7 +59,7 @@ def gaussian_mean(A: ArrayLike, mean: ArrayLike, cov: ArrayLike, t: float) -> np
 
 
 def gaussian_blowup_time(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike) -> float:
-    """`t* = 1/lambda_max(Sigma_0^{1/2} M Sigma_0^{1/2})`, or infinity if that is not positive (FORMULAS §5).
+    """Return `t* = 1/lambda_max(Sigma_0^{1/2} M Sigma_0^{1/2})`, or infinity if that is not positive (FORMULAS §5).
 
     For softmax attention, with the conditions of `gaussian_closed_form`.
 
@@ -74,7 +74,7 @@ def gaussian_blowup_time(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike) -> f
 
 
 def gaussian_limit(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike) -> np.ndarray:
-    """`Sigma* = Sigma_0^{1/2} Pi Sigma_0^{1/2}`, Pi the projector on `ker(Sigma_0^{1/2} M Sigma_0^{1/2})`.
+    """Return `Sigma* = Sigma_0^{1/2} Pi Sigma_0^{1/2}`, Pi the projector on `ker(Sigma_0^{1/2} M Sigma_0^{1/2})`.
 
     It is the limit of Sigma(t) when M has no positive direction. For invertible Sigma_0 it equals
     `N (N^T Sigma_0^{-1} N)^{-1} N^T` with N a basis of ker M: not the projection of Sigma_0 (FORMULAS §5). L2
@@ -95,7 +95,7 @@ def gaussian_limit(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike) -> np.ndar
 
 
 def gaussian_rank_bound(A: ArrayLike, tol: float = 1e-9) -> int:
-    """`rank Sigma* <= dim ker(A + A^T) + min(#positive, #negative eigenvalues of A + A^T)` for every stationary
+    """Return `rank Sigma* <= dim ker(A + A^T) + min(#positive, #negative eigenvalues of A + A^T)` for every stationary
     covariance of softmax attention with V = I (FORMULAS §5). For invertible A + A^T that is at most floor(d/2).
 
     Example:
@@ -114,7 +114,7 @@ def gaussian_rank_bound(A: ArrayLike, tol: float = 1e-9) -> int:
 
 @in_double
 def gaussian_stationarity(attention, cov: ArrayLike, mean: ArrayLike | None = None, t: float = 0.0) -> float:
-    """`|V B Sigma + (V B Sigma)^T|`, the Frobenius norm of `Sigma'`: 0 exactly at stationary covariances.
+    """Return `|V B Sigma + (V B Sigma)^T|`, the Frobenius norm of `Sigma'`: 0 exactly at stationary covariances.
 
     Works for every attention that keeps Gaussians: Softmax, L2, Sinkhorn, Linear, MultiHead (FORMULAS §5).
 
@@ -136,7 +136,7 @@ def gaussian_stationarity(attention, cov: ArrayLike, mean: ArrayLike | None = No
 
 
 def _reduced(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The root S of cov, and the eigenvalues and eigenvectors of `S M S`."""
+    """Return the root S of cov, and the eigenvalues and eigenvectors of `S M S`."""
     A, cov = _matrices(A, cov)
     d = len(cov)
     V = np.asarray(as_float("V", 1.0 if V is None else V, (0, 2)))

@@ -36,7 +36,7 @@ def equiangular_layers(
     radius: float = 1.0,
     step: float = 1.0,
 ) -> LayerCurve:
-    """The layers of FORMULAS §7 with `Q = K = V = I` on n equiangular tokens: what `tkf.layers` gives, in O(depth).
+    """Return the layers of FORMULAS §7 with `Q = K = V = I` on n equiangular tokens: what `tkf.layers` gives, in O(depth).
 
     A layer adds `c A` to a direction, `A_i = (a-c') x_i + c' sum_k x_k` with softmax weights a, c' on itself and on
     each other token, or `c A/|A|` under Peri-LN and nGPT; c is `relative_step`. The cosine is that of
@@ -78,7 +78,7 @@ def equiangular_layers(
 
 
 def current(norm: AbstractSphereNorm, t: float) -> AbstractSphereNorm:
-    """The rule that a layer at time t follows."""
+    """Return the rule that a layer at time t follows."""
     return next(rule for until, rule in norm.segments() if t < until)
 
 
@@ -89,7 +89,7 @@ def relative_step(rule: AbstractSphereNorm, t: float, radius: Any, step: float) 
 
 
 def checked_start(norm: Any, n: int, rho0: float, radius: float) -> tuple[float, float]:
-    """The start, in its range for the rule."""
+    """Return the start, in its range for the rule."""
     if not isinstance(norm, AbstractSphereNorm):
         raise ValueError(f"norm {NOT_A_RULE}, got {shown(norm)}")
     if not norm.isotropic:

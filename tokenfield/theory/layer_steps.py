@@ -40,13 +40,13 @@ class PeriodTwo(NamedTuple):
 
 
 def weight_excess(gap: float, beta: float, n: int) -> float:
-    """`delta`, the softmax weight on the token itself minus that on another, for tokens with `1 - cosine = gap`."""
+    """Return `delta`, the softmax weight on the token itself minus that on another, for tokens with `1 - cosine = gap`."""
     other = math.exp(-beta * gap)
     return -math.expm1(-beta * gap) / (1 + (n - 1) * other)
 
 
 def critical_steps(beta: float, n: int) -> CriticalSteps:
-    """Steps h at which repulsive layers (V = -1, Post-LN, softmax) on n tokens at equal angles change their behavior.
+    """Return steps h at which repulsive layers (V = -1, Post-LN, softmax) on n tokens at equal angles change their behavior.
 
     The flow spreads tokens to a simplex, the cosine `-1/(n-1)`. Its ratio w is 0, and a layer multiplies w by
     `(1 - h)/(1 - h delta)`: negative above `h = 1`, below -1 above `h = 2/(1 + delta)`. Changes of the angles of the simplex are
@@ -79,7 +79,7 @@ def angle_rates(beta: float, n: int) -> list[float]:
 
 
 def period_two(h: float, beta: float, n: int) -> PeriodTwo:
-    """Tokens at equal angles whose ratio w changes its sign in each layer, `(1 - h)/(1 - h delta) = -1`.
+    """Return tokens at equal angles whose ratio w changes its sign in each layer, `(1 - h)/(1 - h delta) = -1`.
 
     `delta = 2/h - 1 = s` gives `cosine = 1 - log((1 + (n-1) s)/(1 - s))/beta`. The multiplier is
     `-1 + w M'(w)`, `M = (1 - h)/(1 - h delta)`, `w^2 = (n - (n-1) gap)/((n-1) gap)`.

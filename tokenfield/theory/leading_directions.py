@@ -30,7 +30,7 @@ class Alignment(NamedTuple):
 
 
 def alignment(A: ArrayLike, V: ArrayLike | None = None) -> Alignment:
-    """The leading directions to which tokens on the sphere turn first at large beta, and the rate (softmax, Post-LN).
+    """Return the leading directions to which tokens on the sphere turn first at large beta, and the rate (softmax, Post-LN).
 
     If tokens are spread over the sphere and `|A|` is large, a token x attends to the neighborhood of `Ax/|Ax|`, so that
     `x' = P_x VAx/|Ax|` up to terms of order `1/|A|`. In the time s with `dt = |Ax| ds` this is linear, `x ∝ e^{sVA} x_0`. So
@@ -72,7 +72,7 @@ def alignment(A: ArrayLike, V: ArrayLike | None = None) -> Alignment:
 
 
 def alignment_path(x: ArrayLike, A: ArrayLike, V: ArrayLike | None, times: ArrayLike) -> np.ndarray:
-    """(time, n, d) tokens under `x' = P_x VAx/|Ax|`, the limit of softmax attention for spread tokens as A grows (Post-LN).
+    """Return (time, n, d) tokens under `x' = P_x VAx/|Ax|`, the limit of softmax attention for spread tokens as A grows (Post-LN).
 
     Tokens do not feel each other in this limit, only that there are tokens everywhere. The error at finite A is of order
     `1/|A|` until they have gathered to a width of `|A|^{-1/2}` (see `alignment` and `collapse_time`).
@@ -116,7 +116,7 @@ def alignment_path(x: ArrayLike, A: ArrayLike, V: ArrayLike | None, times: Array
 
 
 def as_pair(A: ArrayLike, V: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
-    """A and V as square matrices of one size."""
+    """Return A and V as square matrices of one size."""
     A = np.asarray(as_float("A", A, 2))
     if A.shape[0] != A.shape[1] or len(A) < 2:
         raise ValueError(f"A must be a square matrix of at least two rows, got shape {A.shape}")
@@ -130,6 +130,6 @@ def as_pair(A: ArrayLike, V: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _orthonormal(columns: np.ndarray, m: int) -> np.ndarray:
-    """An orthonormal basis of the m-dimensional span of columns, with the largest entry of each vector positive."""
+    """Return an orthonormal basis of the m-dimensional span of columns, with the largest entry of each vector positive."""
     basis = np.linalg.svd(columns, full_matrices=False)[0][:, :m]
     return basis * np.sign(basis[np.argmax(np.abs(basis), axis=0), np.arange(m)])

@@ -12,13 +12,13 @@ from .self_consistency import SelfConsistency
 
 
 def uniform_growth(problem: SelfConsistency, sigma: float) -> float:
-    """`kappa` times the largest of `l(l+d-2)(w_l/beta - 1/kappa)` (FORMULAS §10; softmax: w_l/(beta w_0))."""
+    """Return `kappa` times the largest of `l(l+d-2)(w_l/beta - 1/kappa)` (FORMULAS §10; softmax: w_l/(beta w_0))."""
     rates = problem.degrees * (problem.degrees + problem.d - 2.0) * (math.exp(sigma) * problem.rho - 1)
     return float(rates.max())
 
 
 def growth(problem: SelfConsistency, x: np.ndarray, sigma: float) -> float:
-    """`kappa` times the largest growth rate of perturbations `F(t) Y(omega)`, Y of degree m = 0, 1, 2 on S^{d-2}.
+    """Return `kappa` times the largest growth rate of perturbations `F(t) Y(omega)`, Y of degree m = 0, 1, 2 on S^{d-2}.
 
     For d = 2 these are all perturbations (m = 0 even, m = 1 odd in the angle). Mass is kept, and the zero mode of
     m = 1, a rotation of the whole law, is left out. nan where round-off hides the answer (see `sector`).
@@ -36,7 +36,7 @@ def growth(problem: SelfConsistency, x: np.ndarray, sigma: float) -> float:
 
 
 def sector(problem: SelfConsistency, x: np.ndarray, sigma: float, m: int) -> np.ndarray | None:
-    """The matrix of kappa times the linearized operator on perturbations of angular degree m.
+    """Return the matrix of kappa times the linearized operator on perturbations of angular degree m.
 
     For `delta = sqrt(p) f` it is `-(-Δ + U) f - ∇·(p ∇psi)/sqrt(p)`, with `U = ½ΔV + ¼|∇V|^2` and
     `psi = s eta sum_l rho_l p_l <p_l, delta>` (`eta` = 1 for unnormalized attention, w_0/Z for softmax). The basis is
@@ -119,7 +119,7 @@ def _softmax_field(problem: SelfConsistency, x: np.ndarray, sigma: float, t: np.
 
 
 def _log_mean_exponential(r: np.ndarray, d: int) -> np.ndarray:
-    """`log ∫ e^{r<x,e>} dx` over the sphere of R^d (uniform probability): w_0 of FORMULAS §8; `log cosh r` for d = 1."""
+    """Return `log ∫ e^{r<x,e>} dx` over the sphere of R^d (uniform probability): w_0 of FORMULAS §8; `log cosh r` for d = 1."""
     if d == 1:
         return np.logaddexp(r, -r) - math.log(2)
     order, small = d / 2 - 1, r * r < 40 * d

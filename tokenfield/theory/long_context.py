@@ -17,7 +17,7 @@ MOST_LAYERS = 10**6  # of a stack that is followed layer by layer
 
 
 def layer_contraction(rho: ArrayLike, n: ArrayLike, beta: ArrayLike) -> Any:
-    """The cosine of two tokens after one softmax layer, from n tokens at equal angles of cosine rho (FORMULAS §7).
+    """Return the cosine of two tokens after one softmax layer, from n tokens at equal angles of cosine rho (FORMULAS §7).
 
     With weights `a = e^b/Z` on itself and `c = e^{b rho}/Z` on each other token, and `S = 1 + (n-1) rho`,
 
@@ -41,7 +41,7 @@ def layer_contraction(rho: ArrayLike, n: ArrayLike, beta: ArrayLike) -> Any:
 
 
 def residual_layer_contraction(rho: ArrayLike, n: ArrayLike, beta: ArrayLike, step: ArrayLike = 1.0) -> Any:
-    """The cosine of two tokens after `x + step Att(x)`, from n tokens at equal angles of cosine rho.
+    """Return the cosine of two tokens after `x + step Att(x)`, from n tokens at equal angles of cosine rho.
 
     As `layer_contraction`, with `1 + step (a-c)` in place of a - c and `step c` in place of c (FORMULAS §7).
 
@@ -60,7 +60,7 @@ def residual_layer_contraction(rho: ArrayLike, n: ArrayLike, beta: ArrayLike, st
 
 
 def critical_gamma(rho: ArrayLike) -> Any:
-    """`1/(1-rho)`: with `beta_n = gamma log n`, a token's weight on itself tends to 0 below it, to 1 above it.
+    """Return `1/(1-rho)`: with `beta_n = gamma log n`, a token's weight on itself tends to 0 below it, to 1 above it.
 
     So one layer merges all tokens below it and leaves them alone above it, if 0 < rho < 1 (FORMULAS §7). It is
     infinite at rho = 1. At rho = 0 outputs part earlier, at 1/2: see `layer_contraction_limit`.
@@ -78,7 +78,7 @@ def critical_gamma(rho: ArrayLike) -> Any:
 
 
 def layer_contraction_limit(rho: ArrayLike, gamma: ArrayLike, residual: float | None = None) -> Any:
-    """The limit of `layer_contraction(rho, n, gamma log n)` as n grows (FORMULAS §7).
+    """Return the limit of `layer_contraction(rho, n, gamma log n)` as n grows (FORMULAS §7).
 
     Let w be the limit of the weight on itself: 0, 1/2 or 1 for gamma below, at or above `1/(1-rho)`. The layer
     writes `w x_i + (1-w) m`, m the mean token, `|m|^2 = <m, x_i> = rho`. With `k = 1/w`, cosines become
@@ -117,7 +117,7 @@ def layer_contraction_limit(rho: ArrayLike, gamma: ArrayLike, residual: float | 
 
 
 def causal_contraction(rho: ArrayLike, i: ArrayLike, j: ArrayLike, beta_i: ArrayLike, beta_j: ArrayLike) -> Any:
-    """The cosine between the outputs of tokens i <= j of one causal layer, from tokens at equal angles.
+    """Return the cosine between the outputs of tokens i <= j of one causal layer, from tokens at equal angles.
 
     Token i sees the first i tokens (counted from 1) with its own scale beta_i. All of them are at the same angle to
     the output of j > i, and the weights of i sum to 1, so that with weights as in `layer_contraction` for n = j
@@ -169,7 +169,7 @@ class Weights(NamedTuple):
 
 
 def softmax_weights(rho: np.ndarray, n: np.ndarray, beta: np.ndarray) -> Weights:
-    """`a = 1/(1 + (n-1) e^{-b(1-rho)})` and `c = (1-a)/(n-1)`; a token alone has a = 1, and c = 0 for want of others."""
+    """Return `a = 1/(1 + (n-1) e^{-b(1-rho)})` and `c = (1-a)/(n-1)`; a token alone has a = 1, and c = 0 for want of others."""
     others = np.maximum(n - 1, 1)
     gap = beta * (1 - rho)
     own = expit(gap - np.log(others))
@@ -181,12 +181,12 @@ def softmax_weights(rho: np.ndarray, n: np.ndarray, beta: np.ndarray) -> Weights
 
 
 def mixed_length(own: Any, mean: Any, rho: Any, n: Any) -> np.ndarray:
-    """The squared length of `own x_i + mean sum_k x_k`."""
+    """Return the squared length of `own x_i + mean sum_k x_k`."""
     return own**2 + mean * sum_cosine(rho, n) * (n * mean + 2 * own)
 
 
 def mixed_cosine(own: Any, mean: Any, rho: Any, n: Any) -> Any:
-    """The cosine between `own x_i + mean sum_k x_k` and the same of another token."""
+    """Return the cosine between `own x_i + mean sum_k x_k` and the same of another token."""
     shared = mean * sum_cosine(rho, n) * (n * mean + 2 * own)
     if not (shared + own**2 > 0).all():
         raise ValueError("the output of the layer is 0 (rho = -1/(n-1) and equal weights): it has no direction")
@@ -194,7 +194,7 @@ def mixed_cosine(own: Any, mean: Any, rho: Any, n: Any) -> Any:
 
 
 def sum_cosine(rho: Any, n: Any) -> np.ndarray:
-    """`S = 1 + (n-1) rho = <x_i, sum_k x_k>`, exactly 0 at rho = -1/(n-1)."""
+    """Return `S = 1 + (n-1) rho = <x_i, sum_k x_k>`, exactly 0 at rho = -1/(n-1)."""
     S = 1 + (n - 1) * rho
     return np.where(np.abs(S) <= 4e-16 * np.maximum(1, (n - 1) * np.abs(rho)), 0.0, S)
 
@@ -206,7 +206,7 @@ def phase(value: np.ndarray, threshold: float) -> np.ndarray:
 
 
 def checked(rho: ArrayLike, n: ArrayLike, beta: ArrayLike) -> tuple[np.ndarray, ...]:
-    """The three broadcast against each other, each in its range."""
+    """Return the three broadcast against each other, each in its range."""
     rho, n, beta = reals(rho=rho, n=n, beta=beta)
     if not ((n >= 2) & np.isfinite(n)).all():
         raise ValueError(f"n must be finite and at least 2, got {first(n, (n >= 2) & np.isfinite(n))}")
@@ -220,10 +220,10 @@ def checked(rho: ArrayLike, n: ArrayLike, beta: ArrayLike) -> tuple[np.ndarray, 
 
 
 def first(values: np.ndarray, good: np.ndarray) -> float:
-    """The first value that is not good, for a message."""
+    """Return the first value that is not good, for a message."""
     return float(values[~np.broadcast_to(good, values.shape)].flat[0])
 
 
 def plain(value: np.ndarray) -> Any:
-    """A float for a single number, else the array."""
+    """Return a float for a single number, else the array."""
     return float(value) if np.ndim(value) == 0 else value

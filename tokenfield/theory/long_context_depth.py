@@ -20,7 +20,7 @@ from .long_context import (
 def iterated_contraction(
     rho: float, n: float, beta: ArrayLike, depth: int, residual: float | None = None
 ) -> np.ndarray:
-    """The cosines after 0, 1, …, depth layers, each output normalized to length 1 (FORMULAS §7).
+    """Return the cosines after 0, 1, …, depth layers, each output normalized to length 1 (FORMULAS §7).
 
     `rho_{l+1} = layer_contraction(rho_l, n, beta_l)`, or `residual_layer_contraction` with that step.
 
@@ -56,7 +56,7 @@ def iterated_contraction(
 
 
 def iterated_contraction_limit(rho: float, gamma: float, depth: int, residual: float | None = None) -> np.ndarray:
-    """The limits of `iterated_contraction(rho, n, gamma log n, depth)` as n grows, layer by layer.
+    """Return the limits of `iterated_contraction(rho, n, gamma log n, depth)` as n grows, layer by layer.
 
     For rho > 0 it is `layer_contraction_limit` iterated: below `1/(1-rho)` all tokens merge in one layer, at it in
     two, above it never. From rho = 0 every layer multiplies S by `n^{2(1-gamma)}`, so that tokens merge in layer K
@@ -81,7 +81,7 @@ def iterated_contraction_limit(rho: float, gamma: float, depth: int, residual: f
 
 
 def orthogonal_threshold(depth: ArrayLike) -> Any:
-    """`1 - 1/(2 depth)`: orthogonal tokens merge within so many layers iff gamma is below it, as n grows.
+    """Return `1 - 1/(2 depth)`: orthogonal tokens merge within so many layers iff gamma is below it, as n grows.
 
     Derived from `layer_contraction` at rho = 0: while gamma < 1 the weight on itself is `n^{gamma-1}`, and a layer
     turns `S = 1 + (n-1) rho` into `S n^{2(1-gamma)}`; cosines reach 1 when S passes `n^{2 gamma - 1}`.

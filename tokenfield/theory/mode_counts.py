@@ -10,7 +10,7 @@ from .._shown import shown
 
 
 def kde_modes_circle(beta: float, limit: bool = False) -> float:
-    """Expected number of maxima of `sum_j e^{beta cos(theta-theta_j)}`, n → ∞ uniform points on the circle (FORMULAS §8).
+    """Return expected number of maxima of `sum_j e^{beta cos(theta-theta_j)}`, n → ∞ uniform points on the circle (FORMULAS §8).
 
     The fluctuations of the sum are a stationary Gaussian field with covariance
     `sum_k I_k(beta)^2 cos(k tau) = I_0(2 beta cos(tau/2))` but for its constant term. By Kac and Rice its maxima are
@@ -35,7 +35,7 @@ def kde_modes_circle(beta: float, limit: bool = False) -> float:
 
 
 def kde_modes_line(n: float, beta: float) -> float:
-    """Expected number of maxima of the Gaussian KDE of n standard Gaussian points on the line (FORMULAS §8).
+    """Return expected number of maxima of the Gaussian KDE of n standard Gaussian points on the line (FORMULAS §8).
 
     Kac and Rice, with the derivatives f', f'' of the density taken as jointly Gaussian: `∫ p_{f'(x)}(0)
     E[(f''(x))^- | f'(x) = 0] dx`. Their means are those of the normal density of variance 1 + 1/beta, their
@@ -89,7 +89,7 @@ def _kac_rice(x: np.ndarray, n: float, beta: float) -> np.ndarray:
 
 
 def kde_modes_line_limit(exponent: float) -> float:
-    """The constant C of `C sqrt(beta log beta)`, the number of modes as n → ∞ with `beta = n^exponent` (FORMULAS §8).
+    """Return the constant C of `C sqrt(beta log beta)`, the number of modes as n → ∞ with `beta = n^exponent` (FORMULAS §8).
 
     Modes have the density `sqrt(3 beta/2)/(2 pi)` where `beta^{1/2} < n phi(x) < beta^{3/2}`, so
     `C = (sqrt(3)/pi) (sqrt(1/a - 1/2) - sqrt(max(1/a - 3/2, 0)))`, a the exponent, between 0 and 2. At a fixed

@@ -15,7 +15,7 @@ _LARGEST = math.log(np.finfo(float).max)
 
 
 def log_multiplier(k: int, beta: float, d: int) -> float:
-    """`log w_k`, the Funk–Hecke multiplier of `e^{beta<x,y>}` on the sphere of R^d (FORMULAS §8).
+    """Return `log w_k`, the Funk–Hecke multiplier of `e^{beta<x,y>}` on the sphere of R^d (FORMULAS §8).
 
     `w_k = Gamma(d/2) (2/beta)^{d/2-1} I_{k+d/2-1}(beta)`: integrating the kernel against a spherical harmonic of
     degree k, with respect to the uniform *probability*, multiplies it by w_k. As a series of positive terms,
@@ -56,7 +56,7 @@ def growth_rates(
     modes: int | Sequence[int] = 32,
     log_unit: float = 0.0,
 ) -> np.ndarray:
-    """Growth rate of each mode of a small perturbation of the uniform measure, under Post-LN (FORMULAS §8).
+    """Return growth rate of each mode of a small perturbation of the uniform measure, under Post-LN (FORMULAS §8).
 
     Softmax: `k(k+d-2) w_k / (beta w_0)`; unnormalized: `k(k+d-2) w_k / beta`. At beta = 0 only mode 1 grows, at
     rate (d-1)/d.
@@ -91,7 +91,7 @@ def growth_rates(
 
 
 def first_clusters(beta: float, d: int) -> int:
-    """The mode that grows fastest from the uniform measure: `k_max = argmax_k k(k+d-2) w_k` (FORMULAS §8).
+    """Return the mode that grows fastest from the uniform measure: `k_max = argmax_k k(k+d-2) w_k` (FORMULAS §8).
 
     On the circle it predicts the number of the first metastable clusters; for d > 2 it is the degree of the
     spherical harmonic that shows first. The same for softmax and unnormalized attention. For large beta
@@ -121,7 +121,7 @@ def first_clusters(beta: float, d: int) -> int:
 
 
 def _log_rate(k: int, beta: float, d: int) -> float:
-    """`log(k(k+d-2) w_k / beta)`, with its limit at beta = 0."""
+    """Return `log(k(k+d-2) w_k / beta)`, with its limit at beta = 0."""
     if k == 0:
         return -math.inf
     if beta == 0:

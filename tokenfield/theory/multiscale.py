@@ -30,7 +30,7 @@ class Phase(NamedTuple):
 
 
 def collapse_time(width0: float, width1: float, beta: float, c: float = 1.0, v: float = 1.0) -> float:
-    """The time in which a Gaussian bump of tokens shrinks from standard deviation width0 to width1, in one direction.
+    """Return the time in which a Gaussian bump of tokens shrinks from standard deviation width0 to width1, in one direction.
 
     The bump is at u with `Au = beta u`, `Vu = v u` (softmax, Post-LN). In the tangent direction A and V multiply by `a_2` and
     `v_2`; `c = v_2 a_2/beta`. A token at eps attends to the bump times `e^{<Ax,y>}`, a Gaussian of mean `a_2 w² eps/(1 + beta w²)`.
@@ -67,7 +67,7 @@ def collapse_time(width0: float, width1: float, beta: float, c: float = 1.0, v: 
 
 
 def multiscale_phases(A: ArrayLike, V: ArrayLike | None = None, cosine: float = 0.0) -> tuple[Phase, ...]:
-    """The phases that spread tokens go through at large A, in order, with their time scales (softmax, Post-LN).
+    """Return the phases that spread tokens go through at large A, in order, with their time scales (softmax, Post-LN).
 
     1. *Alignment* with the leading space E of VA, in a time `1/rate` without beta (see `alignment`). None if E is everything.
     2. If E has two dimensions or more and `A = beta`, `V = v` on it: *clustering* on the sphere of E, by the backward heat

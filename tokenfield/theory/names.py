@@ -29,7 +29,7 @@ def kernel_name(attention: str | AbstractAttention | type) -> str:
 def norm_rule(
     norm: str | AbstractSphereNorm, alpha: float | None = None, tau: float | None = None
 ) -> AbstractSphereNorm:
-    """The rule of that name, with its parameter; a rule itself is given back."""
+    """Return the rule of that name, with its parameter; a rule itself is given back."""
     given = {name: value for name, value in (("alpha", alpha), ("tau", tau)) if value is not None}
     if isinstance(norm, AbstractSphereNorm):
         if given:

@@ -28,7 +28,7 @@ from .long_context import checked, first, phase, plain
 
 
 def nearly_equiangular_threshold(rho: ArrayLike, c: ArrayLike) -> Any:
-    """The critical gamma of `beta = gamma log n` in dimension `d = c log n`; `1/(1-rho)` as c grows.
+    """Return the critical gamma of `beta = gamma log n` in dimension `d = c log n`; `1/(1-rho)` as c grows.
 
     It is `g/(1-rho)`, g the root of `f(g) = g`: with `1 + (c/2) log(1-s^2) = c s/(1+s)`, `g = c s/(1-s^2)`. For
     large c, `g = 1 + 1/(2c) + …`: the scores' noise adds `g^2/(2c)` to the exponent of the others.
@@ -47,7 +47,7 @@ def nearly_equiangular_threshold(rho: ArrayLike, c: ArrayLike) -> Any:
 
 
 def nearly_equiangular_limit(rho: ArrayLike, gamma: ArrayLike, c: ArrayLike) -> Any:
-    """The mean cosine after one layer as n grows, with `beta = gamma log n` and `d = c log n`.
+    """Return the mean cosine after one layer as n grows, with `beta = gamma log n` and `d = c log n`.
 
     `rho / (rho + (1-rho) p^2)` with `p = s(g)`, `(1 + s(g))/2` or 1 for gamma below, at or above the threshold. As c
     grows s(g) tends to 0, and the limits of `layer_contraction_limit` come back.
@@ -69,7 +69,7 @@ def nearly_equiangular_limit(rho: ArrayLike, gamma: ArrayLike, c: ArrayLike) -> 
 
 
 def nearly_equiangular_contraction(rho: ArrayLike, n: ArrayLike, d: ArrayLike, beta: ArrayLike) -> Any:
-    """The mean cosine after one layer of `nearly_equiangular(rho, n, d)` tokens, at finite n and d.
+    """Return the mean cosine after one layer of `nearly_equiangular(rho, n, d)` tokens, at finite n and d.
 
     With `k = beta (1-rho)`, `D = d - 1`, `M(k) = E e^{k s}` and `A(k) = M'/M = I_{D/2}(k)/I_{D/2-1}(k)`, the weight on
     itself is `p = 1/(1 + (n-1) M(k) e^{-k})`, the squared private part of an output
@@ -110,7 +110,7 @@ def _critical(c: float) -> float:
 
 
 def _log_moment(k: np.ndarray, D: np.ndarray) -> np.ndarray:
-    """`log E e^{k s}` for s a coordinate of a uniform point on the unit sphere of R^D: `0F1(D/2; k^2/4)`."""
+    """Return `log E e^{k s}` for s a coordinate of a uniform point on the unit sphere of R^D: `0F1(D/2; k^2/4)`."""
     small = k**2 / (2 * D) < 300
     near = np.log(hyp0f1(D / 2, np.where(small, k, 0) ** 2 / 4))
     far = np.where(small, 1.0, k)
@@ -120,7 +120,7 @@ def _log_moment(k: np.ndarray, D: np.ndarray) -> np.ndarray:
 
 
 def _tilt(k: np.ndarray, D: np.ndarray) -> np.ndarray:
-    """`I_{D/2}(k) / I_{D/2-1}(k)`, the mean of s under the weight `e^{k s}`."""
+    """Return `I_{D/2}(k) / I_{D/2-1}(k)`, the mean of s under the weight `e^{k s}`."""
     small = k**2 / (2 * D) < 300
     near = k / D * hyp0f1(D / 2 + 1, np.where(small, k, 0) ** 2 / 4) / hyp0f1(D / 2, np.where(small, k, 0) ** 2 / 4)
     far = np.where(small, 1.0, k)

@@ -14,7 +14,7 @@ _LARGEST, _SMALLEST = math.log(np.finfo(float).max), math.log(np.finfo(float).ti
 
 
 def critical_kappa(beta: float, d: int, attention: str = "unnormalized", log_unit: float = 0.0) -> float:
-    """The kappa above which the uniform measure is unstable, for `dX = P(drift) dt + sqrt(2/kappa) dW` (FORMULAS §10).
+    """Return the kappa above which the uniform measure is unstable, for `dX = P(drift) dt + sqrt(2/kappa) dW` (FORMULAS §10).
 
     Mode 1 goes first: `kappa_c = beta/w_1` for unnormalized attention, `beta w_0/w_1` for softmax; d as beta → 0.
 
@@ -45,7 +45,7 @@ def critical_kappa(beta: float, d: int, attention: str = "unnormalized", log_uni
 
 
 def beta_star(d: int, attention: str = "unnormalized") -> float:
-    """The beta up to which order sets in continuously as the noise falls: `w_2/w_1 = 1/d` (FORMULAS §10).
+    """Return the beta up to which order sets in continuously as the noise falls: `w_2/w_1 = 1/d` (FORMULAS §10).
 
     `I_{d/2+1}(beta_*)/I_{d/2}(beta_*) = 1/d`. Infinite for softmax attention: see `transition`.
 

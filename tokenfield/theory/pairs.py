@@ -21,7 +21,7 @@ def pair_merge_time(
     attention: str = "softmax",
     log: bool = False,
 ) -> float:
-    """The time in which two clusters of masses m_i, m_j go from cosine rho0 to rho1, under Post-LN (FORMULAS §9).
+    """Return the time in which two clusters of masses m_i, m_j go from cosine rho0 to rho1, under Post-LN (FORMULAS §9).
 
     `T = ∫ d rho / ((1-rho^2) F(rho))`, relative accuracy 1e-10. With `E = e^{beta(1-rho)}`,
 
@@ -53,7 +53,7 @@ def pair_merge_time(
         m_i, m_j = m_i / (m_i + m_j), m_j / (m_i + m_j)
 
         def log_slowness(u: float) -> float:
-            """`-log F` at rho = tanh u, with no power above 1."""
+            """Return `-log F` at rho = tanh u, with no power above 1."""
             exponent = 2 * beta / (1 + math.exp(2 * u))  # beta (1 - rho) without cancellation
             e = math.exp(-exponent)
             return exponent + math.log((m_i + m_j * e) * (m_j + m_i * e) / (m_i**2 + m_j**2 + 2 * m_i * m_j * e))
@@ -69,7 +69,7 @@ def pair_merge_time(
 def pair_merge_time_asymptotic(
     rho0: float, beta: float, masses: tuple[float, float] = (0.5, 0.5), log: bool = False
 ) -> float:
-    """The merge time of two clusters from cosine rho0 as beta grows, softmax attention, Post-LN (FORMULAS §9).
+    """Return the merge time of two clusters from cosine rho0 as beta grows, softmax attention, Post-LN (FORMULAS §9).
 
     `T ≈ e^{beta(1-rho0)} / (2 beta (1-rho0^2))` for equal masses; in general the 2 is `m_j/m_i + m_i/m_j`.
     The relative error is of order 1/beta.
@@ -85,14 +85,14 @@ def pair_merge_time_asymptotic(
 
 
 def _rapidity(rho0: float, rho1: float) -> float:
-    """`artanh rho1 - artanh rho0`, without cancellation where the two are close."""
+    """Return `artanh rho1 - artanh rho0`, without cancellation where the two are close."""
     if rho1 - rho0 > 0.1 * (1 - rho0):
         return math.atanh(rho1) - math.atanh(rho0)
     return math.atanh(2 * (rho1 - rho0) / ((1 - rho0) * (1 + rho1) + (1 + rho0) * (1 - rho1)))
 
 
 def _integral(log_f: Callable[[float], float], length: float, beta: float) -> tuple[float, float]:
-    """`∫_0^length f` for a decreasing f, as `(log f(0), ∫ f/f(0))`.
+    """Return `∫_0^length f` for a decreasing f, as `(log f(0), ∫ f/f(0))`.
 
     With rho = tanh u the end points are regular, and f falls at most like `e^{-beta u}`: panels that double in
     length from 1/(1+beta) on leave adaptive quadrature no place to miss.
@@ -115,7 +115,7 @@ def _integral(log_f: Callable[[float], float], length: float, beta: float) -> tu
 
 
 def _range(what: str, logarithm: float, factor: float, log: bool) -> float:
-    """`e^logarithm factor`, or its logarithm; an error where the number itself leaves double precision."""
+    """Return `e^logarithm factor`, or its logarithm; an error where the number itself leaves double precision."""
     if flag("log", log):
         return logarithm + math.log(factor)
     if not _SMALLEST < logarithm + math.log(factor) < _LARGEST:

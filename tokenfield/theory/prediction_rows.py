@@ -70,7 +70,7 @@ class Case:
         return self.beta
 
     def general(self) -> list[str]:
-        """Why this is not the isotropic model `A = beta I`, `V = I` without gain."""
+        """Return why this is not the isotropic model `A = beta I`, `V = I` without gain."""
         reasons = []
         if self.A is not None and (self.beta is None or not same(self.A, self.beta * np.eye(self.d))):
             reasons.append("holds for A = beta I, not for this A")
@@ -81,7 +81,7 @@ class Case:
         return reasons
 
     def only_post(self) -> list[str]:
-        """Why a formula for Post-LN does not apply."""
+        """Return why a formula for Post-LN does not apply."""
         return [] if isinstance(self.norm, PostLN) else [f"holds for Post-LN, not for {type(self.norm).__name__}"]
 
     def only_softmax(self) -> list[str]:
@@ -89,7 +89,7 @@ class Case:
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
-    """Equal up to rounding."""
+    """Return equal up to rounding."""
     return bool(np.abs(a - b).max() <= 1e-12 * max(np.abs(a).max(), np.abs(b).max()))
 
 
@@ -103,7 +103,7 @@ def row(
     condition: str = "",
     fact: str = "",
 ) -> Prediction:
-    """A line. An error while computing it is one more problem; the condition is told where there is no problem."""
+    """Return a line. An error while computing it is one more problem; the condition is told where there is no problem."""
     try:
         found = value()
     except ValueError as error:

@@ -45,7 +45,7 @@ class Predictions(Sequence[Prediction]):
         return iter(self._rows)
 
     def keys(self) -> list[str]:
-        """The keys of all lines."""
+        """Return the keys of all lines."""
         return [row.key for row in self._rows]
 
     @property
@@ -64,11 +64,11 @@ class Predictions(Sequence[Prediction]):
 
 
 def value_text(row: Prediction) -> str:
-    """The value of a line: a number to eight digits, — if there is none."""
+    """Return the value of a line: a number to eight digits, — if there is none."""
     return "—" if row.value is None else f"{row.value:.8g}" if isinstance(row.value, float) else str(row.value)
 
 
 def cells(row: Prediction) -> tuple[str, ...]:
-    """A line as text, under `NAMES`."""
+    """Return a line as text, under `NAMES`."""
     holds = ("yes" if row.valid else "NO") + (f": {row.note}" if row.note else "")
     return row.key, row.name, value_text(row), f"{row.formula} ({row.section})", holds

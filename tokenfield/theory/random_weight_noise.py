@@ -32,12 +32,12 @@ class Spread(NamedTuple):
 
     @classmethod
     def start(cls, rho: float, radius: float, n: int, d: int, noise: bool) -> "Spread":
-        """Independent random tokens: R has variance `2 (1-rho)^2/(n (n-1) d)`."""
+        """Return independent random tokens: R has variance `2 (1-rho)^2/(n (n-1) d)`."""
         variance = 2 * (1 - rho) ** 2 / (n * (n - 1) * d) if noise else 0.0
         return cls(np.array([rho, radius**2]), np.diag([variance, 0.0]))
 
     def points(self) -> np.ndarray:
-        """(2, 27) values of R and L."""
+        """Return (2, 27) values of R and L."""
         values, vectors = np.linalg.eigh(self.covariance)
         points = self.mean[:, None] + (vectors * np.sqrt(np.maximum(values, 0))) @ GRID[:2]
         return np.stack([np.minimum(points[0], 1.0), np.maximum(points[1], 0.1 * self.mean[1])])
@@ -45,7 +45,7 @@ class Spread(NamedTuple):
     def after(
         self, c2: np.ndarray, own: np.ndarray, cross: np.ndarray, n: int, d: int, noise: bool, unit: bool, radial: bool
     ) -> "Spread":
-        """The spread after a layer.
+        """Return the spread after a layer.
 
         Args:
             c2: c^2 at the points.

@@ -42,7 +42,7 @@ class RandomAttention(NamedTuple):
 
 
 def random_attention(rho: float, n: int, beta: float, d: int, equiangular: bool = False) -> RandomAttention:
-    """The moments B, C and the cosine of the outputs of attention with random Q, K, V on tokens at cosine rho.
+    """Return the moments B, C and the cosine of the outputs of attention with random Q, K, V on tokens at cosine rho.
 
     `B = rho + (1-rho) (b + pull sigma^2/d)`,  `b = E|p|^2`,
     `C = rho + (1-rho) (c + (rho (1 - 2b - c) - 2c) sigma^2/d)`,  `c = E<p,p'>`.
@@ -117,7 +117,7 @@ def random_weight_layers(
     noise: bool = True,
     equiangular: bool = False,
 ) -> RandomWeightCurve:
-    """The mean cosine and the length of tokens through layers with fresh random weights (FORMULAS §7).
+    """Return the mean cosine and the length of tokens through layers with fresh random weights (FORMULAS §7).
 
     `rho+ = (rho + c^2 C)/(1 + c^2 B)`, and `r+^2 = r^2 (1 + c^2 B)` under Pre-LN and Peri-LN, with
 

@@ -44,7 +44,7 @@ def position_response(tau: ArrayLike, growth: float, *, s: float = 1.0, slope: f
 
 
 def _depth(tau: Any, s: float, slope: float) -> Any:
-    """`Y = log((e^{lambda s} - 1)/(e^{lambda tau} - 1))`, and its limit `log(s/tau)` at lambda = 0."""
+    """Return `Y = log((e^{lambda s} - 1)/(e^{lambda tau} - 1))`, and its limit `log(s/tau)` at lambda = 0."""
     return np.log(np.expm1(slope * s)) - np.log(np.expm1(slope * tau)) if slope else np.log(s / tau)
 
 

@@ -42,7 +42,7 @@ class SoftmaxMoments(NamedTuple):
 
 
 def softmax_moments(rho: float, n: float, variance: float) -> SoftmaxMoments:
-    """`E sum_j p_j^2` and `E sum_j p_j p'_j` for softmax weights of Gaussian scores.
+    """Return `E sum_j p_j^2` and `E sum_j p_j p'_j` for softmax weights of Gaussian scores.
 
     Args:
         rho: correlation of the scores of the two rows, in [-1, 1].
@@ -66,7 +66,7 @@ def _moments(rho: float, n: float, variance: float) -> SoftmaxMoments:
 
 
 def _one_row(n: float, sigma: float) -> tuple[float, float]:
-    """`E P_2` and the pull, from `1/Z^m = ∫ s^{m-1} e^{-sZ} ds / (m-1)!`."""
+    """Return `E P_2` and the pull, from `1/Z^m = ∫ s^{m-1} e^{-sZ} ds / (m-1)!`."""
     s, ds = _outer(n, sigma)
     z, w = _gauss(sigma, 3 * sigma)
     e = np.exp(sigma * z)
@@ -100,7 +100,7 @@ def _cross(rho: float, n: float, sigma: float) -> float:
 
 
 def _direction(n: float, sigma: float) -> float:
-    """`E p_1/|p| = E e_1/sqrt(sum_j e_j^2)`, from `1/sqrt(W) = ∫ e^{-sW} ds/sqrt(pi s)`."""
+    """Return `E p_1/|p| = E e_1/sqrt(sum_j e_j^2)`, from `1/sqrt(W) = ∫ e^{-sW} ds/sqrt(pi s)`."""
     s, ds = _outer(n, 2 * sigma)
     z, w = _gauss(2 * sigma, sigma)
     e = np.exp(sigma * z)
@@ -110,12 +110,12 @@ def _direction(n: float, sigma: float) -> float:
 
 
 def _power(missing: np.ndarray, n: float) -> np.ndarray:
-    """`(1 - missing)^{n-1}`."""
+    """Return `(1 - missing)^{n-1}`."""
     return np.exp((n - 1) * np.log1p(-np.minimum(missing, 1 - 1e-16)))
 
 
 def _gauss(scale: float, shift: float, symmetric: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """A grid for the means of a standard normal z of functions of `e^{scale z}` times at most `e^{shift z}`."""
+    """Return a grid for the means of a standard normal z of functions of `e^{scale z}` times at most `e^{shift z}`."""
     step, top = 0.25 / max(0.5, scale), REACH + shift
     z = np.arange(-top if symmetric else -REACH, top, step)
     w = np.exp(-z * z / 2)
@@ -123,7 +123,7 @@ def _gauss(scale: float, shift: float, symmetric: bool = False) -> tuple[np.ndar
 
 
 def _outer(n: float, sigma: float) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes s and weights ds for `∫ f(s) E[e^{-se}]^{n-1} ds`, as far as the integrand is not negligible."""
+    """Return nodes s and weights ds for `∫ f(s) E[e^{-se}]^{n-1} ds`, as far as the integrand is not negligible."""
     step = 0.2
     t = np.arange(-4.5, 8 + 10 * sigma + sigma**2 / 2 + np.log(n), step)
     s = np.exp(t - np.exp(-t) - sigma**2 / 2) / n

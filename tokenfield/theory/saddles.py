@@ -27,7 +27,7 @@ class SaddleMerge(NamedTuple):
 
 
 def saddle_to_saddle(tokens: Tokens, attention: str = "softmax") -> list[SaddleMerge]:
-    """The merges of clusters on the sphere in the limit beta → ∞, exactly (FORMULAS §9).
+    """Return the merges of clusters on the sphere in the limit beta → ∞, exactly (FORMULAS §9).
 
     In time rescaled by the *current* inner product of the closest pair, `dt = e^{beta(1-rho)} ds`, only that pair moves:
     along its great circle, token i by a share `m_j^2/(m_i^2+m_j^2)` of the angle under softmax attention and
@@ -71,7 +71,7 @@ def saddle_to_saddle(tokens: Tokens, attention: str = "softmax") -> list[SaddleM
 
 
 def pair_cosine(s: float, rho0: float, masses: tuple[float, float] = (0.5, 0.5)) -> float:
-    """`rho(s) = tanh(k s + artanh rho0)`, `k = m_j/m_i + m_i/m_j`: the closest pair in rescaled time (FORMULAS §9).
+    """Return `rho(s) = tanh(k s + artanh rho0)`, `k = m_j/m_i + m_i/m_j`: the closest pair in rescaled time (FORMULAS §9).
 
     It never quite meets: the merge is at s = ∞, not at a finite rescaled time.
 
@@ -85,7 +85,7 @@ def pair_cosine(s: float, rho0: float, masses: tuple[float, float] = (0.5, 0.5))
 
 
 def _along(x: np.ndarray, y: np.ndarray, share: float) -> np.ndarray:
-    """The point at a share of the way from x to y on their great circle."""
+    """Return the point at a share of the way from x to y on their great circle."""
     angle = 2 * math.asin(min(float(np.linalg.norm(x - y)) / 2, 1.0))
     if angle == 0:
         return x

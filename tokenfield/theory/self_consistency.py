@@ -59,7 +59,7 @@ class SelfConsistency:
         self._values = values
 
     def all_rho(self) -> np.ndarray:
-        """`rho_l` for every degree l = 0, 1, … up to the last one kept; perturbations leave the subspace of the law."""
+        """Return `rho_l` for every degree l = 0, 1, … up to the last one kept; perturbations leave the subspace of the law."""
         if self.every == 1:
             return np.r_[0.0, self.rho]
         return SelfConsistency(self.beta, self.d, "softmax" if self.softmax else "unnormalized").all_rho()
@@ -74,12 +74,12 @@ class SelfConsistency:
         return math.exp(sigma) * self.q * np.log(Z), 1 / Z
 
     def masses(self, V: np.ndarray) -> np.ndarray:
-        """The law at the nodes: density times weight."""
+        """Return the law at the nodes: density times weight."""
         mass = self.weights * np.exp(V - V.max())
         return mass / mass.sum()
 
     def linearize(self, x: np.ndarray, sigma: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The residual `x - E[features]`, its derivative in x and its derivative in sigma."""
+        """Return the residual `x - E[features]`, its derivative in x and its derivative in sigma."""
         V, eta = self.potential(x, sigma)
         mass = self.masses(V)
         mean = self.features.T @ mass
@@ -100,7 +100,7 @@ class SelfConsistency:
         return True
 
     def newton(self, x: np.ndarray, sigma: float) -> np.ndarray | None:
-        """The solution near x at fixed sigma, or None."""
+        """Return the solution near x at fixed sigma, or None."""
         for _ in range(40):
             residual, jacobian, _ = self.linearize(x, sigma)
             try:
@@ -117,7 +117,7 @@ class SelfConsistency:
         return None
 
     def moments(self, x: np.ndarray, sigma: float) -> np.ndarray:
-        """`c_l = ∫ P_l dmu`, P_l(1) = 1, for l = 0, 1, …, up to the last above `TAIL`."""
+        """Return `c_l = ∫ P_l dmu`, P_l(1) = 1, for l = 0, 1, …, up to the last above `TAIL`."""
         V, _ = self.potential(x, sigma)
         scale = np.exp(-0.5 * log_dimension(np.arange(self.nodes), self.d))
         c = scale * (self._values.T @ self.masses(V))
@@ -125,16 +125,16 @@ class SelfConsistency:
         return c[: last + 1]
 
     def log_mass(self, x: np.ndarray, sigma: float) -> float:
-        """`log ∫ e^V`."""
+        """Return `log ∫ e^V`."""
         V, _ = self.potential(x, sigma)
         return float(V.max()) + math.log(float(self.weights @ np.exp(V - V.max())))
 
     def order(self, x: np.ndarray) -> float:
-        """`m_1 = |∫ x dmu|`."""
+        """Return `m_1 = |∫ x dmu|`."""
         return abs(float(x[0])) / math.sqrt(self.d) if self.degrees[0] == 1 else 0.0
 
     def free_energy(self, x: np.ndarray, sigma: float) -> float:
-        """`kappa (F - F_uniform)`, for the functional in the docstring of `stationary_states`."""
+        """Return `kappa (F - F_uniform)`, for the functional in the docstring of `stationary_states`."""
         V, _ = self.potential(x, sigma)
         log_p = V - self.log_mass(x, sigma)
         mass, energy, s = self.masses(V), float(x @ x), math.exp(sigma)

@@ -43,7 +43,7 @@ class StationaryState(NamedTuple):
     log_mass: float
 
     def density(self, t: np.ndarray | float) -> np.ndarray:
-        """The density at `<x, e> = t`, with respect to the uniform probability: `exp(kappa W*mu)` or `Z^{kappa/beta}`.
+        """Return the density at `<x, e> = t`, with respect to the uniform probability: `exp(kappa W*mu)` or `Z^{kappa/beta}`.
 
         Normalized; W*mu and Z/w_0 - 1 are `series` in the orthonormal polynomials.
         """
@@ -62,7 +62,7 @@ def stationary_states(
     log_unit: float = 0.0,
     l_max: int | None = None,
 ) -> list[StationaryState]:
-    """Stationary laws of `dX = P(drift) dt + sqrt(2/kappa) dW` on the sphere of R^d, symmetric about an axis.
+    """Return stationary laws of `dX = P(drift) dt + sqrt(2/kappa) dW` on the sphere of R^d, symmetric about an axis.
 
     Unnormalized attention: `mu ∝ exp(kappa W*mu)`, `W = e^{beta<x,y>}/beta`; softmax: `mu ∝ Z^{kappa/beta}`,
     `Z = ∫ e^{beta<x,y>} dmu` (FORMULAS §10; at beta = 0 both are `mu ∝ exp(kappa <x, ∫ y dmu>)`). The uniform law
@@ -115,7 +115,7 @@ def stationary_states(
 def branches(
     beta: float, d: int, attention: str, mode: int, sigma: float, longest: float = LONGEST
 ) -> list[tuple[SelfConsistency, Path, str]]:
-    """The branches that leave the uniform law at that mode, up to sigma at least, each with its equation and name."""
+    """Return the branches that leave the uniform law at that mode, up to sigma at least, each with its equation and name."""
     every = mode if d == 2 else 2 - mode % 2  # a subspace that the equation keeps
     two_sided = d > 2 and mode % 2 == 0  # else a rotation turns one side into the other
     found = []
@@ -129,7 +129,7 @@ def branches(
 
 
 def crossings(problem: SelfConsistency, path: Path, sigma: float) -> list[np.ndarray]:
-    """The points of a branch at that sigma."""
+    """Return the points of a branch at that sigma."""
     return near_onset(problem, path, sigma) + [
         between(problem, one, two, lambda at: at.sigma - sigma).x
         for one, two in pairwise(path.points)

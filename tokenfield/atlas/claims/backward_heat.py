@@ -14,7 +14,7 @@ BLUE, ORANGE = "#0072B2", "#D55E00"
 
 
 def smooth(d: int):
-    """A smooth density without symmetry, far from uniform."""
+    """Return a smooth density without symmetry, far from uniform."""
     if d == 2:
         return tkf.CircleDensity.from_function(lambda a: np.exp(0.5 * np.cos(a) + 0.2 * np.sin(2 * a + 1)), 40)
     return tkf.SphereDensity.from_function(lambda x: np.exp(0.5 * x[:, 2] + 0.3 * x[:, 0] * (x[:, 1] + x[:, 2])), 20)
@@ -25,7 +25,7 @@ def laplacian(density, c) -> np.ndarray:
 
 
 def limits(density) -> dict[str, np.ndarray]:
-    """Coefficients of `-Δp` and of `-½ Δ(p^2)`, to which beta ∂_t p (SA) and ∂_t p/c (USA) tend, and of the next term
+    """Return coefficients of `-Δp` and of `-½ Δ(p^2)`, to which beta ∂_t p (SA) and ∂_t p/c (USA) tend, and of the next term
     for SA, `-½ ∇·(p ∇(Δp/p))`, over beta."""
     basis, c = density.harmonics, density.coefficients
     p, bent = basis.values(c), basis.values(laplacian(density, c))
@@ -40,7 +40,7 @@ def limits(density) -> dict[str, np.ndarray]:
 
 
 def velocity(density, kernel: str, beta: float) -> np.ndarray:
-    """Coefficients of beta ∂_t p (SA) or of `∂_t p/c`, `c = w_0/beta` (USA), at time 0."""
+    """Return coefficients of beta ∂_t p (SA) or of `∂_t p/c`, `c = w_0/beta` (USA), at time 0."""
     model = tkf.Transformer(KERNELS[kernel](beta=beta), norm=tkf.PostLN())
     flow = segments(density, model)[0].flow
     log_c = tkf.theory.log_multiplier(0, beta, density.d) - np.log(beta) + float(flow.log_time_unit)

@@ -15,7 +15,7 @@ CLOUD = np.random.default_rng(0).standard_normal((N, D))
 
 
 def run(attention, x: np.ndarray, norm=None, t1: float = T) -> tuple[float, tkf.Trajectory]:
-    """The time of blow-up (infinite if there is none before t1) and the run."""
+    """Return the time of blow-up (infinite if there is none before t1) and the run."""
     model, times = tkf.Transformer(attention, norm), np.append(np.linspace(0, 0.4, 401), t1)
     done = tkf.simulate(model, tkf.Tokens(x), t1, save_at=times, rtol=1e-11, atol=1e-13, progress=False)
     return next((event.time for event in done.events if event.kind == "blow_up"), np.inf), done

@@ -12,7 +12,7 @@ TIMES = np.linspace(0, T, 33)
 
 
 def matrices(start, a: float, v: float) -> np.ndarray:
-    """The attention matrix at `x = e^{tv} z` for each of TIMES/v, tokens in increasing order."""
+    """Return the attention matrix at `x = e^{tv} z` for each of TIMES/v, tokens in increasing order."""
     model = tkf.Transformer(tkf.Softmax(A=[[a]], V=[[v]]), norm=tkf.Rescaled())
     times = TIMES / v
     tokens = tkf.Tokens(np.sort(start)[:, None])

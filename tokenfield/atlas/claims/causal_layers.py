@@ -14,7 +14,7 @@ COLORS = ("black", "#0072B2", "#D55E00")
 
 
 def by_layers(n: int, depth: int, slope: float) -> np.ndarray:
-    """The last of n unit vectors of R^n after layers with beta = 0: the coefficient of each token, times (1+h)^L."""
+    """Return the last of n unit vectors of R^n after layers with beta = 0: the coefficient of each token, times (1+h)^L."""
     h = ALPHA / (1 - ALPHA)
     model = tkf.Transformer(tkf.Softmax(beta=0.0, causal=True, positions=tkf.ALiBi(slope)))
     start = tkf.Tokens(np.eye(n), positions=np.arange(1, n + 1) / n)
@@ -22,7 +22,7 @@ def by_layers(n: int, depth: int, slope: float) -> np.ndarray:
 
 
 def at_one_cluster(n: int, depth: int, beta: float) -> np.ndarray:
-    """The derivative of Post-LN layers at n equal tokens of the circle; one of its two directions is tangent."""
+    """Return the derivative of Post-LN layers at n equal tokens of the circle; one of its two directions is tangent."""
     model = tkf.Transformer(tkf.Softmax(beta=beta, causal=True), norm=tkf.PostLN())
     tokens = np.tile([0.6, 0.8], (n, 1))
     return np.sqrt(2) * lipschitz.influence(model, tokens, depth, ALPHA / (1 - ALPHA))

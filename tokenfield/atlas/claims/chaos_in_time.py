@@ -58,7 +58,7 @@ def simulated(cases: list[tuple[int, float, int]], times: np.ndarray, dt: float)
 
 
 def fluctuation(n: int, kappa: float, times: np.ndarray) -> np.ndarray:
-    """`n E|z|²` from independent uniform tokens, below kappa_c, up to relative errors of order 1/n².
+    """Return `n E|z|²` from independent uniform tokens, below kappa_c, up to relative errors of order 1/n².
 
     With `u = E|z|²` and `c = Re E z̄² z_2` Itô's formula gives `u' = (1 - 2/kappa) u + 2/(kappa n) - c` exactly and
     `c' = (1 - 6/kappa) c + 2u² - u/n + 8u/(kappa n) - 2/(kappa n²)` up to third order in 1/n; `u = 1/n`, `c = 1/n²` at 0.
@@ -76,7 +76,7 @@ def fluctuation(n: int, kappa: float, times: np.ndarray) -> np.ndarray:
 
 
 def phase(runs: Runs) -> np.ndarray:
-    """(run, time) angle of the ordered state, continuous in time: the root a of `mean_i psi(theta_i - a) = 0`.
+    """Return (run, time) angle of the ordered state, continuous in time: the root a of `mean_i psi(theta_i - a) = 0`.
 
     psi is the left zero mode of the linearized mean field, `psi' = (1 - e^{-x cos theta}/I_0)/(1 - I_0^{-2})`: a has no
     drift in the linear regime. Newton's method from the angle of z: `psi'` has mean 1 under the ordered law.
@@ -89,7 +89,7 @@ def phase(runs: Runs) -> np.ndarray:
 
 
 def wandering(kappa: float) -> float:
-    """`n d/dt Var(phase) = (2/kappa)/(1 - I_0(kappa r)^{-2})`: the noise projected on the zero mode."""
+    """Return `n d/dt Var(phase) = (2/kappa)/(1 - I_0(kappa r)^{-2})`: the noise projected on the zero mode."""
     from scipy.special import i0
 
     return 2 / kappa / (1 - 1 / i0(ordered_law(kappa)[1]) ** 2)
@@ -148,7 +148,7 @@ def bounded(run: Runs, values: np.ndarray, times: np.ndarray) -> list[Check]:
 
 
 def power_of_n(runs: list[Runs], late: list[np.ndarray]) -> Check:
-    """The power of n in the root of `E|z|²`, and that of the Gibbs law, which tends to -1/2; late: `n |z|²`, one per run."""
+    """Return the power of n in the root of `E|z|²`, and that of the Gibbs law, which tends to -1/2; late: `n |z|²`, one per run."""
     logs = np.log([run.n for run in runs])
     error = np.array([values.std(ddof=1) / math.sqrt(len(values)) / values.mean() for values in late]) / 2
     slope = lambda squares: float(np.polyfit(logs, np.log(squares) / 2, 1)[0])  # noqa: E731

@@ -34,13 +34,13 @@ class Saddle(NamedTuple):
     merged: float
 
     def variance(self, times):
-        """`n E a²` of the amplitude `a = mean f(theta_i)`: `a' = λ a + noise`, from independent tokens."""
+        """Return `n E a²` of the amplitude `a = mean f(theta_i)`: `a' = λ a + noise`, from independent tokens."""
         return self.start * np.exp(2 * self.rate * times) + self.noise * np.expm1(2 * self.rate * times)
 
 
 @lru_cache(maxsize=4)
 def saddle(beta: float, kappa: float) -> Saddle:
-    """The law of two peaks under USA with noise on the circle, and the adjoint of its linearized equation.
+    """Return the law of two peaks under USA with noise on the circle, and the adjoint of its linearized equation.
 
     `L* f = f''/kappa + b f' + ∫ f'(theta) k(theta - ·) dmu(theta)`, `k(a) = -sin(a) e^{beta cos a}`, `b = ∫ k(· - phi) dmu(phi)`,
     with derivatives by Fourier series.
@@ -68,7 +68,7 @@ def saddle(beta: float, kappa: float) -> Saddle:
 def simulated(
     beta: float, kappa: float, n: int, times: np.ndarray, runs: int, dt: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(run, time) amplitudes of the unstable direction, and order parameters, from n independent tokens in two peaks."""
+    """Return (run, time) amplitudes of the unstable direction, and order parameters, from n independent tokens in two peaks."""
     at = saddle(beta, kappa)
     circle = np.append(at.angles, 2 * np.pi)
     below = np.cumsum(np.append(0, (at.law + np.roll(at.law, -1)) / 2))
@@ -121,7 +121,7 @@ def time_scale() -> Check:
 
 
 def departures(orders: dict[int, np.ndarray], times: np.ndarray) -> Check:
-    """The mean time at which tokens leave the two peaks, against log n: its slope is 1/(2λ)."""
+    """Return the mean time at which tokens leave the two peaks, against log n: its slope is 1/(2λ)."""
     first = {n: times[np.argmax(order > 0.5, axis=1)] for n, order in orders.items()}
     logs = np.log(list(first))
     lever = (logs - logs.mean()) / ((logs - logs.mean()) ** 2).sum()

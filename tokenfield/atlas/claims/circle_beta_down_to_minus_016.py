@@ -20,13 +20,13 @@ def run(flow: str, beta: float, angles: np.ndarray, t1: float = 1e4) -> tkf.Traj
 
 
 def triangle_rate(flow: str, beta: float) -> float:
-    """Growth rate of a shift of three equal groups 120° apart: `-f'(2pi/3)`, `f = e^{beta cos} sin`; SA: over Z."""
+    """Return the growth rate of a shift of three equal groups 120° apart: `-f'(2pi/3)`, `f = e^{beta cos} sin`; SA: over Z."""
     far = math.exp(-beta / 2)
     return (0.5 + 0.75 * beta) * far / ((math.exp(beta) + 2 * far) / 3 if flow == "SA" else 1.0)
 
 
 def measured_rate(flow: str, beta: float) -> float:
-    """The same from a run: how fast the angle between the first two groups leaves 120°, or returns to it."""
+    """Return the same from a run: how fast the angle between the first two groups leaves 120°, or returns to it."""
     shift = 1e-5 * np.repeat([1.0, -1.0, 0.0], N // 3)
     trajectory = run(flow, beta, TRIANGLE + shift, t1=1 / abs(triangle_rate(flow, beta)))
     x = trajectory.dataset["x"].values

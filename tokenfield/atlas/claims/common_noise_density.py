@@ -21,7 +21,7 @@ def start(modes: int) -> tkf.CircleDensity:
 
 
 def mean(state) -> complex:
-    """`∫ e^{ia} dmu`."""
+    """Return `∫ e^{ia} dmu`."""
     if isinstance(state, tkf.Tokens):
         return complex(np.asarray(state.weights) @ (np.asarray(state.x) @ [1, 1j]))
     return complex(np.asarray(state.coefficients)[:, 1] @ [1, 1j]) / np.sqrt(2)

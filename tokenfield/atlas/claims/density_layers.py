@@ -25,7 +25,7 @@ def points(a: np.ndarray) -> np.ndarray:
 
 
 def naive(x: np.ndarray, beta: float, V: float, h: float, depth: int, mu: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Tokens x that attend to weighted tokens, after layers by plain sums."""
+    """Return tokens x that attend to weighted tokens, after layers by plain sums."""
     y, w = mu
     for _ in range(depth):
         moved = []
@@ -49,7 +49,7 @@ def agreement(beta: float, V: float) -> float:
 
 
 def naive_fold(beta: float, V: float, mass: np.ndarray, y: np.ndarray) -> float:
-    """The step at which neighbors on a fine circle of tokens first change their order, by bisection."""
+    """Return the step at which neighbors on a fine circle of tokens first change their order, by bisection."""
     x = points(np.linspace(0, 2 * np.pi, 4001))
     low, high = 0.0, 4.0
     for _ in range(30):

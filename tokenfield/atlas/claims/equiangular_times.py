@@ -12,12 +12,12 @@ COLORS = {1.0: "#0072B2", 4.0: "#009E73", 9.0: "#D55E00"}
 
 
 def speed(rho, n: int, beta: float):
-    """`rho' = 2 e^{b rho} (1-rho) ((n-1)rho + 1) / (e^b + (n-1) e^{b rho})`, divided through by `e^{b rho}`."""
+    """Return `rho' = 2 e^{b rho} (1-rho) ((n-1)rho + 1) / (e^b + (n-1) e^{b rho})`, divided through by `e^{b rho}`."""
     return 2 * (1 - rho) * ((n - 1) * rho + 1) / (np.exp(beta * (1 - rho)) + n - 1)
 
 
 def time_to(rho1: float, beta: float) -> float:
-    """The time from orthogonal tokens to cosine rho1, by quadrature of `d rho / rho'`."""
+    """Return the time from orthogonal tokens to cosine rho1, by quadrature of `d rho / rho'`."""
     from scipy.integrate import quad
 
     return quad(lambda rho: 1 / speed(rho, N, beta), 0, rho1, epsabs=0, epsrel=1e-11, limit=200)[0]

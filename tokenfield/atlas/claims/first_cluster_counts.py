@@ -13,7 +13,7 @@ COLORS = ("#0072B2", "#009E73", "#D55E00", "#CC79A7")
 
 
 def simulated(beta: float, angles: np.ndarray, times: np.ndarray):
-    """Tokens (times, n, 2) under SA from the given angles; the first time is 0."""
+    """Return tokens (times, n, 2) under SA from the given angles; the first time is 0."""
     model = tkf.Transformer(tkf.Softmax(beta=beta), norm=tkf.PostLN())
     options = {"save_at": times, "rtol": 1e-6, "atol": 1e-8, "progress": False}
     return tkf.simulate(model, tkf.circle_tokens(angles), float(times[-1]), **options).dataset["x"].values
@@ -32,7 +32,7 @@ def growth(beta: float, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def first_clusters(beta: float, angles: np.ndarray, size: float) -> int:
-    """The number of clusters when first 98 % of the tokens are in tight groups of at least n/(10 k_max)."""
+    """Return the number of clusters when first 98 % of the tokens are in tight groups of at least n/(10 k_max)."""
     top, n = tkf.theory.first_clusters(beta, 2), len(angles)
     wait = np.log(1 / size) / tkf.theory.growth_rates(beta, 2, modes=[top])[0]
     for x in simulated(beta, angles, np.append(0.0, np.linspace(max(wait - 3, 0.5), wait + 20, SAVED - 1))):

@@ -20,7 +20,7 @@ def predicted(beta: float, d: int) -> float:
 
 
 def first_clusters(beta: float, d: int, n: int, seed: int) -> tuple[int, np.ndarray]:
-    """The number of clusters when first 98 % of the tokens are in tight groups, and the tokens then."""
+    """Return the number of clusters when first 98 % of the tokens are in tight groups, and the tokens then."""
     rate = tkf.theory.growth_rates(beta, d, modes=[tkf.theory.first_clusters(beta, d)])[0]
     wait = math.log(n) / (2 * rate)  # from amplitude n^(-1/2) to 1
     model = tkf.Transformer(tkf.Softmax(beta), norm=tkf.PostLN())

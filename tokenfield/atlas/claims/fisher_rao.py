@@ -24,7 +24,7 @@ def model(beta: float, c: float) -> tkf.Transformer:
 
 @eqx.filter_jit
 def identity(flow, x, m, beta, c):
-    """`sum_i m_i |x_i'|^2 + c Var_m(phi)` at each saved state, the velocities being those of the flow."""
+    """Return `sum_i m_i |x_i'|^2 + c Var_m(phi)` at each saved state, the velocities being those of the flow."""
 
     def at(x, m):
         phi = jnp.exp(beta * x @ x.T) @ m / beta
@@ -36,19 +36,19 @@ def identity(flow, x, m, beta, c):
 
 
 def energy(run, beta: float) -> np.ndarray:
-    """`E - 1/(2 beta)` at every saved time, without cancellation."""
+    """Return `E - 1/(2 beta)` at every saved time, without cancellation."""
     pairs = np.expm1(beta * run.dataset["x"].values @ run.dataset["x"].values.swapaxes(1, 2))
     w = weights(run)
     return np.einsum("ti,tij,tj->t", w, pairs, w) / (2 * beta)
 
 
 def weights(run) -> np.ndarray:
-    """(time, token), also where weights stand still."""
+    """Return (time, token), also where weights stand still."""
     return np.broadcast_to(run.dataset["weights"].values, run.dataset["x"].shape[:2])
 
 
 def follow(beta: float, c: float, seed: int, t1: float, nodes: np.ndarray):
-    """The run, and the two parts of the speed of ascent at the nodes."""
+    """Return the run, and the two parts of the speed of ascent at the nodes."""
     times = np.concatenate([[0], t1 * (1 + nodes) / 2, [t1]])
     tokens = start(seed)
     run = tkf.simulate(model(beta, c), tokens, t1, save_at=times, rtol=1e-11, atol=1e-13, progress=False)
@@ -58,7 +58,7 @@ def follow(beta: float, c: float, seed: int, t1: float, nodes: np.ndarray):
 
 
 def gathered(beta: float, c: float, seed: int) -> bool:
-    """True when the weighted mean of the tokens reaches length 0.9999."""
+    """Return True if the weighted mean of the tokens reaches length 0.9999."""
     rule = tkf.order_above(0.9999)
     run = tkf.simulate(model(beta, c), start(seed), 1e4, save_at=2, stop_when=rule, progress=False)
     return bool(run.events)

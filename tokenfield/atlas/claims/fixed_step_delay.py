@@ -9,7 +9,7 @@ BLUE, ORANGE = "#0072B2", "#D55E00"
 
 
 def rotation_angle(theta: np.ndarray, h: float) -> np.ndarray:
-    """The angles by which the layer `x <- N(x + h Att)` turns the tokens."""
+    """Return the angles by which the layer `x <- N(x + h Att)` turns the tokens."""
     return np.angle(1 + h * attended(theta))
 
 

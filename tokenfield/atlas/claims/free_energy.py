@@ -58,7 +58,7 @@ def cases(quick: bool) -> list[Case]:
 
 
 def slope(state, c: np.ndarray) -> np.ndarray:
-    """The derivative of functions with coefficients c along the circle, or along the meridians, at the nodes."""
+    """Return the derivative of functions with coefficients c along the circle, or along the meridians, at the nodes."""
     if isinstance(state, tkf.CircleDensity):
         k = np.arange(state.modes + 1)
         rotated = jnp.asarray(np.stack([k * c[:, 1], -k * c[:, 0]], axis=1))
@@ -68,13 +68,13 @@ def slope(state, c: np.ndarray) -> np.ndarray:
 
 
 def multipliers(flow):
-    """The factor of W* at each coefficient."""
+    """Return the factor of W* at each coefficient."""
     return at_degrees(flow.harmonics, flow.heads[0].kernel)
 
 
 @eqx.filter_jit
 def rates(flow, c):
-    """`∂_t p` at the nodes, and p, W*p there."""
+    """Return `∂_t p` at the nodes, and p, W*p there."""
     velocity = jax.vmap(lambda y: flow.velocity(jnp.zeros(()), y))(c)
     return [jax.vmap(flow.harmonics.values)(part) for part in (velocity, c, multipliers(flow) * c)]
 

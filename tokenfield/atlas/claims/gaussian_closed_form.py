@@ -41,12 +41,12 @@ def mean_case(rng):
 
 
 def other_case(rng):
-    """A random V, to which the closed form does not apply."""
+    """Return a random V, to which the closed form does not apply."""
     return rng.standard_normal((D, D)) / 4, rng.standard_normal((D, D)), wishart(rng), np.zeros(D)
 
 
 def scaled(case):
-    """A scaled so that a blow-up is at t = 1.25, or so that the covariance changes by about its size in t = 1."""
+    """Return A scaled so that a blow-up is at t = 1.25, or so that the covariance changes by about its size in t = 1."""
     A, V, cov, mean = case
     M = V @ A + A.T @ V.T
     rates = np.linalg.eigvals(cov @ M).real

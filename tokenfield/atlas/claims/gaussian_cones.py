@@ -22,7 +22,7 @@ def two_lines_limit(cov: np.ndarray) -> np.ndarray:
 
 
 def blow_up_direction(cov: np.ndarray) -> np.ndarray:
-    """`Sigma_0^{1/2} w`, w the leading eigenvector of `Sigma_0^{1/2} M Sigma_0^{1/2}`."""
+    """Return `Sigma_0^{1/2} w`, w the leading eigenvector of `Sigma_0^{1/2} M Sigma_0^{1/2}`."""
     M, L = CASES[4].Q + CASES[4].Q.T, np.linalg.cholesky(cov)
     u = L @ np.linalg.eigh(L.T @ M @ L)[1][:, -1]
     return np.outer(u, u) / (u @ u)

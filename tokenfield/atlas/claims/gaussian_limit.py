@@ -22,7 +22,7 @@ def attention(K: np.ndarray, kernel: str) -> tkf.MultiHead:
 
 
 def random_case(rng, rank: int) -> tuple[np.ndarray, np.ndarray]:
-    """Keys of a rank below 3, and a covariance."""
+    """Return keys of a rank below 3, and a covariance."""
     K, root = np.zeros((3, 3)), rng.standard_normal((3, 3))
     K[:rank] = rng.standard_normal((rank, 3))
     return K, root @ root.T / 3
@@ -56,7 +56,7 @@ def measure(quick: bool) -> Evidence:
 
 
 def projected(K: np.ndarray, cov: np.ndarray) -> np.ndarray:
-    """`N N^T Sigma_0 N N^T`, N a basis of ker M."""
+    """Return `N N^T Sigma_0 N N^T`, N a basis of ker M."""
     eigenvalues, vectors = np.linalg.eigh(K.T @ K)
     N = vectors[:, eigenvalues < 1e-9]
     return N @ N.T @ cov @ N @ N.T

@@ -11,7 +11,7 @@ from ..claim import Claim, Evidence, at_least, at_most, equal
 
 
 def symmetric(rng, positive: int, negative: int, null: int) -> tuple[np.ndarray, np.ndarray]:
-    """A random symmetric matrix of given signature, and its eigenvectors in that order."""
+    """Return a random symmetric matrix of given signature, and its eigenvectors in that order."""
     d = positive + negative + null
     U = np.linalg.qr(rng.standard_normal((d, d)))[0]
     m = np.concatenate([rng.uniform(0.5, 2, positive), -rng.uniform(0.5, 2, negative), np.zeros(null)])
@@ -19,7 +19,7 @@ def symmetric(rng, positive: int, negative: int, null: int) -> tuple[np.ndarray,
 
 
 def largest_stationary(rng, positive: int, negative: int, null: int) -> tuple[np.ndarray, np.ndarray]:
-    """A + A^T = M and a stationary covariance `L L^T` of the largest rank: `L^T M L = 0` pairs positive with negative."""
+    """Return A with `A + A^T = M` and a stationary covariance `L L^T` of largest rank: `L^T M L = 0` pairs + with -."""
     M, W = symmetric(rng, positive, negative, null)
     pairs = min(positive, negative)
     L = np.hstack([W[:, :pairs] + W[:, positive : positive + pairs], W[:, positive + negative :]])

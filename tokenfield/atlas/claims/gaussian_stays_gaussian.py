@@ -17,7 +17,7 @@ KERNELS = {
 
 
 def predicted() -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The mean and the covariance of the Gaussian at time T for each kernel, and at time 0, as five numbers."""
+    """Return the mean and the covariance of the Gaussian at time T for each kernel, and at time 0, as five numbers."""
     numbers = lambda mean, cov: np.append(mean, np.asarray(cov)[np.triu_indices(2)])  # noqa: E731
     heads, ends = list(KERNELS.values()), {}
     for name, on in zip(KERNELS, np.eye(3), strict=True):  # one head on, the others off: compiled once
@@ -34,7 +34,7 @@ def cloud(attention, n: int, seed: int) -> np.ndarray:
 
 
 def moments(x: np.ndarray) -> np.ndarray:
-    """The mean and the covariance of tokens, as the same five numbers."""
+    """Return the mean and the covariance of tokens, as the same five numbers."""
     return np.append(x.mean(axis=0), np.cov(x.T)[np.triu_indices(2)])
 
 

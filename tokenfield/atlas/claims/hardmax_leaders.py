@@ -11,7 +11,7 @@ N, D, ALPHA, DEPTH = 60, 2, 0.5, 400
 
 
 def layers(z: np.ndarray, rule: str, depth: int = DEPTH) -> np.ndarray:
-    """`z_i <- (z_i + alpha mean_{C_i} z_j)/(1 + alpha)`: the layer of hardmax attention, rescaled; all times."""
+    """Return `z_i <- (z_i + alpha mean_{C_i} z_j)/(1 + alpha)`: the layer of hardmax attention, rescaled; all times."""
     import jax
     import jax.numpy as jnp
 

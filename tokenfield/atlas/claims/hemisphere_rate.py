@@ -14,7 +14,7 @@ FLOWS = {"SA": (tkf.Softmax, lambda beta: 1.0), "USA": (tkf.Unnormalized, math.e
 
 
 def diameters(x: np.ndarray) -> np.ndarray:
-    """The largest distance between two tokens, at each time of (times, n, d)."""
+    """Return the largest distance between two tokens, at each time of (times, n, d)."""
     return np.linalg.norm(x[:, :, None] - x[:, None], axis=-1).max(axis=(1, 2))
 
 

@@ -11,7 +11,7 @@ DIMENSIONS = {8: "#D55E00", 128: "#009E73", 1024: "#0072B2"}
 
 
 def mean_cosines(d: int, seeds: range) -> tuple[np.ndarray, np.ndarray]:
-    """Mean cosine over time for each seed: (seeds, times)."""
+    """Return the mean cosine over time for each seed: (seeds, times)."""
     model = tkf.Transformer(tkf.Softmax(BETA), norm=tkf.PostLN())
     runs = tkf.simulate_many(model, [tkf.uniform_sphere(N, d, seed=seed) for seed in seeds], T1, save_at=41)
     total = runs.dataset["x"].values.sum(axis=2)

@@ -28,7 +28,7 @@ def share_hemisphere(x: np.ndarray) -> bool:
 
 
 def wendel(n: int) -> float:
-    """Probability that n independent uniform points on the sphere of R^d share an open hemisphere (Wendel 1962)."""
+    """Return the probability that n independent uniform points on the sphere of R^d share an open hemisphere (Wendel 1962)."""
     return sum(comb(n - 1, k) for k in range(D)) / 2 ** (n - 1)
 
 

@@ -12,7 +12,7 @@ LINE = (100, 1000, 10_000, 100_000)  # n, and beta = n
 
 
 def counted(draw_points, beta: float, draws: int, geometry: str) -> tuple[float, float]:
-    """Mean number of modes over independent draws, and its standard error."""
+    """Return the mean number of modes over independent draws, and its standard error."""
     numbers = [len(kde_modes(draw_points(np.random.default_rng(k)), beta, geometry)) for k in range(draws)]
     return float(np.mean(numbers)), float(np.std(numbers) / np.sqrt(draws))
 

@@ -11,7 +11,7 @@ BLUE, ORANGE = "#0072B2", "#D55E00"
 
 
 def kuramoto(beta: float, angles: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """`theta_i' = -(1/n) sum_j e^{beta cos(theta_i - theta_j)} sin(theta_i - theta_j)`, by SciPy."""
+    """Return `theta_i' = -(1/n) sum_j e^{beta cos(theta_i - theta_j)} sin(theta_i - theta_j)`, by SciPy."""
     from scipy.integrate import solve_ivp
 
     def field(t, theta):

@@ -12,12 +12,12 @@ BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 
 
 def exact(t: np.ndarray) -> np.ndarray:
-    """`r(t) = r0 e^{t/2} / sqrt(1 - r0^2 + r0^2 e^t)`, the solution of `r' = r (1 - r^2)/2`."""
+    """Return `r(t) = r0 e^{t/2} / sqrt(1 - r0^2 + r0^2 e^t)`, the solution of `r' = r (1 - r^2)/2`."""
     return R0 * np.exp(t / 2) / np.sqrt(1 - R0**2 + R0**2 * np.exp(t))
 
 
 def poisson_kernel(r: np.ndarray | float, modes: int) -> np.ndarray:
-    """Coefficients of `(1 - r^2)/(1 - 2 r cos a + r^2) = 1 + 2 sum_k r^k cos k a` in the basis of `CircleDensity`."""
+    """Return coefficients of `(1 - r^2)/(1 - 2 r cos a + r^2) = 1 + 2 sum_k r^k cos k a` in the basis of `CircleDensity`."""
     c = np.zeros((*np.shape(r), 2, modes + 1))
     c[..., 0, :] = np.sqrt(2) * np.asarray(r)[..., None] ** np.arange(modes + 1)
     c[..., 0, 0] = 1
@@ -36,7 +36,7 @@ def model(kappa: float | None = None) -> tkf.Transformer:
 
 
 def branch(kappa: float) -> float:
-    """The largest root of `r = I_1(kappa r)/I_0(kappa r)`: 0 up to kappa = 2."""
+    """Return the largest root of `r = I_1(kappa r)/I_0(kappa r)`: 0 up to kappa = 2."""
     from scipy.optimize import brentq
 
     if kappa <= 2:

@@ -22,7 +22,7 @@ def ends(h: np.ndarray, beta: np.ndarray, layers: int) -> np.ndarray:
 
 
 def run(h: float, beta: float, depth: int) -> list[np.ndarray]:
-    """The last three states of tokens from a random start."""
+    """Return the last three states of tokens from a random start."""
     model = tkf.Transformer(tkf.Softmax(beta, V=-1.0), norm=tkf.PostLN())
     traj = tkf.layers(model, tkf.uniform_sphere(N, D, seed=2), depth, h)
     return [np.asarray(traj.state(k).x) for k in (depth - 2, depth - 1, depth)]
@@ -146,7 +146,7 @@ def layers_to_narrow(h: np.ndarray, beta: np.ndarray, most: int = 20_000) -> np.
 
 
 def unstable(beta: np.ndarray) -> np.ndarray:
-    """The first and last step at which period two has a multiplier above 1, for each beta; NaN where it has none."""
+    """Return the first and last step at which period two has a multiplier above 1, for each beta; NaN where it has none."""
     edges = np.full((2, len(beta)), np.nan)
     for index, each in enumerate(beta):
         steps = np.linspace(critical_steps(each, N).period_two, 2, 402)[1:-1]

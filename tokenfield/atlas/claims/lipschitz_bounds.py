@@ -20,7 +20,7 @@ def in_ball(rng, n: int, d: int, radius: float) -> np.ndarray:
 
 
 def random_inputs(n: int, d: int, count: int) -> np.ndarray:
-    """(count, 4) local constants over four bounds, for random A, V, R and tokens, half of them masked."""
+    """Return (count, 4) local constants over four bounds, for random A, V, R and tokens, half of them masked."""
     used = []
     for seed in range(count):
         rng = np.random.default_rng(seed)

@@ -22,7 +22,7 @@ BETAS = {"β = 1/√d": D**-0.5, "β = 1": 1.0}
 
 
 def adversary(n: int, seed: int) -> np.ndarray:
-    """A = -I: token 1 at -R u, the others at R u."""
+    """Return the worst tokens for A = -I: token 1 at -R u, the others at R u."""
     x = np.zeros((n, D))
     x[:, 0] = R
     x[0, 0] = -R
@@ -30,7 +30,7 @@ def adversary(n: int, seed: int) -> np.ndarray:
 
 
 def sphere_limit(beta: float) -> float:
-    """The constant for infinitely many tokens uniform on the sphere of radius `r = sqrt(d)`, A = beta I, V = I.
+    """Return the constant for infinitely many tokens uniform on the sphere of radius `r = sqrt(d)`, A = beta I, V = I.
 
     With `t = <x,y>/r^2` of density proportional to `e^{beta r^2 t} (1 - t^2)^{(d-3)/2}`, means `m_k = E t^k`. The fields
     `c` and `<c,x> x/r^2`, c a constant vector, span a space that the derivative keeps; this is its norm there.
@@ -50,7 +50,7 @@ def moments(k: float) -> np.ndarray:
 
 
 def typical(name: str, found: Growth) -> Check:
-    """A power that no theory predicts: only that it was measured properly is checked."""
+    """Return a power that no theory predicts: only that it was measured properly is checked."""
     low, high = found.law.interval
     return Check(name, OPEN, f"{found.law.power:.3f}", f"95 %: {low:.2f} … {high:.2f}", found.converged)
 

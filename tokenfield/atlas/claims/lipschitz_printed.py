@@ -13,12 +13,12 @@ SHEAR, PAIR = np.array([[0.0, 0.0], [10.0, 0.0]]), np.array([[0.0, 1.0], [0.0, -
 
 
 def value(A, x, y, weights) -> np.ndarray:
-    """`Gamma_mu(x)`, V = I, mu atoms at y."""
+    """Return `Gamma_mu(x)`, V = I, mu atoms at y."""
     return np.asarray(tkf.Softmax(A=A)(jnp.zeros(()), jnp.asarray(x, float)[None], tkf.Tokens(y, weights))[0])
 
 
 def ratio(A, x, y, z, weights, p: int) -> float:
-    """`|Gamma_mu(x) - Gamma_nu(x)| / W_p`, mu and nu atoms at y and at z."""
+    """Return `|Gamma_mu(x) - Gamma_nu(x)| / W_p`, mu and nu atoms at y and at z."""
     distance = tkf.wasserstein(tkf.Tokens(y, weights), tkf.Tokens(z, weights), p=p)
     return float(np.linalg.norm(value(A, x, y, weights) - value(A, x, z, weights)) / distance)
 
@@ -35,7 +35,7 @@ def one_atom_moves(n: int, p: int) -> tuple[float, float]:
 
 
 def random_pairs(count: int) -> float:
-    """The largest `|Gamma_mu(x) - Gamma_nu(x)| / W_2` over `sqrt(n) (1 + 2|A|R^2)`."""
+    """Return the largest `|Gamma_mu(x) - Gamma_nu(x)| / W_2` over `sqrt(n) (1 + 2|A|R^2)`."""
     worst = 0.0
     for seed in range(count):
         rng = np.random.default_rng(seed)

@@ -27,7 +27,7 @@ def outputs(tokens: tkf.Tokens, beta: float) -> np.ndarray:
 
 
 def cosine_after(n: int, beta: float) -> float:
-    """The cosine between the outputs of n equiangular tokens, in R^n."""
+    """Return the cosine between the outputs of n equiangular tokens, in R^n."""
     y = outputs(tkf.equiangular_tokens(RHO, n), beta)
     return float(y[0] @ y[-1] / (np.linalg.norm(y[0]) * np.linalg.norm(y[-1])))
 

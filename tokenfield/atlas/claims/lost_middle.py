@@ -14,7 +14,7 @@ COLORS = ("#56B4E9", "#0072B2", "black", "#E69F00", "#D55E00")
 
 
 def lowest(row: np.ndarray) -> float:
-    """The position of the smallest response among all tokens but the last: the minimum of a polynomial through seven."""
+    """Return the position of the smallest response among all tokens but the last: the minimum of a polynomial through seven."""
     values, n, reach = row[:-1], len(row), np.arange(-3, 4)
     j = int(np.argmin(values))
     if not 3 <= j < len(values) - 3:

@@ -10,7 +10,7 @@ KAPPA, BLUE, ORANGE = 3.0, "#0072B2", "#D55E00"
 
 
 def mean_field_order() -> float:
-    """`r = I_1(kappa r)/I_0(kappa r)`."""
+    """Return `r = I_1(kappa r)/I_0(kappa r)`."""
     from scipy.optimize import brentq
     from scipy.special import i0, i1
 
@@ -18,7 +18,7 @@ def mean_field_order() -> float:
 
 
 def finite_moments(n: int, kappa: float = KAPPA) -> tuple[float, float]:
-    """Mean and standard deviation of `|m|²`, m the mean of n tokens with density `∝ exp(kappa n |m|²/2)`, exactly.
+    """Return the mean and standard deviation of `|m|²`, m the mean of n tokens with density `∝ exp(kappa n |m|²/2)`, exactly.
 
     In a random field u of weight `e^{-n u²/(2 kappa)} I_0(u)^n` tokens are independent, and `u/kappa` is m plus an
     independent Gaussian of variance `1/(n kappa)` in each coordinate.
@@ -38,7 +38,7 @@ def finite_moments(n: int, kappa: float = KAPPA) -> tuple[float, float]:
 
 
 def orders(n: int, places: int, runs: int) -> np.ndarray:
-    """`|m|²` at the end of independent runs of n tokens, beside tokens without weight: one program may serve every n."""
+    """Return `|m|²` at the end of independent runs of n tokens, beside tokens without weight: one program may serve every n."""
     model = tkf.Transformer(tkf.Unnormalized(beta=0.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(KAPPA))
     weights = (np.arange(places) < n) / n
     start = tkf.Tokens(tkf.hemisphere(places, 2, seed=0).x, weights)

@@ -13,13 +13,13 @@ COLORS = ("#0072B2", "#009E73", "#D55E00")
 
 
 def log_density(x, y, w, beta):
-    """`log (K * mu)(x)` with `K = exp(-beta |x|^2 / 2)`; its gradient in x leaves mu, the tokens y, alone."""
+    """Return `log (K * mu)(x)` with `K = exp(-beta |x|^2 / 2)`; its gradient in x leaves mu, the tokens y, alone."""
     return jax.nn.logsumexp(-beta / 2 * ((x - y) ** 2).sum(-1), b=w)
 
 
 @jax.jit
 def mean_shift(x, w, beta):
-    """The gradient on the sphere of `log (K * mu)` at each token."""
+    """Return the gradient on the sphere of `log (K * mu)` at each token."""
     gradient = jax.vmap(jax.grad(log_density), (0, None, None, None))(x, x, w, beta)
     return gradient - (gradient * x).sum(-1, keepdims=True) * x
 

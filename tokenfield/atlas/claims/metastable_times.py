@@ -34,7 +34,7 @@ class Narrow(eqx.Module):
 
 
 def width_time(beta: float, width: float) -> float:
-    """The time at which both groups are narrower than a width."""
+    """Return the time at which both groups are narrower than a width."""
     model = tkf.Transformer(tkf.Softmax(beta), norm=tkf.PostLN())
     rule = Narrow(jnp.asarray(width))
     run = tkf.simulate(model, start(), 400.0, stop_when=rule, save_at=2, rtol=1e-9, atol=1e-11, method="tsit5")
@@ -42,13 +42,13 @@ def width_time(beta: float, width: float) -> float:
 
 
 def centers() -> np.ndarray:
-    """The directions to which the two groups collapse, nearly: their means."""
+    """Return the directions to which the two groups collapse, nearly: their means."""
     means = np.asarray(start().x).reshape(2, 4, 2).mean(axis=1)
     return means / np.linalg.norm(means, axis=1, keepdims=True)
 
 
 def log_speed(beta: float) -> float:
-    """The logarithm of the largest speed of two point clusters at the centers, from the forces in rescaled time."""
+    """Return the logarithm of the largest speed of two point clusters at the centers, from the forces in rescaled time."""
     one = jnp.ones(())
     flow = CoarseFlow(jnp.array([0.5, 0.5]), jnp.ones(2, bool), beta * one, 0 * one, 0 * one, 0 * one, True, False)
     m, forces = flow.forces(jnp.asarray(centers()))

@@ -28,20 +28,20 @@ def model(kernel: str, beta: float, kappa: float = np.inf) -> tkf.Transformer:
 
 
 def theory(kernel: str, beta: float, d: int, kappa: float = np.inf) -> np.ndarray:
-    """`k(k+d-2) (w_k/beta - 1/kappa)` for USA, with w_k/w_0 for SA."""
+    """Return `k(k+d-2) (w_k/beta - 1/kappa)` for USA, with w_k/w_0 for SA."""
     rates = tkf.theory.growth_rates(beta, d, KERNELS[kernel][0], modes=DEGREES.tolist())
     return rates - DEGREES * (DEGREES + d - 2) / kappa
 
 
 @eqx.filter_jit
 def pushed(flow, y, directions):
-    """The derivative of the velocity at y along each of the directions."""
+    """Return the derivative of the velocity at y along each of the directions."""
     along = lambda v: jax.jvp(lambda z: flow.velocity(jnp.zeros(()), z), (y,), (v,))[1]  # noqa: E731
     return jax.vmap(along)(directions)
 
 
 def eigenvalues(pushed: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, float]:
-    """The rates of directions that are eigenvectors, and by how much they fail to be."""
+    """Return the rates of directions that are eigenvectors, and by how much they fail to be."""
     a, b = (np.asarray(part).reshape(len(directions), -1) for part in (pushed, directions))
     rates = (a * b).sum(1) / (b * b).sum(1)
     return rates, float((np.abs(a - rates[:, None] * b).max(1) / np.abs(b).max(1)).max())
@@ -57,7 +57,7 @@ def of_density(uniform, kernel: str, beta: float, kappa: float = np.inf) -> tupl
 
 
 def of_tokens(kernel: str, beta: float) -> tuple[np.ndarray, float]:
-    """The same for n evenly spread tokens on the circle, each moved along it by `sin(k a + phase)`."""
+    """Return the same for n evenly spread tokens on the circle, each moved along it by `sin(k a + phase)`."""
     a = 2 * np.pi * np.arange(N) / N
     start = tkf.circle_tokens(a)
     flow = segments(start, model(kernel, beta))[0].flow

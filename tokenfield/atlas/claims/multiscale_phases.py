@@ -67,7 +67,7 @@ def measured(beta: float) -> Times:
 
 
 def predicted(beta: float) -> Times:
-    """The same from theory alone."""
+    """Return the same from theory alone."""
     merge = tkf.theory.pair_merge_time(math.cos(ANGLE), 1 - math.log(2) / beta, beta, log=True)
     widths = WIDE, NARROW, beta
     return Times(tkf.theory.collapse_time(*widths, c=SECOND), tkf.theory.collapse_time(*widths), merge)

@@ -20,7 +20,7 @@ WORDS = {"exponential": "rate of e^(-ct)", "power": "exponent of t^(-c)", "stret
 
 
 def token_speed(norm) -> float:
-    """`rho'(0)` of orthonormal tokens, from the velocities of all the tokens."""
+    """Return `rho'(0)` of orthonormal tokens, from the velocities of all the tokens."""
     import jax.numpy as jnp
 
     tokens = tkf.equiangular_tokens(rho=0.0, n=N)

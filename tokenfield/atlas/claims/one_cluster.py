@@ -12,7 +12,7 @@ LOOKS = {3: {"color": "#0072B2", "marker": "o"}, D: {"color": "#D55E00", "marker
 
 
 def padded(x: np.ndarray) -> tkf.Tokens:
-    """Tokens of R^3 as tokens of R^8: the flow keeps zeros at zero, and both dimensions share one compiled loop."""
+    """Return tokens of R^3 as tokens of R^8: the flow keeps zeros at zero, and both dimensions share one compiled loop."""
     return tkf.Tokens(np.pad(x, [(0, 0), (0, D - x.shape[1])]))
 
 
@@ -21,14 +21,14 @@ def model(flow: str, beta: float) -> tkf.Transformer:
 
 
 def collapse(flow: str, beta: float, start: tkf.Tokens) -> float:
-    """The time at which all cosines exceed 0.999, or infinity if that does not happen by t = 1e5."""
+    """Return the time at which all cosines exceed 0.999, or infinity if that does not happen by t = 1e5."""
     run = tkf.simulate(model(flow, beta), start, 1e5, save_at=2, stop_when=tkf.one_cluster(1e-3), progress=False)
     # The run stops on the very boundary of 1e-3: counting with twice that leaves no doubt by rounding.
     return run.times[-1] if tkf.clusters(run.final, tol=2e-3).count == 1 else np.inf
 
 
 def antipodal(nudge: float) -> tkf.Tokens:
-    """Half of the tokens at e_1, half at -e_1, and then each moved by a Gaussian of size `nudge`."""
+    """Return half of the tokens at e_1, half at -e_1, and then each moved by a Gaussian of size `nudge`."""
     signs = np.repeat([1.0, -1.0], N // 2)
     x = signs[:, None] * np.eye(3)[0] + nudge * np.random.default_rng(0).standard_normal((N, 3))
     return padded(x / np.linalg.norm(x, axis=1, keepdims=True))

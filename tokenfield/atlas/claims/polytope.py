@@ -10,7 +10,7 @@ TIMES = np.append(np.linspace(0, 5, 101), 30.0)
 
 
 def start(seed: int, n: int = 40) -> tuple[np.ndarray, tkf.Tokens]:
-    """A random positive definite A (eigenvalues between 6 and 12), and tokens uniform in the unit disc."""
+    """Return a random positive definite A (eigenvalues between 6 and 12), and tokens uniform in the unit disc."""
     rng = np.random.default_rng(seed)
     frame, _ = np.linalg.qr(rng.standard_normal((2, 2)))
     A = (frame * rng.uniform(6, 12, 2)) @ frame.T

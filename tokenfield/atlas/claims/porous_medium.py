@@ -28,7 +28,7 @@ def circle(a: np.ndarray) -> np.ndarray:
 
 
 def by_fourier(p: np.ndarray, s: float) -> np.ndarray:
-    """The porous medium equation from values at even angles, by Fourier series and SciPy."""
+    """Return the porous medium equation from values at even angles, by Fourier series and SciPy."""
     from scipy.integrate import solve_ivp
 
     k = np.arange(len(p) // 2 + 1)

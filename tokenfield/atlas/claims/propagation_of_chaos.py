@@ -20,12 +20,12 @@ def start() -> tkf.CircleDensity:
 
 
 def padded(x, n: int) -> tkf.Tokens:
-    """The first n tokens with equal weights; the others have none and only watch, so that one program serves every n."""
+    """Return the first n tokens with equal weights; the others have none and only watch, so that one program serves every n."""
     return tkf.Tokens(x, (np.arange(len(x)) < n) / n)
 
 
 def runs(repeats: int) -> dict[int, np.ndarray]:
-    """(repeat, time, token, 2) tokens drawn from the density, for each n."""
+    """Return (repeat, time, token, 2) tokens drawn from the density, for each n."""
     states = [padded(start().sample(SIZES[-1], seed=1000 * n + k).x, n) for n in SIZES for k in range(repeats)]
     found = tkf.simulate_many(MODEL, states, TIMES[-1], save_at=TIMES, rtol=1e-4, progress=False).dataset["x"].values
     return {n: found[i * repeats : (i + 1) * repeats, :, :n] for i, n in enumerate(SIZES)}
@@ -36,7 +36,7 @@ def slope(sizes, values) -> float:
 
 
 def two_samples(d: int, sizes, repeats: int) -> np.ndarray:
-    """(time, n) mean W_1 between two independent clouds on the sphere of R^d, at times 0 and 1 of their flows."""
+    """Return (time, n) mean W_1 between two independent clouds on the sphere of R^d, at times 0 and 1 of their flows."""
     found = np.zeros((2, len(sizes)))
     for k in range(repeats):
         pairs = [(n, 2 * k + side) for n in sizes for side in range(2)]

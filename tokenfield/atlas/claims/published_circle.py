@@ -13,19 +13,19 @@ HALFWAY = (PLATEAUS[1:] + PLATEAUS[:-1]) / 2
 
 
 def energy(theta: np.ndarray) -> np.ndarray:
-    """`Ebar = (1/n^2) sum_ij e^{beta(cos(theta_i - theta_j) - 1)}`, for angles (..., n)."""
+    """Return `Ebar = (1/n^2) sum_ij e^{beta(cos(theta_i - theta_j) - 1)}`, for angles (..., n)."""
     return np.exp(BETA * (np.cos(theta[..., :, None] - theta[..., None, :]) - 1)).mean(axis=(-1, -2))
 
 
 def merges(times: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """The times at which the energy is half-way from one plateau to the next."""
+    """Return the times at which the energy is half-way from one plateau to the next."""
     from scipy.interpolate import CubicSpline
 
     return np.array([CubicSpline(times, energy(theta)).solve(level, extrapolate=False)[0] for level in HALFWAY])
 
 
 def attended(theta: np.ndarray) -> np.ndarray:
-    """`<x, Att> + i <x', Att>` for each token x, x' its tangent: complex numbers stand for points of the plane."""
+    """Return `<x, Att> + i <x', Att>` for each token x, x' its tangent: complex numbers stand for points of the plane."""
     others = np.exp(1j * (theta - theta[:, None]))
     kernel = np.exp(BETA * others.real)
     return (kernel * others).sum(axis=1) / kernel.sum(axis=1)

@@ -11,7 +11,7 @@ RULES = ("post", "pre", "mix", "peri", "ngpt", "sqrt")
 
 
 def slope(norm, n: int, d: int, depth: int) -> float:
-    """The exponent of `1 - rho` in the layer's number over the second half of a deep stack, from the recursion."""
+    """Return the exponent of `1 - rho` in the layer's number over the second half of a deep stack, from the recursion."""
     curve = tkf.theory.random_weight_layers(norm, n, d**0.5, d, depth, noise=False)
     layer = np.arange(depth + 1)[depth // 2 :]
     return float(np.polyfit(np.log(layer), np.log(1 - curve.cosine[depth // 2 :]), 1)[0])

@@ -10,7 +10,7 @@ BLOCKS = {"minilm": (0, 3), "albert": (0, 4, 8, 11), "rxnfp": (0, 4, 8, 11), "sm
 
 
 def growth(name: str, quick: bool):
-    """The constants of some blocks of a model on parts of its texts."""
+    """Return the constants of some blocks of a model on parts of its texts."""
     from tokenfield.probe.smoothness import measure_smoothness
 
     lengths, samples = ((8, 24, 72), 2) if quick else ((8, 16, 32, 64, 128), 6)

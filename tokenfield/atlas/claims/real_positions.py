@@ -39,7 +39,7 @@ def shape_checks(found) -> list[Check]:
 
 
 def fit_checks(found) -> list[Check]:
-    """The fitted theory at every depth."""
+    """Return the fitted theory at every depth."""
     fits, plain = found.fit(), found.fit(slope=0.0)
     depths = [f"{L} layer{'s' if L > 1 else ''}" for L in found.depths]
     return [
@@ -68,7 +68,7 @@ def lowest(fit) -> float:
 
 
 def ratio(share: np.ndarray, value: float) -> float:
-    """A share over the median."""
+    """Return a share over the median."""
     return float(value / np.median(share))
 
 
@@ -78,12 +78,12 @@ def end(share: np.ndarray) -> float:
 
 
 def worst(fits) -> float:
-    """The largest error of a fit over that of a flat curve."""
+    """Return the largest error of a fit over that of a flat curve."""
     return max(fit.error / fit.flat for fit in fits)
 
 
 def beside_torch(pre: Pretrained, text: str, own: np.ndarray, directions: int) -> float:
-    """The largest relative difference of the influence of a position from that by `transformers` and torch."""
+    """Return the largest relative difference of the influence of a position from that by `transformers` and torch."""
     import torch
 
     tokens = pre.tokens(text, len(own))

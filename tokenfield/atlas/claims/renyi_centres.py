@@ -12,17 +12,17 @@ PLACES = 2 * np.pi / DELTA[2]
 
 
 def cap(d: int) -> float:
-    """The share of the circle (d = 2) or of the sphere (d = 3) within a geodesic distance delta of a point."""
+    """Return the share of the circle (d = 2) or of the sphere (d = 3) within a geodesic distance delta of a point."""
     return DELTA[2] / np.pi if d == 2 else np.sin(DELTA[3] / 2) ** 2
 
 
 def expected_strong(n: float, d: int) -> float:
-    """`sum_{i<n} (1-p)^i = (1-(1-p)^n)/p`: a token is strong when all the i tokens before it miss its cap."""
+    """Return `sum_{i<n} (1-p)^i = (1-(1-p)^n)/p`: a token is strong when all the i tokens before it miss its cap."""
     return -np.expm1(n * np.log1p(-cap(d))) / cap(d)
 
 
 def parked(n: float) -> float:
-    """Mean number of centers on the circle, those of n cars of length delta that find room to park: `L theta(n/L)`,
+    """Return the mean number of centers on the circle, those of n cars of length delta that find room to park: `L theta(n/L)`,
     `L = 2pi/delta`, `theta' = exp(-2 ∫_0^tau (1-e^{-v})/v dv)` for a Poisson number of cars, and a term to make it n."""
     from scipy.integrate import quad
     from scipy.special import exp1
@@ -33,7 +33,7 @@ def parked(n: float) -> float:
 
 
 def count(n: int, d: int, draws: int, strong: bool) -> tuple[float, float]:
-    """Mean number of centers over independent draws, and its standard error."""
+    """Return the mean number of centers over independent draws, and its standard error."""
     numbers = [len(renyi_centres(tkf.uniform_sphere(n, d, seed=k), DELTA[d], strong)) for k in range(draws)]
     return float(np.mean(numbers)), float(np.std(numbers) / np.sqrt(draws))
 

@@ -20,7 +20,7 @@ def start() -> tkf.Tokens:
 
 
 def meeting_share(angle: float, masses: tuple[float, float], beta: float) -> float:
-    """The share of its angle that the first of two softmax clusters has moved when they meet, at finite beta.
+    """Return the share of its angle that the first of two softmax clusters has moved when they meet, at finite beta.
 
     Its speed is to the other's as `m_j/(m_i E + m_j)` to `m_i/(m_j E + m_i)`, `E = e^{beta(1 - cos a)}`, a the angle left.
     """

@@ -43,7 +43,7 @@ def contraction(beta: float, kernel) -> tuple[float, float]:
 
 
 def measured_contraction(beta: float, kernel, n: int) -> tuple[float, float]:
-    """The same from a run of very narrow bumps."""
+    """Return the same from a run of very narrow bumps."""
     t1 = 1 / max(map(abs, contraction(beta, kernel)))
     y = simulated(kernel, beta, bumps(n, width=1e-5), t1).dataset["x"].values[[0, -1], :, 1]
     sizes = [np.linalg.norm(part, axis=1) for part in np.split(y, [round(MASS * n)], axis=1)]
@@ -51,12 +51,12 @@ def measured_contraction(beta: float, kernel, n: int) -> tuple[float, float]:
 
 
 def meeting(apart: float, beta: float) -> float:
-    """The time in which two point masses come from that angle to 0.1 radian."""
+    """Return the time in which two point masses come from that angle to 0.1 radian."""
     return tkf.theory.pair_merge_time(np.cos(apart), np.cos(NEAR), beta, masses=(MASS, 1 - MASS))
 
 
 def gap(run: tkf.Trajectory, n: int) -> np.ndarray:
-    """The angle between the means of the two bumps, in time."""
+    """Return the angle between the means of the two bumps, in time."""
     x = run.dataset["x"].values
     one, two = (part.mean(axis=1) for part in np.split(x, [round(MASS * n)], axis=1))
     return np.abs(np.arctan2(one[:, 0] * two[:, 1] - one[:, 1] * two[:, 0], (one * two).sum(axis=1)))
@@ -109,7 +109,7 @@ def measure(quick: bool) -> Evidence:
 
 
 def against_density(beta: float) -> list:
-    """The density itself beside 1000 tokens, while 128 modes hold its bumps."""
+    """Return the density itself beside 1000 tokens, while 128 modes hold its bumps."""
     model = tkf.Transformer(tkf.Softmax(beta=beta), norm=tkf.PostLN())
     start = tkf.CircleDensity.from_function(density, 128)
     run = tkf.simulate(model, start, 1.0, save_at=25, rtol=1e-11, atol=1e-13, progress=False)

@@ -14,12 +14,12 @@ BLUE, ORANGE = "#0072B2", "#D55E00"
 
 
 def poisson(a: np.ndarray) -> np.ndarray:
-    """The Poisson kernel `(1 - r0^2)/(1 - 2 r0 cos a + r0^2)`: positive everywhere, with mean r0 e, e at angle 0."""
+    """Return the Poisson kernel `(1 - r0^2)/(1 - 2 r0 cos a + r0^2)`: positive everywhere, with mean r0 e, e at angle 0."""
     return (1 - R0**2) / (1 - 2 * R0 * np.cos(a) + R0**2)
 
 
 def nodes_of_density() -> tkf.Tokens:
-    """The density as weighted tokens: a quadrature whose nodes come ever closer to the antipode -e.
+    """Return the density as weighted tokens: a quadrature whose nodes come ever closer to the antipode -e.
 
     Gauss's nodes on `[pi/2^{j+1}, pi/2^j]`, j = 0, 1, …, in the distance s from -e, on both sides. The flow carries them
     smoothly, so they stay a quadrature, also after all but the last panels have left the antipode.
@@ -46,13 +46,13 @@ def simulated(kernel: str, beta: float, start) -> tkf.Trajectory:
 
 
 def distances(run: tkf.Trajectory) -> np.ndarray:
-    """`W_2(mu_t, delta_e) = (∫ |x - e|^2 dmu)^{1/2}`: to a Dirac mass there is one coupling only."""
+    """Return `W_2(mu_t, delta_e) = (∫ |x - e|^2 dmu)^{1/2}`: to a Dirac mass there is one coupling only."""
     x, w = run.dataset["x"].values, run.dataset["weights"].values
     return np.sqrt(((x - np.eye(x.shape[-1])[0]) ** 2).sum(-1) @ w)
 
 
 def slopes(W: np.ndarray) -> np.ndarray:
-    """`-d log W/dt`, averaged between saved times."""
+    """Return `-d log W/dt`, averaged between saved times."""
     return -np.diff(np.log(W)) / np.diff(TIMES)
 
 
@@ -67,7 +67,7 @@ def contraction(kernel: str, beta: float) -> float:
 
 
 def zonal_rate(d: int) -> float:
-    """The rate at the end for `p = 1 + <x, e>/2` on the sphere of R^d, beta = 0, where only the mean acts.
+    """Return the rate at the end for `p = 1 + <x, e>/2` on the sphere of R^d, beta = 0, where only the mean acts.
 
     Around the axis e, the points ±e_1, …, ±e_{d-1} stand for the sphere: they have its mean.
     """
@@ -85,7 +85,7 @@ def zonal_rate(d: int) -> float:
 
 
 def against_density(kernel: str, beta: float) -> float:
-    """The largest difference of W_2 between the weighted tokens and a Fourier series, up to t = 2.5."""
+    """Return the largest difference of W_2 between the weighted tokens and a Fourier series, up to t = 2.5."""
     model = tkf.Transformer(KERNELS[kernel](beta=beta), norm=tkf.PostLN())
     times, start = TIMES[TIMES <= 2.5], tkf.CircleDensity.from_function(poisson, 64)
     run = tkf.simulate(model, start, times[-1], save_at=times, rtol=1e-10, atol=1e-12, progress=False)

@@ -11,12 +11,12 @@ N, D, T, TIMES = 24, 2, 0.5, np.linspace(0, 1, 9)
 
 
 def gamma_bound(a, v, R):
-    """`|Gamma_mu(y) - Gamma_nu(y)| <= v (1 + 2aR^2) e^{2aR^2} W_1(mu, nu)` in the ball of radius R."""
+    """Return `|Gamma_mu(y) - Gamma_nu(y)| <= v (1 + 2aR^2) e^{2aR^2} W_1(mu, nu)` in the ball of radius R."""
     return v * (1 + 2 * a * R**2) * np.exp(2 * a * R**2)
 
 
 def exponent(a, v, R0, t):
-    """`∫_0^t Lip`, `Lip = v a R^2 + gamma_bound`, `R(s) = R_0 e^{sv}`: the allowed `log(W(t)/W(0))`."""
+    """Return `∫_0^t Lip`, `Lip = v a R^2 + gamma_bound`, `R(s) = R_0 e^{sv}`: the allowed `log(W(t)/W(0))`."""
     s = np.linspace(0, 1, 2001) * t[:, None]
     R = R0 * np.exp(s * v)
     return np.trapezoid(v * a * R**2 + gamma_bound(a, v, R), s, axis=-1)
@@ -28,7 +28,7 @@ def flow(A, V, x, weights=None, t1=T) -> np.ndarray:
 
 
 def two_atoms(R: float, share: float, t1: float = 0.0) -> float:
-    """`(1-share) δ_a + share δ_-a` against `δ_a`, |a| = R, A = -I, V = I: `|ΔGamma(a)| / W_1`, or the growth of W_1."""
+    """Return `(1-share) δ_a + share δ_-a` against `δ_a`, |a| = R, A = -I, V = I: `|ΔGamma(a)| / W_1`, or the growth of W_1."""
     x, w = np.tile([R, 0.0], (N, 1)), np.full(N, (1 - share) / (N - 1))
     x[0], w[0] = -x[0], share
     attention = tkf.Softmax(A=-np.eye(D))

@@ -16,7 +16,7 @@ BAD = {"unnormalized": tkf.Unnormalized, "linear": tkf.Linear, "ReLU": tkf.ReLU}
 
 
 def at_probe(kernel, A, V, x, w, probe):
-    """`Gamma_mu(probe)`, at a point that is no token."""
+    """Return `Gamma_mu(probe)`, at a point that is no token."""
     return kernel(A=A, V=V)(jnp.zeros(()), probe[None], Measure(x, w, jnp.ones(N)))[0]
 
 

@@ -26,14 +26,14 @@ class Values(eqx.Module):
 
 
 def growth_bound(V: Values) -> np.ndarray:
-    """`exp ∫_0^t |V(s)|_2 ds` at TIMES, by the trapezoidal rule on a fine grid."""
+    """Return `exp ∫_0^t |V(s)|_2 ds` at TIMES, by the trapezoidal rule on a fine grid."""
     norms = np.linalg.norm(np.asarray(V.V0) + np.sin(3 * FINE)[:, None, None] * np.asarray(V.V1), ord=2, axis=(1, 2))
     steps = (norms[1:] + norms[:-1]) / 2 * np.diff(FINE)
     return np.exp(np.concatenate([[0], np.cumsum(steps)]))[:: (len(FINE) - 1) // (len(TIMES) - 1)]
 
 
 def radii(attention, V: Values, x: np.ndarray) -> np.ndarray:
-    """`max_i |x_i(t)| / R_0` at TIMES."""
+    """Return `max_i |x_i(t)| / R_0` at TIMES."""
     model = tkf.Transformer(attention(V=V))
     run = tkf.simulate(model, tkf.Tokens(x), T, save_at=TIMES, rtol=1e-9, atol=1e-11, progress=False)
     lengths = np.linalg.norm(run.dataset["x"].values, axis=-1).max(axis=1)

@@ -71,7 +71,7 @@ def without_order(label: str, attention: AbstractAttention, text: Sampler) -> Ch
 
 
 def powers(label: str, found: dict[str, Growth]) -> list[Check]:
-    """The fitted powers, and what makes them larger."""
+    """Return the fitted powers, and what makes them larger."""
     checks = []
     for name, each in found.items():
         low, high = each.law.interval

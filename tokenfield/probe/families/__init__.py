@@ -1,4 +1,4 @@
-"""Families of architectures: where their blocks are, and how a block's attention is read.
+"""Families of architectures: where their blocks are, and how attention is extracted from a block.
 
 To add one, write a file like `bert.py` and put it into the table.
 """
@@ -17,6 +17,6 @@ FAMILIES: tuple[AbstractFamily, ...] = (Bert(), Albert(), Llama(), GPT2())
 
 
 def family_of(config: Any) -> AbstractFamily | None:
-    """The family of a config, or None."""
+    """Return the family of a config, or None."""
     name = getattr(config, "model_type", None)
     return next((family for family in FAMILIES if name in family.model_types), None)

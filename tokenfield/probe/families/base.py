@@ -1,4 +1,4 @@
-"""What a family of architectures says of itself."""
+"""The interface of a family of architectures."""
 
 import abc
 from typing import Any, ClassVar, NamedTuple
@@ -54,7 +54,7 @@ class BlockWeights(NamedTuple):
 
 
 class AbstractFamily(abc.ABC):
-    """One layout of modules. Everything that differs between architectures is behind these methods."""
+    """One layout of modules. These methods hide the differences between architectures."""
 
     model_types: ClassVar[tuple[str, ...]]
     norm: ClassVar[str]
@@ -63,42 +63,42 @@ class AbstractFamily(abc.ABC):
 
     @abc.abstractmethod
     def causal(self, config: Any) -> bool:
-        """Tokens see earlier ones only."""
+        """Return True if tokens see only earlier tokens."""
 
     @abc.abstractmethod
     def blocks(self, model: Any) -> list[Any]:
-        """The blocks in the order in which they are run; a shared block occurs again and again."""
+        """Return the blocks in the order in which they are run; a shared block occurs again and again."""
 
     @abc.abstractmethod
     def attention(self, block: Any) -> Any:
-        """The module whose first input is what attention reads."""
+        """Return the module whose first input is what attention reads."""
 
     @abc.abstractmethod
     def projection(self, block: Any) -> Any:
-        """The module whose output is what attention gives, before residual and norm."""
+        """Return the module whose output is what attention gives, before residual and norm."""
 
     @abc.abstractmethod
     def weights(self, model: Any, block: Any) -> HeadWeights:
-        """The real Q, K, V, O of a block, in float64."""
+        """Return the real Q, K, V, O of a block, in float64."""
 
     @abc.abstractmethod
     def block(self, model: Any, block: Any) -> BlockWeights:
-        """The norms and the MLP of a block, in float64."""
+        """Return the norms and the MLP of a block, in float64."""
 
     @abc.abstractmethod
     def embedded(self, model: Any, ids: Any) -> Any:
-        """(1, n, d) what the first block reads of (1, n) token numbers."""
+        """Return (1, n, d) what the first block reads of (1, n) token numbers."""
 
     @abc.abstractmethod
     def final(self, model: Any) -> Any | None:
-        """The norm after the last block, or None."""
+        """Return the norm after the last block, or None."""
 
     def supports(self, config: Any) -> tuple[bool, str]:
-        """Whether attention can be read, and the reason if it cannot."""
+        """Return whether attention can be read, and the reason if it cannot."""
         return True, ""
 
     def shared(self, config: Any) -> bool:
-        """True when one block is used for all layers."""
+        """Return True if one block is used for all layers."""
         return False
 
     def lost_positions(self, config: Any) -> int:
@@ -107,7 +107,7 @@ class AbstractFamily(abc.ABC):
 
 
 def array(parameter: Any) -> np.ndarray:
-    """A parameter of the model as float64."""
+    """Return a parameter of the model as float64."""
     return parameter.detach().cpu().double().numpy()
 
 
@@ -118,11 +118,11 @@ def linear(layer: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def by_heads(W: np.ndarray, b: np.ndarray, heads: int, repeats: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """(H k, d) as (H, k, d), each head `repeats` times where several queries share it; the bias alike."""
+    """Return (H k, d) as (H, k, d), each head `repeats` times where several queries share it; the bias alike."""
     split = W.reshape(heads, -1, W.shape[1]), b.reshape(heads, -1)
     return np.repeat(split[0], repeats, axis=0), np.repeat(split[1], repeats, axis=0)
 
 
 def output_by_heads(W: np.ndarray, heads: int) -> np.ndarray:
-    """(d, H k) as (H, d, k)."""
+    """Return (d, H k) as (H, d, k)."""
     return W.reshape(len(W), heads, -1).transpose(1, 0, 2)

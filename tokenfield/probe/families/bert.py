@@ -1,4 +1,4 @@
-"""BERT and its likes: post-LN encoders with absolute positions."""
+"""BERT and similar models: post-LN encoders with absolute positions."""
 
 from typing import Any, ClassVar
 

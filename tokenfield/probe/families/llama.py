@@ -1,4 +1,4 @@
-"""Llama and its likes: causal, pre-RMSNorm, rotary positions, key-value heads shared by several query heads."""
+"""Llama and similar models: causal, pre-RMSNorm, rotary positions, key-value heads shared by several query heads."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""Ways to run the batches of a sweep: in this process, in others, on a cluster. None of them changes a bit."""
+"""Engines that run the batches of a sweep: in this process, in others, on a cluster. All give the same bits."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -8,5 +8,5 @@ from ..outcome import Outcome
 Engine = Callable[[str, list[int]], AbstractContextManager[Iterator[tuple[int, list[Outcome]]]]]
 """`engine(plan as JSON, numbers of batches)` gives, as a context, an iterator over `(number, outcomes)` in any order.
 
-Where a batch could not be run at all, such as when its worker died time and again, its outcomes are an empty list.
+If a batch could not be run at all, e.g. because its worker died repeatedly, its outcomes are an empty list.
 """

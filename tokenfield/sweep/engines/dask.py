@@ -12,7 +12,7 @@ from .scheduler_address import require_scheduler, split_address
 
 TIMEOUT = 10  # seconds to wait for a scheduler
 LOOK, PATIENCE = 2, 30  # seconds after which to look for workers when nothing comes, and to go without any
-GO_ON = "what is done is kept, and --resume goes on"
+GO_ON = "finished cells are saved, and --resume continues"
 
 
 def _distributed() -> Any:
@@ -25,7 +25,7 @@ def _distributed() -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Dask logs whole tracebacks when a worker or the scheduler goes: here that is ordinary, and said in one line."""
+    """Silence Dask's tracebacks when a worker or the scheduler ends: here this is handled, and reported in one line."""
     every = logging.Logger.manager.loggerDict.items()
     spoken = [log for name, log in every if name.startswith("distributed") and isinstance(log, logging.Logger)]
     spoken = [log for log in spoken if not log.disabled]
@@ -39,7 +39,7 @@ def _quiet() -> Iterator[None]:
 
 
 def dask_cluster(address: str) -> Callable:
-    """An engine on the cluster of the scheduler at an address such as tcp://127.0.0.1:8786, which must answer now."""
+    """Return an engine for the scheduler at an address such as tcp://127.0.0.1:8786, which must answer now."""
     split_address(address)
     distributed = _distributed()
     with _client(distributed, address):
@@ -55,7 +55,7 @@ def dask_cluster(address: str) -> Callable:
 
 @contextmanager
 def _client(distributed: Any, address: str) -> Iterator[Any]:
-    """A client of the scheduler at an address, which has workers."""
+    """Return a client of the scheduler at an address; raise ValueError if it has no workers."""
     require_scheduler(address)
     with _quiet():
         try:
@@ -72,7 +72,7 @@ def _client(distributed: Any, address: str) -> Iterator[Any]:
 
 
 def dask_local(workers: int) -> Callable:
-    """An engine on a cluster of so many single-threaded workers on this machine, on loopback."""
+    """Return an engine with a number of single-threaded Dask workers on this machine, on loopback."""
     distributed = _distributed()
 
     @contextmanager
@@ -126,7 +126,7 @@ def _submitted(client: Any, plan: str, numbers: list[int]) -> Iterator[tuple[int
 
 
 def _fetched(client: Any, future: Any) -> list[Outcome]:
-    """What a worker has found. If it dies before it has handed it over, the batch is run again elsewhere."""
+    """Return the result of a worker. If the worker dies before it sends the result, the batch is run again elsewhere."""
     patience = _Patience(client)
     while True:
         try:
@@ -138,7 +138,7 @@ def _fetched(client: Any, future: Any) -> list[Outcome]:
 
 
 def _wait(client: Any, completed: Any) -> None:
-    """Until something is done."""
+    """Wait until a batch has finished."""
     patience = _Patience(client)
     while not completed.has_ready():
         with completed.thread_condition:
@@ -148,7 +148,7 @@ def _wait(client: Any, completed: Any) -> None:
 
 
 class _Patience:
-    """A cluster that has lost all its workers may get new ones, but not for ever."""
+    """A time limit for a cluster that has lost all its workers to get new ones."""
 
     def __init__(self, client: Any):
         self.client = client
@@ -159,4 +159,4 @@ class _Patience:
         if self.client.status != "running" or self.client.scheduler_info()["workers"]:
             self.seen = self.looked
         elif self.looked > self.seen + PATIENCE:
-            raise ValueError(f"--scheduler: no worker has been there for {PATIENCE} s; {GO_ON}")
+            raise ValueError(f"--scheduler: there have been no workers for {PATIENCE} s; {GO_ON}")

@@ -1,4 +1,4 @@
-"""This process: a batch in each of as many threads as there are cores. Compiled code runs outside Python's lock."""
+"""Run batches in threads of this process, one per core. Compiled code runs outside Python's lock."""
 
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait

@@ -1,4 +1,4 @@
-"""Local processes, started afresh. They take over the environment, but for what `worker_environment` sets."""
+"""Run batches in new local processes. They inherit the environment, except for the variables of `worker_environment`."""
 
 import multiprocessing
 from collections import deque
@@ -11,12 +11,12 @@ from ..._workers import begin_worker, terminate
 from ..outcome import Outcome
 from ..run_batch import run_batch, worker_environment
 
-TRIES = 2  # goes of a batch whose worker dies
+TRIES = 2  # attempts to run a batch whose worker dies
 
 
 def processes(workers: int) -> Callable:
-    """An engine of so many processes. The batches of one that dies are run again, alone: a batch that kills its worker
-    every time is given up."""
+    """Return an engine with a number of processes. If one dies, its batches are run again alone: a batch that kills its worker
+    every time is not run again."""
 
     @contextmanager
     def engine(plan: str, numbers: list[int]) -> Iterator[Iterator[tuple[int, list[Outcome]]]]:

@@ -1,4 +1,4 @@
-"""The address of a Dask scheduler: its form, and whether a scheduler answers there, found out within a deadline."""
+"""Check the address of a Dask scheduler: its form, and whether a scheduler answers within a deadline."""
 
 import contextlib
 import queue
@@ -28,8 +28,8 @@ def require_scheduler(address: str) -> None:
     """Raise a ValueError unless a Dask scheduler answers at an address within 10 s.
 
     A scheduler speaks first: it sends the length of its greeting, then the greeting. What is silent, closes the connection
-    or sends something else (a web server) is none. Dask's own client waits for ever for the first and takes the other's text
-    for a length.
+    or sends something else (a web server) is not a scheduler. Dask's own client waits forever for the first, and reads the text of
+    the other as a length.
     """
     protocol, host, port = split_address(address)
     answers: queue.Queue[str | None] = queue.Queue()
@@ -44,7 +44,7 @@ def require_scheduler(address: str) -> None:
 
 
 def _problem(protocol: str, host: str, port: int) -> str | None:
-    """What is wrong with the address, if anything is."""
+    """Return what is wrong with the address, or None."""
     try:
         with contextlib.closing(socket.create_connection((host, port), timeout=DEADLINE)) as plain:
             if protocol == "tls":
@@ -58,7 +58,7 @@ def _problem(protocol: str, host: str, port: int) -> str | None:
         return error.strerror or str(error)
     if len(greeting) == 8 and 0 < int.from_bytes(greeting, "little") <= LARGEST_GREETING:
         return None
-    return "something else is there, which does not speak as Dask does"
+    return "another program answers there, which is not Dask"
 
 
 def _tls_problem(plain: socket.socket, host: str) -> str | None:
