@@ -285,8 +285,8 @@ def test_out_of_memory_says_what_to_make_smaller(small, monkeypatch):
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        ("random_twin", "out of memory for a second model with random weights: say --no-null"),
-        ("measure_smoothness", "out of memory with Lipschitz constants: give smaller --lengths, or say --no-lipschitz"),
+        ("random_twin", "out of memory for a second model with random weights: use --no-null"),
+        ("measure_smoothness", "out of memory with Lipschitz constants: give smaller --lengths, or use --no-lipschitz"),
     ],
 )
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("std::bad_alloc")])

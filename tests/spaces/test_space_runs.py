@@ -236,7 +236,7 @@ def test_attention_matrices_use_the_inner_product_of_the_space():
         tkf.attention_matrix(tokens, model), exact / exact.sum(1, keepdims=True), rtol=0, atol=1e-14
     )
     for observable in (tkf.energy, tkf.normalized_energy):
-        with pytest.raises(ValueError, match="not of Hyperbolic"):
+        with pytest.raises(ValueError, match="not in Hyperbolic"):
             observable(tokens, model)
 
 

@@ -72,5 +72,5 @@ def test_bad_input_is_refused(make, words):
 
 @pytest.mark.parametrize("measure", [tkf.clusters, tkf.pairwise_cosines, tkf.mean_cosine, tkf.effective_rank])
 def test_observables_of_tokens_refuse_densities(measure):
-    with pytest.raises(TypeError, match="not known for a state of type CircleDensity"):
+    with pytest.raises(TypeError, match="not defined for a state of type CircleDensity"):
         measure(CIRCLE)
