@@ -16,6 +16,7 @@ WIDE, NARROW = 0.12, 0.04  # standard deviations of a bump between which times a
 ANGLE = 1.9  # between the two bumps
 SECOND = 0.5  # how A multiplies the axis, beside 1 on the equator
 SHAPE = np.diag([1.0, 1.0, SECOND])
+SPREAD_BETA = 120.0
 
 
 class Times(NamedTuple):
@@ -72,11 +73,65 @@ def predicted(beta: float) -> Times:
     return Times(tkf.theory.collapse_time(*widths, c=SECOND), tkf.theory.collapse_time(*widths), merge)
 
 
+class WholeRun(NamedTuple):
+    """Tokens spread over the 2-sphere: median distance from the plane and number of groups in time, and merges of clusters."""
+
+    times: np.ndarray
+    heights: np.ndarray
+    groups: np.ndarray
+    log_merges: np.ndarray
+
+    def phases(self) -> dict[str, float]:
+        """The logarithm of the time when tokens have come to the plane, when they are clusters, and when the first two merge."""
+        clustered = self.groups <= 1.5 * self.groups[-1]
+        found = {
+            "alignment": math.log(self.times[np.argmax(self.heights < 0.1)]),
+            "clustering": math.log(self.times[np.argmax(clustered)]),
+            "pairing": float(self.log_merges.min()),
+        }
+        return dict(sorted(found.items(), key=lambda pair: pair[1]))
+
+
+def whole_run(beta: float, n: int) -> WholeRun:
+    """A run from spread tokens until they are clusters near the equator, and these on the equator, coarsened, until one is left."""
+    model = tkf.Transformer(tkf.Softmax(A=beta * SHAPE), norm=tkf.PostLN())
+    times = np.geomspace(0.1, 1.5 * beta, 80)
+    run = tkf.simulate(model, tkf.uniform_sphere(n, 3, seed=1), times[-1], save_at=times, rtol=1e-6, progress=False)
+    x = run.dataset["x"].values
+    groups = [np.asarray(labels(each)) for each in x]
+    last = groups[-1]
+    centers = np.stack([x[-1][last == k].mean(0) for k in range(last.max() + 1)])
+    near, masses = np.abs(centers[:, 2]) < 0.2, np.bincount(last) / n
+    flat = centers[near, :2] / np.linalg.norm(centers[near, :2], axis=1, keepdims=True)
+    clusters = tkf.Tokens(flat, masses[near] / masses[near].sum())
+    pairs = tkf.Transformer(tkf.Softmax(beta=beta), norm=tkf.PostLN())
+    events = tkf.simulate(pairs, clusters, math.inf, method="coarsen", progress=False).events
+    merges = np.array([event.detail["log_time"] for event in events if event.kind == "merge"])
+    count = np.array([each.max() + 1 for each in groups])
+    return WholeRun(times, np.median(np.abs(x[..., 2]), axis=1), count, merges)
+
+
+def labels(x: np.ndarray) -> np.ndarray:
+    """Groups of tokens that chains of steps of at most 0.05 join."""
+    from scipy.sparse.csgraph import connected_components
+
+    return connected_components(x @ x.T > math.cos(0.05), directed=False)[1]
+
+
 def measure(quick: bool) -> Evidence:
     betas = np.array([50.0, 100, 200, 400]) if quick else np.array([50.0, 75, 100, 150, 200, 300, 400])
     found, exact = (Times(*np.array([times(beta) for beta in betas]).T) for times in (measured, predicted))
-    phases = tkf.theory.multiscale_phases(betas[-1] * SHAPE, cosine=math.cos(ANGLE))
-    checks = [equal("phases, in order", "alignment, clustering, pairing", ", ".join(phase.name for phase in phases))]
+    run = whole_run(SPREAD_BETA, 300 if quick else 600)
+    phases = ", ".join(
+        phase.name for phase in tkf.theory.multiscale_phases(SPREAD_BETA * SHAPE, cosine=math.cos(ANGLE))
+    )
+    checks = [
+        equal(
+            f"from spread tokens, β = {SPREAD_BETA:g}: phases in the order in which they end",
+            phases,
+            ", ".join(run.phases()),
+        )
+    ]
     for name, allowed in (("alignment", 0.012), ("clustering", 0.004)):
         off = np.abs(getattr(found, name) / getattr(exact, name) - 1).max()
         checks.append(
@@ -92,7 +147,7 @@ def measure(quick: bool) -> Evidence:
     what = f"pairing: slope of log(β T) against β, 1 − ρ, {fit.interval}"
     checks.append(close(what, 1 - math.cos(ANGLE), fit.value, atol=max(fit.half, 1e-3)))
     checks += one_direction(betas)
-    return Evidence(tuple(checks), draw(betas, found), CAPTION)
+    return Evidence(tuple(checks), draw(betas, found, run), CAPTION)
 
 
 def one_direction(betas: np.ndarray):
@@ -119,30 +174,50 @@ def one_direction(betas: np.ndarray):
 
 
 CAPTION = (
-    "Two bumps of tokens on the 2-sphere, A = β diag(1, 1, ½), V = I: the time in which a bump shrinks from w = 0.12 to 0.04 "
-    "across the equator (alignment; dotted: its limit for large β) and along it (clustering), and, right, the time until the two "
-    "clusters merge (pairing). Dots: runs; lines: theory."
+    "Left and middle: two bumps of tokens on the 2-sphere, A = β diag(1, 1, ½), V = I: the time in which a bump shrinks from "
+    "w = 0.12 to 0.04 across the equator (alignment; dotted: its limit for large β) and along it (clustering), and the time until "
+    "the two clusters merge (pairing). Dots: runs; lines: theory. Right: one run from spread tokens, β = 120: the median distance "
+    "from the plane of the equator, and the number of groups of tokens; from then on (orange) merges of the clusters near the "
+    "equator, without the few tokens that have stopped elsewhere."
 )
 
 
-def draw(betas, found: Times):
+def draw(betas, found: Times, run: WholeRun):
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.8, 3.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure = Figure(figsize=(10.2, 3.2), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
     line = np.linspace(betas[0] / 2, betas[-1], 100)
     exact = Times(*np.array([predicted(beta) for beta in line]).T)
-    for ax, names in ((left, ("alignment", "clustering")), (right, ("pairing",))):
+    for ax, names in ((left, ("alignment", "clustering")), (middle, ("pairing",))):
         for name in names:
             scale = math.log(10) if name == "pairing" else 1.0
             ax.plot(line, getattr(exact, name) / scale, color=COLORS[name], lw=1)
             ax.plot(betas, getattr(found, name) / scale, "o", ms=5, color=COLORS[name], label=name)
         ax.set(xlabel="β", xlim=(0, None), ylim=(0, None))
-        ax.legend(frameon=False)
-    left.axhline(math.log(WIDE / NARROW) / (1 - SECOND), color=COLORS["alignment"], ls=":", lw=1, label="β → ∞")
-    left.legend(frameon=False)
+    left.axhline(
+        math.log(WIDE / NARROW) / (1 - SECOND), color=COLORS["alignment"], ls=":", lw=1, label="alignment, β → ∞"
+    )
     left.set(ylabel="time")
-    right.set(ylabel="log₁₀ of time")
+    middle.set(ylabel="log₁₀ of time")
+    for ax in (left, middle):
+        ax.legend(frameon=False)
+    ends = np.sort(run.log_merges) / math.log(10)
+    start = np.log10(run.times)
+    right.plot(start, run.heights, color=COLORS["alignment"])
+    right.set(xlabel="log₁₀ of time", ylabel="median distance from the plane", ylim=(0, None))
+    right.yaxis.label.set_color(COLORS["alignment"])
+    other = right.twinx()
+    other.plot(start, run.groups, color=COLORS["clustering"])
+    other.step(
+        np.append(start[-1], ends), len(ends) + 1 - np.arange(len(ends) + 1), where="post", color=COLORS["pairing"]
+    )
+    other.set(yscale="log", ylabel="groups of tokens")
+    other.set_yticks([1, 10, 100], labels=["1", "10", "100"])
+    other.yaxis.label.set_color(COLORS["clustering"])
+    right.set_xscale("symlog", linthresh=2)
+    right.set_xlim(start[0], 1.3 * ends[-1])
+    right.set_xticks([-1, 0, 1, 2, 10, 100], labels=["−1", "0", "1", "2", "10", "100"])
     return figure
 
 
