@@ -36,13 +36,13 @@ gc.set_threshold(50_000, 20, 20)  # tracing makes many objects that live: look f
 
 def pytest_addoption(parser):
     """How much to test: minutes by default, half an hour with `make test-all`, a night with `make fuzz`."""
-    parser.addoption("--all", action="store_true", help="run slow tests, and all combinations of tests marked `grid`")
+    parser.addoption("--all", action="store_true", help="run all cases of tests marked `grid` or `slow`")
     parser.addoption("--fuzz", type=float, default=1.0, help="factor on the number of inputs in tests/fuzz")
     parser.addoption("--draws", type=int, default=265, help="number of random draws in tests/independent")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out slow tests and most combinations of grids, unless `--all` is given."""
+    """Leave out most cases of slow tests and of grids, unless `--all` is given."""
     if config.getoption("--all"):
         return
     items[:], left_out = grids.split(items)

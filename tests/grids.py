@@ -1,8 +1,8 @@
-"""What `make test` leaves out: slow tests, and most combinations of parameters. `make test-all` runs everything.
+"""What `make test` leaves out: most cases of tests that take long. `make test-all` runs everything.
 
 A test marked `grid` has a case for each combination, say of kernel and norm, and each case compiles a program of its own. The
-cases that are run have every value of every parameter at least once, and are the same every time. A test marked `slow` repeats
-a claim of quicker tests for a larger or longer run.
+cases that are run have every value of every parameter at least once. Cases marked `slow` are left out, but for
+the first one of a test all of whose cases are slow. The choice is the same every time.
 """
 
 import itertools
@@ -12,12 +12,15 @@ from typing import Any
 
 def split(items: list[Any]) -> tuple[list[Any], list[Any]]:
     """Return the tests to run, in their order, and those left out."""
-    left_out = {item.nodeid for item in items if item.get_closest_marker("slow") is not None}
-    marked = [item for item in items if item.get_closest_marker("grid") is not None]
-    for _, cases in itertools.groupby(marked, key=lambda item: item.nodeid.partition("[")[0]):
-        cases = list(cases)
-        taken = covering([values(item) for item in cases])
-        left_out |= {item.nodeid for number, item in enumerate(cases) if number not in taken}
+    left_out: set[str] = set()
+    for _, group in itertools.groupby(items, key=lambda item: item.nodeid.partition("[")[0]):
+        cases = list(group)
+        slow = [item.nodeid for item in cases if item.get_closest_marker("slow") is not None]
+        if slow:
+            left_out |= set(slow[1:] if len(slow) == len(cases) > 1 else slow)
+        elif cases[0].get_closest_marker("grid") is not None:
+            taken = covering([values(item) for item in cases])
+            left_out |= {item.nodeid for number, item in enumerate(cases) if number not in taken}
     return [item for item in items if item.nodeid not in left_out], [item for item in items if item.nodeid in left_out]
 
 
@@ -37,10 +40,10 @@ def covering(cases: list[set[Any]]) -> set[int]:
 
 
 def _key(value: Any) -> Any:
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return id(value)
+    """Return what tells two values of a parameter apart."""
+    plain = isinstance(value, str) or not isinstance(value, Iterable)
     try:
         hash(value)
     except TypeError:
-        return id(value)
-    return type(value), value
+        plain = False
+    return (type(value), value) if plain else id(value)

@@ -16,6 +16,7 @@ from tokenfield.probe.texts import padded, windows
 torch = pytest.importorskip("torch", reason='pip install ".[models]"')
 
 from tokenfield.probe import measure as measuring  # noqa: E402
+from tokenfield.probe import run as probe_run  # noqa: E402
 from tokenfield.probe.loading import load  # noqa: E402
 from tokenfield.probe.result import ProbeResult  # noqa: E402
 from tokenfield.probe.store import Store  # noqa: E402
@@ -163,7 +164,7 @@ def test_a_killed_run_goes_on_and_gives_the_same_bits(small, tmp_path, monkeypat
 
 
 def test_batches_of_another_run_are_refused(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(tkf.probe.run, "random_twin", lambda *_: 1 / 0)
+    monkeypatch.setattr(probe_run, "random_twin", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         tkf.probe(small("bert"), REACTIONS, null=True, out=tmp_path)
     with pytest.raises(ValueError, match="belongs to another run"):
@@ -294,19 +295,19 @@ def test_so_it_does_in_later_parts_of_the_run(small, monkeypatch, part, message,
     def exhausted(*_, **__):
         raise error
 
-    monkeypatch.setattr(tkf.probe.run, part, exhausted)
+    monkeypatch.setattr(probe_run, part, exhausted)
     with pytest.raises(ValueError, match=message):
         tkf.probe(small("bert"), REACTIONS, full=True)
 
 
 def test_other_errors_are_not_taken_for_it(small, monkeypatch):
-    monkeypatch.setattr(tkf.probe.run, "random_twin", lambda *_: 1 / 0)
+    monkeypatch.setattr(probe_run, "random_twin", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         tkf.probe(small("bert"), REACTIONS, full=True)
 
 
 def test_lengths_that_cannot_be_are_said_before_anything_is_measured(small, monkeypatch):
-    monkeypatch.setattr(tkf.probe.run, "measure", lambda *_: 1 / 0)
+    monkeypatch.setattr(probe_run, "measure", lambda *_: 1 / 0)
     with pytest.raises(ValueError, match="lengths must be a whole number >= 3, got 2"):
         tkf.probe(small("bert"), REACTIONS, lengths=[2, 8])
 
