@@ -34,6 +34,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_page_prints_what_it_says(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -151,6 +152,7 @@ def test_every_public_name_has_an_example_that_runs(name, tmp_path, monkeypatch)
     assert printed.faults(text, name) == []
 
 
+@pytest.mark.slow
 def test_every_example_shows_its_output_or_draws():
     draws = re.compile(r"SKIP|savefig|[Pp]lot|panel|figure|animate|histograms|write_|image\(|table\(|use_style|export")
     silent = []

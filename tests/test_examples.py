@@ -93,11 +93,13 @@ def run(tmp_path, monkeypatch):
 pytestmark = pytest.mark.filterwarnings("ignore:FigureCanvasAgg is non-interactive")
 
 
+@pytest.mark.slow
 def test_save_and_load_prints_the_merger(run, capsys):
     assert run("save_and_load")["end"].time == pytest.approx(328.364, abs=1e-2)  # FORMULAS §9
     assert "one cluster at t = 328.364" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_positions_are_seen_in_the_matrices(run):
     found = run("positions")["matrices"]
     for matrix in found.values():
@@ -114,6 +116,7 @@ def test_leaders_stand_still(run):
     assert np.abs(z[-1, lead] - z[0, lead]).max() < 1e-5 < np.abs(z[-1] - z[0]).max()
 
 
+@pytest.mark.slow
 def test_merge_tree_is_a_sheet(run):
     """A `Sheet` is handed to pyplot by `show`."""
     assert isinstance(run("merge_tree")["figure"], tkf.plotting.Sheet)

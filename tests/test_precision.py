@@ -122,6 +122,7 @@ print("parent runs on")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore")
 def test_a_forked_process_refuses_rather_than_hangs():

@@ -23,6 +23,7 @@ tkf.simulate(tkf.Softmax(4.0), tkf.uniform_sphere(3, 2), t1=1.0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "lines"), [(GOOD, []), (BAD, [3, 4, 5, 6, 7, 8])], ids=["good", "bad"])
 def test_the_type_checker_knows_what_constructors_take(code, lines, tmp_path):
     from mypy import api

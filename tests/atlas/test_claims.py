@@ -25,9 +25,44 @@ PRINTED = {
     "real_adversarial": 2,
 }
 WITHOUT_FIGURE = {"rescaled_equals_free"}
+SLOW = {  # `make atlas` checks them too
+    "alignment_phase",
+    "backward_heat",
+    "blow_up",
+    "boolean_matrix",
+    "chaos_in_time",
+    "chaos_metastable",
+    "common_noise_density",
+    "density_layers",
+    "first_clusters_of_many",
+    "free_energy",
+    "gaussian_blow_up",
+    "gaussian_cones",
+    "gaussian_rank",
+    "gaussian_stays_gaussian",
+    "kuramoto_density",
+    "lost_middle",
+    "masked_mean_field",
+    "mckean_vlasov",
+    "metastable_times",
+    "multiscale_phases",
+    "normalization_laws",
+    "porous_medium",
+    "position_response",
+    "propagation_of_chaos",
+    "random_weights",
+    "real_adversarial",
+    "rescaled_equals_free",
+    "saddle_limit",
+    "sup_bounds",
+    "text_statistics",
+}
+CLAIMS = [
+    pytest.param(claim, marks=pytest.mark.slow if claim.id in SLOW else (), id=claim.id) for claim in all_claims()
+]
 
 
-@pytest.mark.parametrize("claim", all_claims(), ids=lambda claim: claim.id)
+@pytest.mark.parametrize("claim", CLAIMS)
 def test_claim(claim):
     assert claim.section in SECTIONS
     assert claim.title

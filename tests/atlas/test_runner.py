@@ -73,6 +73,7 @@ def test_a_claim_without_its_model_is_skipped_and_nothing_fails(tmp_path, monkey
     assert "made_up: skipped: no model <x>: run `make models`" in capsys.readouterr().out.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_two_jobs_give_what_one_gives(tmp_path, capsys):
     only = ["boolean_matrix", "high_dimension_hemisphere"]
     data = []

@@ -71,6 +71,7 @@ def test_linear_attention_to_a_fixed_context_is_a_linear_equation():
     np.testing.assert_allclose(run.final.x, np.asarray(TOKENS.x) @ expm(3 * V @ M @ A).T, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_decoder_layer():
     """Causal self-attention, then cross-attention, then the MLP, each with its norm: NumPy beside it."""
     W1, W2 = RNG.standard_normal((5, 3)), RNG.standard_normal((3, 5))
@@ -91,6 +92,7 @@ def test_a_decoder_layer():
     assert tkf.lipschitz.local(model, TOKENS, rtol=1e-10).constant == pytest.approx(np.linalg.norm(dense, 2), rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["none", "post", "pre"])
 def test_encoder_and_decoder_run_together(norm):
     """A decoder that starts where its context does, and has its model, stays with it: both are self-attention."""
@@ -129,6 +131,7 @@ def test_other_tokens_than_the_contexts():
     np.testing.assert_allclose(found.ravel(), expected, rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_gradient_by_the_context():
     def value(y):
         model = tkf.Transformer(tkf.Softmax(A=A), norm=tkf.PostLN(), context=tkf.Tokens(y, CONTEXT.weights))

@@ -165,6 +165,7 @@ def test_sinkhorn_marginals_and_convergence_flag():
     assert np.isnan(gamma(tkf.Sinkhorn(beta=8.0, tolerance=1e-12, max_iterations=1), state)).all()
 
 
+@pytest.mark.slow
 def test_float32_stays_float32():
     state = tokens(n=20)
     x, w, s = (a.astype(jnp.float32) for a in (state.x, state.weights, state.positions))

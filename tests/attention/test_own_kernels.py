@@ -116,6 +116,7 @@ def test_a_normalized_kernel_under_rescaled_variables_is_not_held():
         assert bool(flow.limits.hidden(flow.pack(tkf.Tokens(x0))._replace(c=jnp.array([40.0, 4.0])))) == hidden
 
 
+@pytest.mark.slow
 def test_a_row_whose_sum_is_zero_attends_to_nothing():
     """The second token sees negative scores only: it stands still, and Gamma has derivative 0 there, by x and by beta."""
     state = tkf.Tokens([[1.0, 0.2], [-1.0, 0.6], [1.5, 0.4]])

@@ -216,6 +216,7 @@ def test_sinkhorn_has_no_solution_where_sinks_are_out_of_reach():
     assert np.isnan(attention.of_itself(jnp.zeros(()), tkf.Tokens(X, W, S))).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", [tkf.Window(0.05), (tkf.RoPE(frequencies=[3.0, 0.5]), tkf.ALiBi(0.6))])
 def test_derivatives_of_sinkhorn_with_positions(rules):
     """Difference quotients, also where a window leaves tokens alone; Lipschitz constants take the same derivative."""
@@ -281,6 +282,7 @@ def test_every_norm_reads_what_the_rules_give(rules, norm):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_gradients_by_the_numbers_of_a_rule():
     state = tkf.Tokens(X, W, S)
 

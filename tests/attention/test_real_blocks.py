@@ -155,6 +155,7 @@ def test_decoders_by_layer():
         tkf.by_layer([decoders[0], other])
 
 
+@pytest.mark.slow
 def test_surgery():
     """On weights by layer as on each layer by itself."""
     model = tkf.by_layer(LAYERS)
@@ -189,6 +190,7 @@ def test_what_surgery_leaves():
     np.testing.assert_allclose(ends(cut, 1), expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_flow_of_real_layers():
     """Small layers tend to it: the error halves with the step."""
     model = tkf.by_layer(LAYERS, FINAL).continuous()

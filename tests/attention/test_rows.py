@@ -107,6 +107,7 @@ def test_many_rows_at_any_distance(kind, monkeypatch):
             assert float(jnp.vdot(jax.grad(value)(keys), e)) == pytest.approx(difference, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3])
 def test_series_are_used_only_where_their_absolute_accuracy_is_enough(d):
     """Some 1e-15 of the largest possible sum: too little where a token of weight 0, or any for beta < 0, sees far less."""

@@ -51,6 +51,7 @@ def test_velocity_is_that_of_the_head(head, d):
     )
 
 
+@pytest.mark.slow
 def test_more_tokens_than_a_block_and_a_last_block_that_is_not_full():
     for n in (1023, 1024, 1025, 2500):
         x = on_sphere(n, 2)
@@ -60,6 +61,7 @@ def test_more_tokens_than_a_block_and_a_last_block_that_is_not_full():
         assert np.abs(np.asarray(found)[:, :2] - np.exp(4 * (x @ x.T) - 4) @ x / n).max() < 1e-14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3])
 def test_runs_by_series_agree_with_direct_runs(d, monkeypatch):
     tokens, model = tkf.uniform_sphere(2000, d, seed=3), tkf.Transformer(tkf.Softmax(3.0), norm=tkf.PostLN())

@@ -38,6 +38,7 @@ def labels(ended):
     return dict(line.split(maxsplit=1) for line in ended.stdout.splitlines())
 
 
+@pytest.mark.slow
 def test_a_run_ends_in_five_lines(capsys, tmp_path):
     flags = ["--n", 20, "--d", 8, "--t1", 20, "--save-at", 81, "--no-animation", "--out", tmp_path / "run"]
     lines = labels(tokenfield_here(capsys, "simulate", *flags))
@@ -99,6 +100,7 @@ def test_clusters_in_words(sizes, text):
     assert cluster_text(sizes) == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "figure"),
     [
@@ -116,6 +118,7 @@ def test_the_last_line_says_what_to_open(arguments, figure, capsys, tmp_path):
     assert (tmp_path / "quiet" / figure).exists()
 
 
+@pytest.mark.slow
 def test_figures_in_other_formats(capsys, tmp_path):
     for name, start in (("pdf", b"%PDF"), ("svg", b"<?xml")):
         flags = ["--points", 4, "--runs", 0, "--format", name, "--out", tmp_path / name]

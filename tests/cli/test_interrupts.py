@@ -43,6 +43,7 @@ def start(command):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_ctrl_c_during_a_long_program(name, tmp_path):
     flags, line = COMMANDS[name]
@@ -76,6 +77,7 @@ with going_on_from(checkpoint):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [True, False])
 def test_code_that_answers_no_signal_is_ended(kept, tmp_path):
     if kept:

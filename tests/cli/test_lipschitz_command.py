@@ -41,6 +41,7 @@ def files(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_local_constant_beside_all_bounds(files):
     """Matrices from files, a mask, tokens scaled to R: the numbers of the library."""
     flags = ["--A", "A.npy", "--V", "V.csv", "--causal", "--n", 6, "--R", 1.5, "--data", "clustered", "--seed", 3]
@@ -101,6 +102,7 @@ def test_the_worst_tokens_found(files, monkeypatch, capsys):
     assert numbers["bounds"]["upper"] == pytest.approx(bounds(A, None, 1.5, 4).upper, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_worst_tokens_of_sinkhorn_attention(here):
     code, out, err = here("--attention", "sinkhorn", "--adversarial", "--d", 2, "--n", 3, "--starts", 1, "--steps", 3)
     assert (code, err) == (0, "")

@@ -23,6 +23,7 @@ def finished(tmp_path_factory):
     return folder, norms(*SMALL, "--beta", 4, "--tau", 2, "--out", folder, "--json")
 
 
+@pytest.mark.slow
 def test_json_numbers_are_those_of_the_library(finished):
     folder, result = finished
     assert result.returncode == 0, result.stderr
@@ -50,6 +51,7 @@ def test_folder_holds_the_figure_and_the_data(finished):
     assert "tokenfield_version" in study.attrs
 
 
+@pytest.mark.slow
 def test_table_and_the_folder_by_default(tmp_path):
     result = norms(*SMALL, "--rule", "sqrt", cwd=tmp_path)
     assert result.returncode == 0, result.stderr

@@ -108,6 +108,7 @@ def test_figure_names_its_regions_and_axes():
     assert len(phase_diagram_figure(phase_diagram([1.0, 2.0], [1.0, 5.0], 2, "softmax")).axes) == 2  # and a color bar
 
 
+@pytest.mark.slow
 def test_json_numbers_are_those_of_the_library(finished):
     folder, result = finished
     assert result.returncode == 0, result.stderr
@@ -134,6 +135,7 @@ def test_folder_holds_the_figure_and_the_data(finished, capsys):
     assert "holds a diagram" in refused.stderr
 
 
+@pytest.mark.slow
 def test_runs_are_laid_over_it(tmp_path, capsys):
     folder = tmp_path / "diagram"
     flags = ["--beta-max", 1, "--points", 3, "--runs", 1, "--seed", 4, "--out", folder, "--json"]

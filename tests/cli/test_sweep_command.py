@@ -76,6 +76,7 @@ def test_a_plan_without_a_subcommand_is_run(capsys, plan, monkeypatch, name):
     assert ended == (0, f"{name.removesuffix('.toml')}\n", "")
 
 
+@pytest.mark.slow
 def test_a_sweep_its_status_and_its_export(capsys, plan, whole, tmp_path):
     out = tmp_path / "out"
     ended = sweep(capsys, "run", plan, "--out", out, "--workers", "0")
@@ -93,6 +94,7 @@ def test_a_sweep_its_status_and_its_export(capsys, plan, whole, tmp_path):
     assert sweep(capsys, "run", plan, "--out", out, "--workers", "0", "--resume").returncode == 0
 
 
+@pytest.mark.slow
 def test_overrides_and_json(capsys, plan, whole, tmp_path):
     flags = ["--set", "axes.beta=[1.0, 4.0]", "--set", "repeats=2", "--set", "run.attention.kind=softmax", "--json"]
     ended = sweep(capsys, "run", plan, "--out", tmp_path / "out", "--workers", "0", *flags)
@@ -105,6 +107,7 @@ def test_overrides_and_json(capsys, plan, whole, tmp_path):
     assert "repeats: 2 → 4" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_dry_run_counts_and_writes_nothing(capsys, plan, tmp_path):
     ended = sweep(capsys, "run", plan, "--out", tmp_path / "out", "--dry-run")
     assert ended.returncode == 0
@@ -218,6 +221,7 @@ def long_whole(whole, tmp_path_factory):
     return tkf.sweep(path, overrides=LONG).dataset
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="no process groups on this system")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (getattr(signal, "SIGKILL", 9), -9)])
 def test_an_interrupted_sweep_can_be_resumed(capsys, plan, long_whole, tmp_path, number, code):

@@ -15,6 +15,7 @@ from commands import assert_one_line_error, tokenfield_here
 import tokenfield as tkf
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Windows sends no signal to one process")
 def test_ctrl_c_keeps_a_checkpoint(tmp_path):
     folder = tmp_path / "run"
@@ -104,6 +105,7 @@ def test_the_same_command_draws_what_was_not_drawn(tmp_path, capsys, monkeypatch
     assert_one_line_error(tokenfield_here(capsys, *command), "holds a finished run")
 
 
+@pytest.mark.slow
 def test_overwriting_leaves_no_mixture_of_two_runs(tmp_path, capsys, monkeypatch):
     from tokenfield.driver import record
 

@@ -149,6 +149,7 @@ def test_one_point_equal_points_and_a_single_column():
     assert MeanShift(beta=1.0).fit([[0.0], [0.1], [9.0]]).labels_.tolist() == [0, 0, 1]
 
 
+@pytest.mark.slow
 def test_ten_thousand_points():
     rng = np.random.default_rng(0)
     truth = np.arange(10_000) % 3

@@ -22,6 +22,7 @@ def digits():
     return data.data[:600], data.target[:600]
 
 
+@pytest.mark.slow
 # The two kernels differ, so no number of clusters is asserted: a Gaussian of width R/2.8 and a ball of radius R give 15 and
 # 14 for wine, 39 and 27 for digits. R is the share of scikit-learn's estimate that suits the flat kernel best.
 @pytest.mark.parametrize(("data", "share", "index"), [(wine, 0.8, 0.7), (digits, 0.6, 0.6)])

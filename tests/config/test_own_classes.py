@@ -81,6 +81,7 @@ def test_noise_by_flags(capsys):
     assert json.loads(mine.stdout)["order_parameter"] == json.loads(ours.stdout)["order_parameter"]
 
 
+@pytest.mark.slow
 def test_a_space_is_the_circle_where_it_has_no_other_coordinates(capsys):
     """In Python, from TOML, by flags and in a sweep; with noise, and saved."""
     Cylinder = imported("own_space:Cylinder")
@@ -114,6 +115,7 @@ def test_a_space_is_the_circle_where_it_has_no_other_coordinates(capsys):
     assert to_toml(read(Path("again.toml"), {})) == to_toml(config)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [{}, {"workers": 1}], ids=["here", "in a process"])
 def test_in_a_sweep(engine, expected):
     plan = {
@@ -162,6 +164,7 @@ def test_all_kinds_are_listed(capsys):
     )
 
 
+@pytest.mark.slow
 def test_noise_and_kinds_in_a_sweep():
     imported("own_noise:Weaker"), imported("own_observable:moment")  # known by their names, too, once they are imported
     plan = {

@@ -321,6 +321,7 @@ def test_states_by_flags(capsys):
     assert numbers["observed"]["mean_cosine"] == numbers["mean_cosine"] == pytest.approx(float(run.final.rho), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_density_with_noise_writes_its_folder(folder, capsys):
     flags = "--state circle_density --set state.size=0.01 --set state.modes=8 --kappa 2.5 --t1 0.5 --save-at 3"
     done = tokenfield_here(capsys, "simulate", *flags.split(), "--attention", "unnormalized", "--out", "run")

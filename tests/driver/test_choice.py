@@ -22,6 +22,7 @@ def test_members_of_long_runs_are_coarsened_as_they_are_alone():
         ]
 
 
+@pytest.mark.slow
 def test_a_stop_rule_keeps_the_plain_method():
     options = {"stop_when": tkf.order_above(0.9)}
     runs = tkf.simulate_many(SA, STARTS[:1], 600.0, **options)

@@ -123,6 +123,7 @@ def test_merge_times_do_not_depend_on_the_merging_tolerance(tolerance):
         assert event.detail["relative_error"] < 1e-4
 
 
+@pytest.mark.slow
 def test_mass_is_conserved_and_many_tokens_come_down_to_one():
     n = 300
     run = tkf.simulate(sphere_model(30.0), tkf.uniform_sphere(n, 2, seed=1), math.inf)

@@ -6,6 +6,7 @@ import pytest
 import tokenfield as tkf
 
 
+@pytest.mark.slow
 def test_members_are_the_single_runs():
     model = tkf.Transformer(tkf.Softmax(4.0), tkf.MixLN(2.0))
     starts = [tkf.Equiangular(rho, 16) for rho in (0.0, 0.4, 0.97)]
@@ -77,6 +78,7 @@ def test_what_cannot_run_side_by_side(model, states, words):
         tkf.simulate_many(model, states, 1.0)
 
 
+@pytest.mark.slow
 def test_members_that_coarsen_share_a_unit_of_time_and_have_their_own_settings():
     models = [tkf.Transformer(tkf.Unnormalized(beta), tkf.PostLN()) for beta in (40.0, 50.0)]
     starts = [tkf.uniform_sphere(4, 3, seed=k) for k in range(2)]
@@ -92,6 +94,7 @@ def test_members_that_coarsen_share_a_unit_of_time_and_have_their_own_settings()
         assert runs[k].energy_beta == alone.energy_beta
 
 
+@pytest.mark.slow
 def test_members_that_use_a_series_give_the_numbers_that_they_have_alone():
     """One stops between save times, one runs to the end."""
     models = [tkf.Transformer(tkf.Softmax(beta), tkf.PostLN()) for beta in (1.0, 0.5)]

@@ -44,6 +44,7 @@ def merges(run):
     return [event for event in run.events if event.kind == "merge"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("softmax", [True, False])
 def test_merges_and_states_are_in_order(softmax):
     for seed in range(8):
@@ -87,6 +88,7 @@ def test_merges_and_states_are_in_order(softmax):
         )
 
 
+@pytest.mark.slow
 def test_merge_times_are_when_the_plain_flow_is_there():
     checked = 0
     for seed in range(6):
@@ -131,6 +133,7 @@ def test_a_plain_run_has_no_state_at_its_start():
             assert state.lifetime > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("softmax", [True, False])
 def test_tokens_of_weight_zero_follow_and_merge(softmax):
     for seed in range(6):

@@ -9,6 +9,7 @@ from noisy import on_sphere, within
 import tokenfield as tkf
 
 
+@pytest.mark.slow
 def test_common_noise_keeps_coinciding_tokens_together_and_moves_each_as_brownian_motion():
     a = tkf.uniform_sphere(20, 3, seed=0).x
     start = tkf.Tokens(jnp.concatenate([a, a]))
@@ -58,6 +59,7 @@ def test_multiplicative_noise_has_its_generator(sense):
     assert generator(noise, x, lambda y: y @ c) == pytest.approx(exact, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_multiplicative_noise_on_the_circle_settles_where_it_is_weak():
     theta = 2 * np.pi * np.arange(256) / 256
     exact = np.average(np.cos(theta), weights=(1 + 0.6 * np.cos(theta)) ** -2.0)

@@ -30,6 +30,7 @@ def together():
     return observed(72, None)  # most of them end early: the others go on in a batch of 18
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [5, 16])
 def test_members_that_take_turns_are_those_that_run_together(together, width):
     _, _, all_at_once = together
@@ -55,6 +56,7 @@ def test_members_are_the_single_runs(together):
         assert float(seen.last[k]) == pytest.approx(tkf.order_parameter(run.final), abs=1e-8)
 
 
+@pytest.mark.slow
 def test_a_loose_tolerance_still_finds_the_moment_of_a_stop_well_within_it():
     _, _, seen = observed(12, None, rtol=1e-3)
     stopped = [k for k, event in enumerate(seen.events) if event == "one_cluster"]

@@ -5,6 +5,7 @@ import threading
 
 import jax
 import numpy as np
+import pytest
 
 import tokenfield as tkf
 from tokenfield import _programs
@@ -16,6 +17,7 @@ def run(beta):
     tkf.simulate(tkf.Transformer(tkf.Softmax(beta=beta), tkf.PostLN()), START, 0.2, save_at=2, progress=False)
 
 
+@pytest.mark.slow
 def test_programs_of_functions_of_time_are_not_kept_for_ever(monkeypatch):
     """Each new function takes a handful of programs, which no other run can use."""
     monkeypatch.setattr(_programs, "MOST_PROGRAMS", 5)

@@ -61,6 +61,7 @@ np.save(sys.argv[2], traj.dataset["x"].values)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_resumes_to_the_same_bits(tmp_path):
     checkpoint, out = tmp_path / "run.npz", tmp_path / "out.npy"
     command = [sys.executable, "-c", SCRIPT, str(checkpoint)]

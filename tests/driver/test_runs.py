@@ -144,6 +144,7 @@ def test_layers_that_leave_all_range_end_with_a_blow_up(model, last):
     np.testing.assert_array_equal(fewer.dataset["x"], traj.dataset["x"])
 
 
+@pytest.mark.slow
 def test_long_runs_check_what_short_ones_do():
     with pytest.raises(ValueError, match="atol must be finite and > 0, got -1"):
         tkf.simulate(SA, START, 600.0, atol=-1)

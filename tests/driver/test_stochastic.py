@@ -55,6 +55,7 @@ def step(method, model, state, h, xi):
     return np.asarray(flow.unpack(SCHEMES[method].step(flow, t, t + h, h, flow.pack(state), xi)).x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 5])
 def test_brownian_motion_forgets_at_the_exact_rate(d):
     kappa, start = 2.0, tkf.uniform_sphere(64, d, seed=0)
@@ -137,6 +138,7 @@ def semigroup_error(method, h, kappa=2.0, t=1.0, points=24, order=10):
     return abs(at @ (many @ f) - at @ (expm(t * L) @ f))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "order"), [("euler", 1), ("heun", 2)])
 def test_weak_order_with_drift(method, order):
     steps = np.array([0.05, 0.025, 0.0125])
@@ -146,6 +148,7 @@ def test_weak_order_with_drift(method, order):
     assert errors[-1] < {"euler": 5e-3, "heun": 7e-5}[method]
 
 
+@pytest.mark.slow
 def test_weak_noise_gives_the_flow_to_the_order_of_the_scheme():
     V = lambda t: jnp.where(t < 0.5, 1.0, -2.0) * jnp.cos(t)  # noqa: E731
     start = tkf.uniform_sphere(6, 3, seed=4)
@@ -158,6 +161,7 @@ def test_weak_noise_gives_the_flow_to_the_order_of_the_scheme():
     assert np.log(errors[0] / errors[1]) / np.log(4) == pytest.approx(2, abs=0.05)
 
 
+@pytest.mark.slow
 def test_noise_in_space_against_the_gaussian_flow():
     A, mean, cov, kappa = np.array([[0.5, 0.2], [-0.3, 0.4]]), [0.5, 0.0], np.array([[0.5, 0.1], [0.1, 0.3]]), 2.0
     model = tkf.Transformer(tkf.Softmax(A=A, V=-1.0), noise=tkf.EuclideanNoise(kappa))
@@ -196,6 +200,7 @@ def finite_gibbs(kappa, n):
     return (u**2 @ weight) / weight.sum() / kappa**2 - 2 / (n * kappa)
 
 
+@pytest.mark.slow
 def test_noisy_kuramoto_has_the_gibbs_law_of_finitely_many_tokens():
     kappa, n = 3.0, 12
     assert finite_gibbs(kappa, 10**6) == pytest.approx(0.72415872**2, abs=1e-5)
@@ -207,6 +212,7 @@ def test_noisy_kuramoto_has_the_gibbs_law_of_finitely_many_tokens():
     assert order.std() / np.sqrt(500) < 0.01
 
 
+@pytest.mark.slow
 def test_many_noisy_tokens_have_the_stationary_law_of_the_mean_field():
     from scipy.optimize import brentq
     from scipy.special import i0

@@ -196,6 +196,7 @@ def test_without_webgl_the_scene_is_drawn_with_canvas2d(opened, address):  # noq
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_a_film_is_saved_as_gif(opened, address, tmp_path):  # noqa: F811
     page, wrong = opened(f"{address}#n=40&beta=9", LOCAL)
     drawn_frames(page, 2)

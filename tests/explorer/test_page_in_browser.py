@@ -142,6 +142,7 @@ def test_the_server_runs_the_page_live(opened, config, names):
         assert all(name in text for name, text in zip(names, shown, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "clock", "plots"),
     [
@@ -176,6 +177,7 @@ def test_tokens_of_many_dimensions_are_seen_along_three(opened):
         assert page.locator("[data-panel=attention]").is_visible()
 
 
+@pytest.mark.slow
 def test_a_browser_without_websockets_is_told_so(opened):
     with served(None) as (address, allowed):
         page, _ = opened(address, allowed, script="delete globalThis.WebSocket;")

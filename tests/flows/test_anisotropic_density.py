@@ -19,6 +19,7 @@ def strength(a):
     return ((np.stack([-np.sin(a), np.cos(a)], axis=1) @ S) ** 2).sum(1)
 
 
+@pytest.mark.slow
 def test_against_plain_fourier_and_scipy():
     """`p_t = -(p u)' + (D p)''/kappa`, u by a naive sum over the grid."""
     n, k = 128, np.fft.fftfreq(128, 1 / 128)
@@ -46,6 +47,7 @@ def test_without_drift_the_inverse_of_the_strength_is_at_rest():
     assert np.abs(moved(tkf.CircleDensity.uniform(48))[:, 2]).max() > 0.02
 
 
+@pytest.mark.slow
 def test_equal_strengths_are_sphere_noise():
     start = tkf.CircleDensity.from_function(lambda a: np.exp(np.cos(a)), 24)
     plain = tkf.Transformer(tkf.Softmax(1.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(3.0))

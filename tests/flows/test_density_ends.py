@@ -63,6 +63,7 @@ def test_the_smallest_case_reaches_its_end():
     run(model(1.0, True), tkf.SphereDensity.from_function(lambda x: 1 + 0.3 * x[:, 2], 24))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("softmax", [True, False])
 def test_smooth_starts_on_the_sphere_follow_tokens_to_the_end(softmax, few_modes):
     x, area = sphere_nodes(16)
@@ -133,6 +134,7 @@ def check_the_end(found, d, height, mass):
         assert spectrum[degree] == pytest.approx(abs(coefficient(degree, d, height, mass)), abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 8])
 def test_zonal_runs_end_where_the_true_density_does(d, monkeypatch):
     monkeypatch.setitem(MOST_MODES, tkf.ZonalDensity, 96)
@@ -181,6 +183,7 @@ def test_circle_runs_against_a_plain_fourier_method(softmax, kappa):
         assert found.final.density(np.stack([np.cos(a), np.sin(a)], 1)) == pytest.approx(exact, abs=1e-6 * exact.max())
 
 
+@pytest.mark.slow
 def test_a_density_with_equal_peaks_gets_the_modes_it_needs(monkeypatch):
     """Degrees 0, 25, 50, … only: the last tenth of 64 modes is empty, and yet 64 are too few."""
     monkeypatch.setitem(MOST_MODES, tkf.CircleDensity, 256)
@@ -212,6 +215,7 @@ def test_a_spectrum_is_judged_by_what_is_signal():
     assert state(np.where(degree % 14 == 0, 0.8**degree, 0)).unresolved(edge)
 
 
+@pytest.mark.slow
 def test_solve_and_ensembles_say_where_the_resolution_ends():
     """They keep the number of modes, so they end where `simulate` would add some, and say so."""
     state = tkf.CircleDensity.from_function(lambda angle: 1 + 0.3 * np.cos(angle), 16)

@@ -44,6 +44,7 @@ def test_small_modes_grow_at_their_rates(start, kappa, attention):
         assert np.abs(after[here] - exact).max() < 2e-5 * np.abs(exact).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", [tkf.Softmax, tkf.Unnormalized])
 @pytest.mark.parametrize("kappa", [None, 20.0])
 def test_two_resolutions_of_one_measure(attention, kappa):
@@ -81,6 +82,7 @@ def test_turned_densities_move_turned(kappa):
     assert np.abs(at(turned, angles + 1.2) - at(plain, angles)).max() < 1e-9
 
 
+@pytest.mark.slow
 def test_density_against_many_tokens():
     start = tkf.CircleDensity.from_function(lambda t: 1 + 0.5 * np.cos(t) + 0.3 * np.sin(2 * t), 32)
     n = 100_000
@@ -106,6 +108,7 @@ def test_noise_alone_lets_each_degree_decay_and_stiff_modes_cost_nothing():
     assert run.dataset.attrs["steps"] < 200  # an explicit method needs 60,000
 
 
+@pytest.mark.slow
 def test_free_energy_falls_and_the_noisy_circle_comes_to_its_stationary_law():
     beta, kappa = 1.0, 2.5
     run = tkf.simulate(
@@ -129,6 +132,7 @@ def test_free_energy_falls_and_the_noisy_circle_comes_to_its_stationary_law():
     assert np.abs(p - law / law.mean()).max() < 1e-4
 
 
+@pytest.mark.slow
 def test_a_noiseless_run_stops_where_it_is_no_longer_resolved(monkeypatch):
     monkeypatch.setitem(MOST_MODES, tkf.CircleDensity, 256)
     run = tkf.simulate(model(9.0), tkf.CircleDensity.uniform(32).perturbed(seed=0, size=0.3), 40.0)
@@ -142,6 +146,7 @@ def test_a_noiseless_run_stops_where_it_is_no_longer_resolved(monkeypatch):
     assert np.isfinite(np.asarray(again.x)).all()
 
 
+@pytest.mark.slow
 def test_the_resolution_runs_out_when_the_density_is_too_narrow_and_not_before(monkeypatch):
     """Two bumps that narrow like e^{-t}: the end depends on the most modes, not on those at the start or the tolerance."""
     monkeypatch.setitem(MOST_MODES, tkf.CircleDensity, 256)
@@ -163,6 +168,7 @@ def test_a_stop_rule_ends_a_run_at_its_moment():
     assert run.times[-1] == pytest.approx(exact, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_few_modes_are_raised_and_saved_runs_come_back(tmp_path):
     run = tkf.simulate(model(50.0), tkf.CircleDensity.uniform(4), 0.1, save_at=3)
     assert run.final.modes >= 2 * tkf.theory.first_clusters(50.0, 2)

@@ -78,6 +78,7 @@ def test_moments_move_as_a_naive_double_integral_says(name):
         np.testing.assert_allclose(found[:, k] / math.sqrt(2), exact, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sigmoid", "heads"])
 def test_two_resolutions_of_one_measure(name):
     law = lambda t: np.exp(t + 0.3 * t**2)  # noqa: E731
@@ -94,6 +95,7 @@ def test_two_resolutions_of_one_measure(name):
     assert np.abs(sphere.density(points) - zonal.density(points)).max() < 1e-8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sigmoid", "heads"])
 def test_against_tokens_at_the_quantiles(name):
     """n tokens with the density's own quantiles follow it up to 1/n^2."""
@@ -109,6 +111,7 @@ def test_against_tokens_at_the_quantiles(name):
     assert errors[1] < 0.3 * errors[0]
 
 
+@pytest.mark.slow
 def test_what_is_the_same_gives_the_same():
     """L2 at beta is softmax at 2 beta on the sphere; two half heads are one."""
     start = tkf.ZonalDensity.from_function(lambda t: np.exp(t), 24, 4)
@@ -119,6 +122,7 @@ def test_what_is_the_same_gives_the_same():
     np.testing.assert_allclose(run(halves), plain, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_derivative_by_beta():
     start = tkf.CircleDensity.from_function(lambda a: 1 + 0.3 * np.cos(a), 16)
     mean = lambda beta: tkf.solve(  # noqa: E731

@@ -76,6 +76,7 @@ def test_heights_of_zonal_tokens_against_a_naive_double_integral(d):
         assert mean(lambda u, power=power: u**power) == pytest.approx(p @ height**power, abs=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["softmax", "heads"])
 def test_two_resolutions_of_one_measure(name):
     law = lambda t: np.exp(t + 0.3 * t**2)  # noqa: E731
@@ -86,6 +87,7 @@ def test_two_resolutions_of_one_measure(name):
     assert np.abs(round_.density(flat) - moved(tkf.ZonalDensity.from_function(law, 48, 2)).density(flat)).max() < 1e-9
 
 
+@pytest.mark.slow
 def test_against_tokens_at_the_quantiles():
     start = tkf.CircleDensity.from_function(lambda a: 1 + 0.5 * np.cos(a) + 0.3 * np.sin(2 * a), 32)
     run = lambda state: tkf.layers(model(tkf.Softmax(3.0)), state, depth=3, step=0.5)  # noqa: E731
@@ -100,6 +102,7 @@ def test_against_tokens_at_the_quantiles():
     assert errors[1] < 0.6 * errors[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "start",
     [
@@ -124,6 +127,7 @@ def around(head, start, h):
     return np.unwrap(np.arctan2(z[:, 1], z[:, 0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("V", [1.0, -1.0])
 def test_a_layer_folds_where_the_step_says(V):
     head = tkf.Softmax(2.0, V=V)
@@ -140,6 +144,7 @@ def test_a_layer_folds_where_the_step_says(V):
     assert tkf.layers(model(head), start, depth=1, step=0.4 * step).events == []
 
 
+@pytest.mark.slow
 def test_the_fold_of_one_point_and_of_rings():
     """All mass at one point: `1 + h cos a`, so h = 1. On the sphere a ring may come to the pole first."""
     sharp = tkf.CircleDensity.from_function(lambda a: np.exp(200 * (np.cos(a) - 1)), 200)

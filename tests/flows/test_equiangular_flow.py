@@ -134,6 +134,7 @@ def test_terminal_laws(norm, beta, attention, start, end):
     assert fitted == pytest.approx(law.rate, rel=1e-4)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(st.floats(0.05, 0.95), st.integers(2, 40), st.floats(0.0, 6.0), st.sampled_from(sorted(NORMS)))
 def test_time_and_flow_agree_for_random_parameters(share, n, beta, norm):
@@ -232,6 +233,7 @@ def test_radius_and_rules_that_do_not_fit():
         tkf.layers(model, [1.0, 2.0], 3)
 
 
+@pytest.mark.slow
 def test_saved_and_loaded(tmp_path):
     model = tkf.Transformer(tkf.Softmax(2.0), tkf.PreLN())
     run = tkf.simulate(model, tkf.Equiangular(0.0, 5), 1e3, save_at=3)

@@ -59,6 +59,7 @@ def test_velocity_against_loops(beta):
     assert np.abs(dm).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_large_beta_in_its_unit_of_time():
     state = start(6, 3, seed=3)
     dx, dm = velocity_of(model_of(800.0), state)
@@ -128,6 +129,7 @@ def test_rotations_change_nothing_and_many_dimensions_are_reduced():
     np.testing.assert_allclose(two.dataset["weights"], one.dataset["weights"], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_saved_runs_many_runs_and_pictures(tmp_path):
     state, model = start(12, 3), model_of(4.0)
     traj = tkf.simulate(model, state, t1=0.5, save_at=6)

@@ -237,6 +237,7 @@ def test_parameters_that_change_with_time():
     assert np.abs(np.asarray(final.cov) - exact).max() < 1e-10
 
 
+@pytest.mark.slow
 def test_many_dimensions_keep_symmetry_and_positivity():
     rng = np.random.default_rng(5)
     d = 512
@@ -287,6 +288,7 @@ def test_sinkhorn_grows_at_most_exponentially(A, V, L):
     assert norm(velocity) <= 2 * norm(V) * norm(L @ L.T) * (1 + 1e-12) + 1e-12
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(matrices(3), matrices(3), st.sampled_from(sorted(KERNELS)))
 def test_runs_keep_covariances_positive_and_of_the_same_range(A, L, kernel):

@@ -41,6 +41,7 @@ def test_a_density_and_its_weighted_tokens_are_the_same_along_a_path(name, metho
         assert abs(float(density.coefficients[0, 0]) - 1) < 1e-13
 
 
+@pytest.mark.slow
 def test_tokens_at_the_quantiles_follow_the_random_density():
     """Equal tokens, with the default step, on a path that needs more modes than the start has."""
     kind, start = model(tkf.Softmax(2.0), 4.0), tkf.CircleDensity.from_function(law, 48)
@@ -55,6 +56,7 @@ def test_tokens_at_the_quantiles_follow_the_random_density():
         assert np.linalg.norm(found.x.mean(0) - np.asarray(dense.coefficients)[:, 1] / np.sqrt(2)) < error
 
 
+@pytest.mark.slow
 def test_coefficients_over_paths_obey_the_heat_equation():
     """Without drift `E p` is the density of independent Brownian motions: `e^{-t/kappa}` for degree 1."""
     kind = model(tkf.Linear(1.0, V=0.0), 8.0)
@@ -67,6 +69,7 @@ def test_coefficients_over_paths_obey_the_heat_equation():
     assert first.std() > 0.05
 
 
+@pytest.mark.slow
 def test_on_the_sphere_too():
     shape = lambda x: 1 + 0.2 * x[:, 0] * x[:, 2]  # noqa: E731
     start = tkf.SphereDensity.from_function(shape, 12)

@@ -88,6 +88,7 @@ def test_a_run_ends_where_rounding_hides_who_leads():
     assert "less than rounding" in event.detail["message"]
 
 
+@pytest.mark.slow
 def test_levels_are_kept():
     """The lowest level of the leading left eigenvector (3, 1): -.1109 from t = 10 on, however much z grows beside it."""
     A, V = np.array([[1.0, 0.4], [0.4, 0.5]]), np.array([[1.0, 1.0], [0.0, -2.0]])
@@ -144,6 +145,7 @@ def test_one_head_of_every_kind_is_the_free_flow(name, mlp):
     close(found.dataset["scaled"].values[-1] * np.exp(float(found.dataset["log_scale"][-1])), x, 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("second", "mlp"), [(V2, False), (V2, True), (0.3 * V1, False)])
 def test_several_heads_are_the_free_flow(second, mlp):
     """`z = e^{-tV} x` with `V = sum_h W_h V_h`, whatever the heads: here of widths 3 and 3, with an output map."""
@@ -188,6 +190,7 @@ def test_values_and_outputs_that_change_with_time():
     close(found.dataset["scaled"].values[-1] * np.exp(float(found.dataset["log_scale"][-1])), x, 1e-9)
 
 
+@pytest.mark.slow
 def test_overflow_is_an_error_with_its_own_advice():
     for V, mlp in ((np.diag([1.0, -3.0, -3.0]), None), (np.eye(D), tkf.MLP(W1, W2))):
         model = tkf.Transformer(tkf.Softmax(A=np.eye(D), V=V), tkf.Rescaled(), mlp)

@@ -33,6 +33,7 @@ def nodes(count):
     return x.reshape(-1, 3), np.repeat(w / (4 * count), 2 * count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HEADS)
 def test_moments_against_a_naive_double_sum(name):
     head, kernels = HEADS[name]
@@ -50,6 +51,7 @@ def test_moments_against_a_naive_double_sum(name):
     np.testing.assert_allclose(np.asarray(found.coefficients)[:, :6, :6], exact, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_zonal_density_has_the_same_layers():
     zonal = tkf.ZonalDensity.from_function(lambda t: np.exp(0.6 * t), 20, 3)
     sphere = tkf.SphereDensity.from_function(lambda x: np.exp(0.6 * x[:, 2]), 20)
@@ -58,6 +60,7 @@ def test_a_zonal_density_has_the_same_layers():
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("V", [1.0, -1.0])
 def test_a_fold_begins_where_that_of_a_zonal_density_does(V):
     """About another axis, so that the fold is not on the nodes of one circle of latitude."""

@@ -98,6 +98,7 @@ def test_tokens_stay_on_the_sphere(norm):
 SPHERE = [name for name in NORMS if name not in FREE]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", SPHERE)
 def test_tokens_stay_on_the_sphere_under_every_kernel(norm):
     """One head of all kernels, the others switched off (in the end all of them on): one compiled loop serves all."""
@@ -111,6 +112,7 @@ def test_tokens_stay_on_the_sphere_under_every_kernel(norm):
         assert np.abs(x[-1] - x[0]).max() > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", RULES)
 def test_more_dimensions_than_tokens_reduce_to_the_span(norm):
     start, t1 = tkf.uniform_sphere(5, 12, seed=3), 2.0  # Mix-LN changes its rule at 1.5
@@ -135,6 +137,7 @@ def test_tokens_in_1024_dimensions_cost_what_they_do_in_32(norm):
     assert programs[0] == programs[1]
 
 
+@pytest.mark.slow
 def test_rescaled_with_time_dependent_value_map_is_the_free_flow():
     V = lambda t: jnp.array([[1.0, t], [-t, 0.5]])  # noqa: E731
     start = tkf.gaussian_tokens(8, 2, seed=1)

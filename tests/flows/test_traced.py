@@ -305,6 +305,7 @@ def test_the_derivative_by_a_weight_that_is_zero(causal):
     assert np.isfinite(scores)  # kernels of weight 0 beyond all range
 
 
+@pytest.mark.slow
 def test_constants_inside_jit():
     """Models and states that are known, made outside of jit or inside, are checked and run there as everywhere."""
     circle = jnp.zeros((2, 5)).at[0, 0].set(1.0)

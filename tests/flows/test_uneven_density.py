@@ -65,6 +65,7 @@ def test_moments_of_the_sphere_have_the_generator(name):
         assert float(w @ (change * jax.vmap(f)(x))) == pytest.approx(float(exact), abs=1e-11), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [3, 4, 7])
 def test_zonal_densities_under_noise_about_their_axis(d):
     """The same in any dimension; a zonal density sees only the height of a point."""
@@ -79,6 +80,7 @@ def test_zonal_densities_under_noise_about_their_axis(d):
         assert float(found) == pytest.approx(float(exact), abs=1e-10)
 
 
+@pytest.mark.slow
 def test_a_zonal_density_is_the_same_on_the_sphere():
     noise, attention = tkf.AnisotropicNoise(1.0, np.diag([0.8, 0.8, 1.2])), tkf.Softmax(1.0)
     zonal = tkf.ZonalDensity.from_function(lambda t: np.exp(0.4 * t), 20, 3)
@@ -106,6 +108,7 @@ def test_on_the_sphere_one_over_the_square_is_at_rest():
     np.testing.assert_allclose(end.coefficients, start.coefficients, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_strength_one_is_sphere_noise():
     start, ends = tkf.SphereDensity.from_function(law, 16), []
     for noise in (
@@ -118,6 +121,7 @@ def test_strength_one_is_sphere_noise():
     np.testing.assert_allclose(ends[2], ends[0], atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["directions", "Stratonovich"])
 def test_many_tokens_follow_the_density(name):
     """First and second moments of 20 000 independent tokens under SA, within four standard errors."""

@@ -101,6 +101,7 @@ def test_one_token_reaches_zero_at_its_length(rtol, r0):
         assert run.events[0].time == pytest.approx(time, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_mix_ln_and_a_spiral():
     """Mix-LN has length 1 at tau. `V = -a + turn`: r' = -a while theta turns at the rate 1/r, infinitely often."""
     mix = tkf.simulate(tkf.Transformer(tkf.Softmax(1.0, V=-0.5), tkf.MixLN(1.5)), tkf.Tokens([[0.0, 1.0]]), 9.0)
@@ -114,6 +115,7 @@ def test_mix_ln_and_a_spiral():
     np.testing.assert_allclose(run.state(0).x[0], [-0.5 * np.sin(phase), 0.5 * np.cos(phase)], atol=1e-8)
 
 
+@pytest.mark.slow
 def test_equiangular_tokens_reach_zero_when_their_tokens_do():
     for name, norm in NORMS.items():
         model = tkf.Transformer(tkf.Softmax(2.0, V=-1.0), norm)
@@ -133,6 +135,7 @@ def test_fixed_steps_end_at_zero_or_say_that_they_are_too_long(method):
         tkf.simulate(tkf.Transformer(tkf.Softmax(0.0), tkf.PreLN()), passing, 2.0, method=method, dt=0.06)
 
 
+@pytest.mark.slow
 def test_many_members_and_sweeps_have_the_event():
     """Lengths 1/2 and 2 with V = -1: one reaches 0 before t1 = 1, the other does not."""
     model = tkf.Transformer(tkf.Softmax(1.0, V=-1.0), tkf.PreLN())

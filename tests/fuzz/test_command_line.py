@@ -158,6 +158,7 @@ def run(arguments: list[str], capsys, monkeypatch) -> str | None:
     return None if error is None else raw(error, printed=True)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_bad_flags_are_refused_in_one_line(budget, folder, capsys, monkeypatch):
     rng = np.random.default_rng(0)

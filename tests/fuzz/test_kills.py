@@ -94,6 +94,7 @@ def swept(folder, kill):
     return ["plan.json", "sweep.zarr"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "check"), [("save", saved), ("keep", kept), ("folder", in_a_folder), ("sweep", swept)]
 )

@@ -28,6 +28,7 @@ def moments(state):
     return state.coefficients[0, 1 : circle.MODES + 1] / jnp.sqrt(2.0)
 
 
+@pytest.mark.slow
 def test_kuramoto_from_a_poisson_kernel():
     """`r(t) = r_0 e^{t/2} / sqrt(1 - r_0^2 + r_0^2 e^t)`, so `dr/dr_0 = e^{t/2} (1 - r_0^2 + r_0^2 e^t)^{-3/2}`."""
     under = 1 - R0**2 + R0**2 * np.exp(T)
@@ -42,6 +43,7 @@ def test_kuramoto_from_a_poisson_kernel():
         assert error(found[:, 0], k * r ** (k - 1) * slope) < 1e-8, mode  # it stays a Poisson kernel
 
 
+@pytest.mark.slow
 def test_the_order_parameter_is_an_observable_that_can_be_differentiated():
     slope = np.exp(T / 2) * (1 - R0**2 + R0**2 * np.exp(T)) ** -1.5
     run = lambda p: tkf.order_parameter(tkf.solve(*build([p[0], 0.0, None], 0.0), T, **TIGHT).final)  # noqa: E731
@@ -49,6 +51,7 @@ def test_the_order_parameter_is_an_observable_that_can_be_differentiated():
         assert abs(found[0] / slope - 1) < 1e-8, mode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beta", [0.0, 1.5])
 def test_the_free_energy(beta):
     """`dF(T)/d(r_0, beta, 1/kappa)` through the density alone, from a Galerkin scheme of its own."""

@@ -28,6 +28,7 @@ def stepped(t1):
     return tkf.solve(model, START, t1, **TIGHT).final.rho
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "at"), [(mixed, 0.7), (stepped, 0.9)])
 def test_ends_of_segments(function, at):
     expected = central(function, at)

@@ -68,6 +68,7 @@ def test_two_tokens_on_the_circle():
     np.testing.assert_allclose(found.values, [0, math.log(slope) / t], atol=1e-8)
 
 
+@pytest.mark.slow
 def test_against_the_derivative_by_differences():
     """Pre-LN, where lengths evolve, with weights: central differences of `simulate`."""
     model, state, t = tkf.Transformer(tkf.Softmax(beta=1.5), norm=tkf.PreLN()), tokens(n=3, unit=False), 1.0
@@ -87,6 +88,7 @@ def test_against_the_derivative_by_differences():
     np.testing.assert_allclose(lyapunov(model, state, t, k=2).values, found.values[:2], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_flow_that_changes_its_rule():
     """Mix-LN after Post-LN: the exponents of both parts, for tokens at one point, where r grows as r0 + t.
 

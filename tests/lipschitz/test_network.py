@@ -24,6 +24,7 @@ def test_layers_that_only_average():
     assert found.converged
 
 
+@pytest.mark.slow
 def test_different_layers_with_norms_and_an_mlp():
     rng = np.random.default_rng(0)
     mlp = tkf.MLP(W1=rng.standard_normal((4, 3)), W2=0.3 * rng.standard_normal((3, 4)), activation="gelu")

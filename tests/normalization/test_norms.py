@@ -169,6 +169,7 @@ def test_gain_is_the_layer_norm_of_R_d():
     )
 
 
+@pytest.mark.slow
 def test_flow_of_post_ln_with_a_uniform_gain_lives_on_the_sphere_of_radius_g_sqrt_d():
     """There it is the limit of the layers, and x' = P A(x)."""
     g, state = 1.5, tokens()

@@ -19,6 +19,7 @@ def steep():
     return run(4000.0)
 
 
+@pytest.mark.slow
 def test_plateaus_of_a_coarsened_run(steep):
     states = tkf.metastable_states(steep)
     assert [state.sizes for state in states] == [(1,) * 5, (2, 1, 1, 1), (3, 1, 1), (3, 2), (5,)]

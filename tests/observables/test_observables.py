@@ -205,6 +205,7 @@ def test_attention_matrix_of_rescaled_tokens_is_that_at_x(kernel, V):
     assert tkf.attention_matrix(state, tkf.Transformer(two, tkf.Rescaled()), t).shape == (2, 7, 7)
 
 
+@pytest.mark.slow
 def test_attention_matrix_of_rescaled_tokens_needs_the_time_and_enough_digits():
     model = tkf.Transformer(tkf.Softmax(A=np.eye(2), V=[[1.0, 1.0], [0.0, -2.0]]), tkf.Rescaled())
     run = tkf.simulate(model, tkf.Tokens(np.random.default_rng(1).uniform(-1, 1, (5, 2))), 20.0, save_at=[3.0, 20.0])

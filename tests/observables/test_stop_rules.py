@@ -104,6 +104,7 @@ def test_a_nan_stops_nothing():
     assert not holds(lambda s: jnp.nan * s.x[0, 0], tokens())
 
 
+@pytest.mark.slow
 def test_a_run_stops_where_a_real_function_reaches_zero():
     """As where the condition that it is at least 0 first holds, and where an observable reaches its level."""
     start = tkf.circle_tokens([0.0, 1.0])
@@ -118,6 +119,7 @@ def test_a_run_stops_where_a_real_function_reaches_zero():
     assert 0 < ends[2] < 5
 
 
+@pytest.mark.slow
 def test_a_rule_of_coordinates_sees_those_of_the_start():
     """With d > n runs use coordinates in the span of the tokens, in which such a rule would mean something else."""
     start = tkf.uniform_sphere(3, 8, seed=0)

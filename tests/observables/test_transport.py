@@ -56,6 +56,7 @@ def test_a_small_wave_on_the_circle(k):
     assert tkf.wasserstein(wave, tkf.CircleDensity.uniform(8)) == pytest.approx(1e-4 / (k * math.sqrt(2)), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_turned_densities_and_the_cut():
     law = lambda a: np.exp(25 * np.cos(a))  # noqa: E731
     one, two = (tkf.CircleDensity.from_function(lambda a, s=s: law(a - s), 80) for s in (3.0, 3.5))

@@ -118,6 +118,7 @@ def fixed(monkeypatch, A, V=None, copies=1):
     return d, count
 
 
+@pytest.mark.slow
 def test_ranks_of_known_limits(monkeypatch):
     """V = I: ker A of dimension 2, 1, 0 below 0 settle at that rank; a positive direction blows up along a line."""
     turn = np.linalg.qr(np.random.default_rng(2).standard_normal((3, 3)))[0]
@@ -129,6 +130,7 @@ def test_ranks_of_known_limits(monkeypatch):
     assert found.counts("settled").tolist() == [6, 6, 6, 0]
 
 
+@pytest.mark.slow
 def test_ranks_of_two_lines_and_of_a_rotation(monkeypatch):
     """V = -A = diag(-1, 1) has a limit of rank one, or 0 if c = 0; V = J only turns Sigma, which never settles."""
     d, count = fixed(monkeypatch, [np.diag([1.0, -1]), np.eye(2)], [np.diag([-1.0, 1]), [[0.0, -1], [1, 0]]], copies=10)

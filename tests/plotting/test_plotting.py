@@ -273,6 +273,7 @@ def test_overview_draws_every_dimension_and_leaves_matplotlib_as_it_was(runs, d,
     assert runs[d].plot().get_size_inches()[0] == sheet.get_size_inches()[0]
 
 
+@pytest.mark.slow
 def test_one_token_and_one_time_can_be_drawn(tmp_path):
     for x in (np.ones((1, 1, 1)), np.eye(3)[None, :1], np.eye(3)[None], np.zeros((2, 4, 3))):
         model = POST if x.any() and x.shape[2] > 1 else tkf.Transformer(tkf.Softmax(1.0))

@@ -40,6 +40,7 @@ def test_so_it_is_in_real_models(installed, name, text):
     assert largest_error(loaded, text, (0, loaded.architecture.depth - 1)) <= 1e-4
 
 
+@pytest.mark.slow
 def test_smollm2_from_gguf(monkeypatch):
     """One test for all of it: the file takes seconds to read."""
     from test_hooks import assert_equal_to_the_models_own
@@ -144,6 +145,7 @@ def test_what_cannot_be_extracted_is_said(small, folders):
         layer_attention(small("distilbert"), 0, np.zeros((2, 16)))
 
 
+@pytest.mark.slow
 def test_a_window_narrower_than_the_text(folders):
     """Mistral's: each token sees itself and the three before it."""
     loaded = load(folders("mistral", sliding_window=4))

@@ -13,6 +13,7 @@ from tokenfield.probe import PositionInfluence, position_influence  # noqa: E402
 from tokenfield.theory import token_influence  # noqa: E402
 
 
+@pytest.mark.slow
 def test_gradients_are_those_of_torch(folders):
     """Llama: rotary positions, shared keys, gated MLP, the final norm after all layers; two texts, cut to the shorter one."""
     pre = tkf.from_pretrained(folders("llama"))

@@ -69,6 +69,7 @@ def test_turned_values_are_what_random_rotations_do(causal):
     assert np.abs(kept[1:] - found[1:]).min() > 0.06  # so the tolerance tells the two apart
 
 
+@pytest.mark.slow
 def test_flow_is_the_limit_of_small_layers():
     """At one beta, 64 layers of step 1/64 for each block; and the time to a cosine."""
     for causal in (False, True):

@@ -30,6 +30,7 @@ def test_real_models(installed, name, text):
     assert max(found) < 1e-9, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title", MODELS)
 def test_every_layer_in_both_precisions(title):
     """The page "Hidden states of real models" states what is measured. Single precision rounds differently on each processor."""
@@ -54,6 +55,7 @@ def test_every_layer_in_both_precisions(title):
     assert rows[:, 1].max() < 1e-9
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_real_layer(folders):
     """The Lipschitz constant of a block, with its norms, MLP and biases, beside autodiff through the layer."""
     import jax

@@ -44,6 +44,7 @@ def test_help_is_quick():
     assert_help_without_jax(["probe"], "Transformer")
 
 
+@pytest.mark.slow
 def test_a_folder_gets_report_figures_and_dataset(folders, text, probed, capsys):
     out, numbers = probed
     assert [row["layer"] for row in numbers["layers"]] == [0, 1, 2, 3]
@@ -100,6 +101,7 @@ def test_the_table_fits_80_columns(capsys, monkeypatch, normed):
     assert ("* after the final norm" in out) == normed
 
 
+@pytest.mark.slow
 def test_several_files_and_a_table(folders, text, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     other = tmp_path / "other.txt"
@@ -133,6 +135,7 @@ def test_ctrl_c_says_what_is_kept(folders, text, tmp_path, capsys, monkeypatch):
     assert "finished batches are saved in" in ended.stderr
 
 
+@pytest.mark.slow
 def test_overwrite_starts_afresh_after_another_run_was_killed(folders, text, tmp_path, capsys, monkeypatch):
     out = tmp_path / "out"
     with monkeypatch.context() as patch:
@@ -143,6 +146,7 @@ def test_overwrite_starts_afresh_after_another_run_was_killed(folders, text, tmp
     assert tokenfield_here(capsys, *other, "--overwrite").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_probe_killed_while_drawing_is_drawn_from_its_data(folders, text, tmp_path, capsys, monkeypatch):
     command = "probe", folders("bert"), "--text", text, "--full", "--out", tmp_path / "out"
     with monkeypatch.context() as patch:

@@ -247,6 +247,7 @@ class PeakMemory:
         self.thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
 def test_4096_tokens_in_bounded_memory(small):
     """8 heads: all scores at once would be 0.54 GB, and their softmax as much again."""
@@ -339,6 +340,7 @@ def test_bad_options_are_named(small, options, message):
         tkf.probe(small("bert"), REACTIONS, **options)
 
 
+@pytest.mark.slow
 def test_figures_and_report_are_made(result, tmp_path):
     assert result.plot_cosines() is not None
     assert result.plot_theory() is not None

@@ -22,6 +22,7 @@ FLAGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="chromium is not installed (make test installs it when run by root)")
 def test_report_opens_offline_and_draws_its_interactive_plot(tmp_path):
     model = tkf.Transformer(tkf.Softmax(4.0), tkf.PostLN())

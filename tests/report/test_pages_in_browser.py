@@ -104,6 +104,7 @@ def test_no_page_overflows_or_fetches(browser, pages, size, scheme):
     context.close()
 
 
+@pytest.mark.slow
 def test_the_atlas_is_filtered_and_its_figures_lie_beside_it(browser, pages):
     page = browser.new_page()
     page.goto(pages["atlas"].as_uri())

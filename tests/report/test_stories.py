@@ -126,6 +126,7 @@ def test_times_beyond_all_bounds_are_powers_of_ten(equal):
     assert time_text(long, 100.0) == "10^{1002}"
 
 
+@pytest.mark.slow
 def test_the_snippet_of_a_run_reads_it_again(equal, tmp_path, monkeypatch, capsys):
     equal.save(tmp_path / "trajectory.zarr")
     write_report(equal, tmp_path, animation=None)

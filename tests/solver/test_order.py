@@ -101,6 +101,7 @@ def test_steps_do_not_depend_on_the_frame():
     np.testing.assert_allclose(b.final.x, a.final.x @ turn.T, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_published_metastable_circle_has_reproducible_merge_times():
     """n=5, d=2, beta=4: the time of the last merge (order parameter) at two tolerances."""
     angles = [0.06219714, 0.21432297, 1.81912262, 2.91107101, -3.09524835]
@@ -127,6 +128,7 @@ def test_published_metastable_circle_has_reproducible_merge_times():
     assert abs(times[1][-1] - 328.364) < 2e-3
 
 
+@pytest.mark.slow
 def test_fitted_slope_is_the_claimed_order_for_a_noisy_density():
     model = tkf.Transformer(tkf.Softmax(2.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(20.0))
     start = tkf.CircleDensity.from_function(lambda t: np.exp(1.5 * np.cos(t) + np.sin(2 * t)), 48)

@@ -147,6 +147,7 @@ def test_isometries_of_the_space_commute_with_the_flow(name, kernel):
     np.testing.assert_allclose(solve(moved), solve(tokens) @ L.T, rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["torus", "hyperbolic"])
 def test_gradients_are_difference_quotients_and_reverse_is_forward(name):
     space, tokens = start(name)

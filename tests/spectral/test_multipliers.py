@@ -47,6 +47,7 @@ def test_many_modes(d):
             assert abs(found[last] / exact(int(last), beta, d) - 1) < 1e-13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 5, 8])
 def test_derivatives_by_the_recurrence(d):
     """`(2k+d-2) w_k' = k w_{k-1} + (k+d-2) w_{k+1}`, forward and reverse; beside it `|beta|'`, 1 at 0."""

@@ -10,6 +10,7 @@ ZONAL = tkf.ZonalDensity.from_function(lambda t: np.exp(2 * t + t**2), 32, 5)
 SPHERE = tkf.SphereDensity.from_function(lambda x: np.exp(x @ [1, -2, 0.5] + x[:, 0] * x[:, 1]), 16)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("density", [CIRCLE, ZONAL, SPHERE], ids=lambda s: type(s).__name__)
 def test_samples_have_the_moments_of_the_density(density):
     n = 40_000

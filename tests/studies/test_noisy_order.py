@@ -7,6 +7,7 @@ import tokenfield as tkf
 from tokenfield.theory import critical_kappa, fold, stationary_states
 
 
+@pytest.mark.slow
 def test_order_of_tokens_is_that_of_the_stationary_law():
     beta, n = 1.0, 512
     found = tkf.studies.noisy_order_study([beta], d=2, n=n, seed=1).sel(beta=beta)
@@ -20,6 +21,7 @@ def test_order_of_tokens_is_that_of_the_stationary_law():
     assert (found["m_1"][0] < 5 / np.sqrt(n)).all()
 
 
+@pytest.mark.slow
 def test_softmax_in_three_dimensions_and_four():
     for d in (3, 4):
         found = tkf.studies.noisy_order_study([1.0], d=d, attention="softmax", n=64)
@@ -29,6 +31,7 @@ def test_softmax_in_three_dimensions_and_four():
         assert float(found["m_1"].sel(start="ordered")[0, 3]) == pytest.approx(order, abs=0.12)
 
 
+@pytest.mark.slow
 def test_first_order_places_and_what_is_left_out():
     found = tkf.studies.noisy_order_study([3.0, 60.0], d=2, n=4)
     assert found["beta"].values.tolist() == [3.0]

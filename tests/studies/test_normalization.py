@@ -21,6 +21,7 @@ def study():
     return normalization_study(d=64, n=16, depth=10, seeds=16)
 
 
+@pytest.mark.slow
 def test_layers_are_those_of_the_library():
     """Layer by layer with the same weights, to rounding."""
     d, n, depth, beta = 8, 5, 4, 3.0

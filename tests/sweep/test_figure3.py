@@ -8,6 +8,7 @@ from tokenfield.sweep.plan import Spaced, read_plan, ready
 from tokenfield.sweep.predicted import aligned_times, curve, threshold
 
 
+@pytest.mark.slow
 def test_in_1024_dimensions_the_transition_is_on_the_equiangular_curve_within_one_cell():
     name, step, betas = "figure3", 0.1, [0.1, 3.0, 5.0, 6.0, 6.5, 6.9, 7.0]
     assert np.diff(read_plan(name).axes["beta"].expanded()) == pytest.approx(step)
@@ -28,6 +29,7 @@ def test_in_1024_dimensions_the_transition_is_on_the_equiangular_curve_within_on
         assert (values[late] > 0.9).all()
 
 
+@pytest.mark.slow
 def test_equiangular_starts_collapse_when_the_curve_says_so():
     tight = {"run.rtol": 1e-9, "run.atol": 1e-11, "run.tokens.kind": "equiangular", "repeats": 1, "axes.d": [32]}
     found = tkf.sweep("figure3-unnormalized", overrides={**tight, "axes.beta": [5.0, 7.0]})
@@ -50,6 +52,7 @@ def test_one_layer_on_long_contexts_is_the_formula():
     assert threshold(found.plan, {"n": 16}, "gamma") == pytest.approx(2.0)
 
 
+@pytest.mark.slow
 def test_normalizations_in_256_dimensions_are_near_their_reductions():
     found = tkf.sweep("norms", overrides={"axes.beta": [1.0], "repeats": 1, "record.cosine.times": [0.0, 1.0, 3.0]})
     from tokenfield.sweep.predicted import cosine_curve

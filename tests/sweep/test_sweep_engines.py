@@ -109,6 +109,7 @@ def assert_only_the_deadly_batch_failed(found, plan, die):
     return harmless
 
 
+@pytest.mark.slow
 def test_processes_of_which_some_die(hooked, tmp_path, monkeypatch):
     """The batch at `slow.npy` is lost with the one that dies beside it, and is run again."""
     monkeypatch.setattr(processes, "TRIES", 1)
@@ -121,6 +122,7 @@ def test_processes_of_which_some_die(hooked, tmp_path, monkeypatch):
     assert same_bits(tkf.sweep.SweepResult.open(tmp_path / "out").dataset, harmless)
 
 
+@pytest.mark.slow
 def test_local_dask_of_which_some_die(hooked, tmp_path):
     pytest.importorskip("distributed")
     import dask as library
@@ -167,6 +169,7 @@ def cluster(tmp_path, hooked):
     made.kill()
 
 
+@pytest.mark.slow
 def test_a_real_cluster_whose_worker_is_killed(whole, cluster, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=rf"--scheduler: .* {cluster.address} has no workers: start some with"):
         tkf.sweep(PLAN, scheduler=cluster.address)

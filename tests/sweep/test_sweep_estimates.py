@@ -89,6 +89,7 @@ def test_runs_that_do_not_fit_are_refused_with_the_estimate(monkeypatch):
         tkf.sweep(changed(**one))
 
 
+@pytest.mark.slow
 def test_a_dry_run_refuses_a_dataset_before_any_cell_is_made(monkeypatch):
     monkeypatch.setattr(sizes, "free_memory", lambda: 2e10)
     monkeypatch.setattr(estimates, "Cells", None)
@@ -191,6 +192,7 @@ def test_a_failing_first_cell_is_said_and_not_timed(monkeypatch):
     assert len(machine.runs) == 1
 
 
+@pytest.mark.slow
 def test_a_failing_cell_is_named_and_the_others_are_timed():
     found = tkf.sweep.estimate(read(axes={"beta": [1.0, float("nan"), 9.0]}, batch=12))
     assert found.failures == ("the cell at beta = nan, repeat = 0 fails: ValueError: beta must be finite, got nan",)

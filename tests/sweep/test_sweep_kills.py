@@ -69,6 +69,7 @@ def driver(tmp_path_factory):
     process.wait()
 
 
+@pytest.mark.slow
 def test_killed_25_times(driver):
     folder, kill = driver
     whole = tkf.sweep(PLAN).dataset

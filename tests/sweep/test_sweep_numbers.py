@@ -66,6 +66,7 @@ def test_cells_are_the_runs_of_simulate(small):
     assert small.counts == {"cells": 12, "done": 12, "failed": 0}
 
 
+@pytest.mark.slow
 def test_every_quantity_at_the_end_and_on_a_grid_of_times():
     times = [0.0, 1.0, 2.0]
     record = {f"{name}_end": name for name in OBSERVABLES}
@@ -111,6 +112,7 @@ def test_every_quantity_at_the_end_and_on_a_grid_of_times():
     assert float(found.dataset["mean_length_end"].min()) > 1.01
 
 
+@pytest.mark.slow
 def test_a_blow_up_is_an_event_and_leaves_no_value_after_it():
     times = [0.0, 0.05, 0.3]
     betas = [-1.0, 1.0, 0.5]
@@ -154,6 +156,7 @@ def test_a_blow_up_is_an_event_and_leaves_no_value_after_it():
     assert found.counts["failed"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dt", [None, 0.02])
 def test_noisy_cells_are_single_runs_whatever_their_neighbors(dt):
     """By default the step follows from beta and kappa: cells that differ in these do not run side by side."""
@@ -175,6 +178,7 @@ def test_noisy_cells_are_single_runs_whatever_their_neighbors(dt):
         assert float(found.dataset["end"][k, r]) == found.dataset["r"].values[k, r, -1]
 
 
+@pytest.mark.slow
 def test_a_rule_that_depends_on_beta_is_each_cell_s_own():
     found = tkf.sweep(
         changed(
@@ -218,6 +222,7 @@ def test_a_time_between_two_layers_fails_with_its_key():
     assert "record.r.times: 0.5 is not a time" in tkf.sweep(plan).failed[0]["error"]
 
 
+@pytest.mark.slow
 def test_equiangular_cells_are_the_runs_of_one_number():
     betas, rhos, times = [1.0, 6.0], [0.1, 0.6], [0.0, 1.0, 2.0]
     plan = {
@@ -248,6 +253,7 @@ def test_quantities_of_equiangular_states_are_those_of_their_tokens(rho):
             assert one == pytest.approx(other, abs=1e-12), name
 
 
+@pytest.mark.slow
 def test_gamma_is_beta_in_units_of_log_n():
     record = {"r": "order_parameter"}
     plan = changed(axes={"n": [6, 8], "gamma": [0.5, 2.0]}, record=record, repeats=1)
@@ -277,6 +283,7 @@ def test_fixed_steps_are_taken_as_asked():
     assert float(found.dataset["r"][0, 0]) == pytest.approx(order_parameter(x), abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["pre", "peri"])
 def test_the_energy_under_a_norm_with_lengths_is_that_of_simulate(tmp_path, norm):
     """Lengths grow without bound: at t = 400 the energy of the tokens themselves would overflow."""

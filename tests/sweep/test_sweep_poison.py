@@ -67,6 +67,7 @@ def test_a_start_that_is_not_a_number(whole, monkeypatch):
     assert_others_are_as_without(tkf.sweep(PLAN), whole, bad, "ValueError")
 
 
+@pytest.mark.slow
 def test_a_bad_start_among_members_that_take_turns(monkeypatch):
     """48 cells, 16 of them at a time: who sits beside whom is another without the bad one, and no bit changes."""
     from tokenfield.config import build
@@ -98,6 +99,7 @@ def test_a_quantity_that_cannot_be_measured(whole, monkeypatch):
     assert (found.dataset["c"].values[0] == 1).all()
 
 
+@pytest.mark.slow
 def test_a_run_that_the_solver_gives_up():
     """One member of a batch leaves the range of double precision: its neighbors are not bothered."""
     base = {

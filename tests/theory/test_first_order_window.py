@@ -47,6 +47,7 @@ def note(beta, d, kappa, attention):
     return row.note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 4, 8])
 def test_the_favored_law_around_all_thresholds(d):
     for beta in tkf.theory.beta_star(d) + np.random.default_rng(d).uniform([0.7, 3.0], [2.0, 5.0]):

@@ -254,6 +254,7 @@ def test_finite_prediction_tends_to_its_limit(c):
     np.testing.assert_allclose(finite, nearly_equiangular_limit(rho, gammas, c), atol=4e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rho", "d"), [(0.5, 16), (0.2, 32)])
 def test_nearly_equiangular_tokens(rho, d):
     n = 2048

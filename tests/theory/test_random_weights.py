@@ -214,6 +214,7 @@ def test_power_tail_and_what_makes_it(name):
     assert slope == pytest.approx(random_weight_tail(RULES[name]).rate, abs=0.03)
 
 
+@pytest.mark.slow
 def test_other_tails():
     for name, rate, step in (("post", np.log(2), 1.0), ("ngpt", np.log(1 + 0.49 * 0.25), 0.5)):
         gap = (

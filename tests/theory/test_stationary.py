@@ -320,6 +320,7 @@ def test_a_failing_continuation_gives_the_branch_so_far(monkeypatch):
         stationary_states(1.0, 3.0, 2)
 
 
+@pytest.mark.slow
 def test_a_branch_with_several_folds():
     """d = 16, beta = 30: the branch turns three times; the fold is the lowest, and order wins above it."""
     kappa_c, turn, jump = critical_kappa(30.0, 16), fold(30.0, 16), first_order_point(30.0, 16)
