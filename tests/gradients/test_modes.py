@@ -18,18 +18,18 @@ from . import tokens
 from .compare import error
 from .test_tokens import build
 
-# A step across a kink of ReLU has an error of its square, but its derivative one of its length: it needs short steps.
-TOLERANCES = {kernel: (1e-11, 1e-13) if kernel == "relu" else (1e-8, 1e-10) for kernel in tokens.KERNELS}
+# A step across a kink of ReLU has an error of its square, but its derivative one of its length: it needs short steps, and the
+# same ones in both modes.
+OPTIONS = {kernel: {"rtol": 1e-8, "atol": 1e-10} for kernel in tokens.KERNELS} | {"relu": {"dt": tokens.T / 4000}}
 WEIGHTS = np.random.default_rng(9).standard_normal(tokens.N * tokens.D)
 
 
 @functools.cache
 def forward(kernel, norm):
     """One number, a mixture of all coordinates at T, and its derivatives by tokens, beta, V and weights, in forward mode."""
-    rtol, atol = TOLERANCES[kernel]
 
     def value(p):
-        end = WEIGHTS @ tkf.solve(*build(kernel, norm, p), tokens.T, rtol=rtol, atol=atol).final.x.ravel()
+        end = WEIGHTS @ tkf.solve(*build(kernel, norm, p), tokens.T, **OPTIONS[kernel]).final.x.ravel()
         return end, end
 
     slope, value = jax.jit(jax.jacfwd(value, has_aux=True))(jnp.asarray(tokens.parameters()))
@@ -74,10 +74,8 @@ def test_the_right_hand_side_in_reverse_mode(norm):
 @pytest.mark.parametrize("kernel", tokens.KERNELS)
 @pytest.mark.parametrize("norm", tokens.NORMS)
 def test_reverse_mode_through_a_run(kernel, norm):
-    rtol, atol = TOLERANCES[kernel]
-
     def number(p):
-        return WEIGHTS @ tkf.solve(*build(kernel, norm, p), tokens.T, rtol=rtol, atol=atol).final.x.ravel()
+        return WEIGHTS @ tkf.solve(*build(kernel, norm, p), tokens.T, **OPTIONS[kernel]).final.x.ravel()
 
     value, reverse = jax.jit(jax.value_and_grad(number))(jnp.asarray(tokens.parameters()))
     expected, slope = forward(kernel, norm)

@@ -141,7 +141,7 @@ def test_what_cannot_be_extracted_is_said(small, folders):
         layer_attention(small("bert"), 3, np.zeros((2, 16)))
     with pytest.raises(ValueError, match=r"x must have shape \(n, 16\), got \(2, 5\)"):
         layer_attention(small("bert"), 0, np.zeros((2, 5)))
-    with pytest.raises(ValueError, match="of type distilbert is not read"):
+    with pytest.raises(ValueError, match="of type distilbert is not supported"):
         layer_attention(small("distilbert"), 0, np.zeros((2, 16)))
 
 

@@ -77,7 +77,7 @@ def test_bad_input(folders):
         pre.tokens("")
     with pytest.raises(ValueError, match="the model has positions for 64"):
         pre.tokens("c" * 70)
-    with pytest.raises(ValueError, match="of type distilbert is not read"):
+    with pytest.raises(ValueError, match="of type distilbert is not supported"):
         tkf.from_pretrained(folders("distilbert"))
     with pytest.raises(ValueError, match="choose one"):
         tkf.attention_matrix(pre.tokens("cc"), pre.model)

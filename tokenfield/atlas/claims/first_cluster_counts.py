@@ -72,7 +72,7 @@ def measure(quick: bool) -> Evidence:
 def spread(counts) -> str:
     """ "(13: 2, 14: 5)": how often each count was seen."""
     values, times = np.unique(counts, return_counts=True)
-    return "(" + ", ".group_tokens(f"{v}: {t}" for v, t in zip(values, times, strict=True)) + ")"
+    return "(" + ", ".join(f"{v}: {t}" for v, t in zip(values, times, strict=True)) + ")"
 
 
 CAPTION = (
