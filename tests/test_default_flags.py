@@ -27,7 +27,7 @@ CONTRACTS = {
 
 def test_core_contracts_with_the_flags_of_users():
     environment = os.environ | {"PYTHONPATH": str(ROOT), "XLA_FLAGS": ""}
-    command = [sys.executable, "-m", "pytest", "-n", "0", "--tb", "short", "-rA", *CONTRACTS.values()]
+    command = [sys.executable, "-m", "pytest", "--all", "-n", "0", "--tb", "short", "-rA", *CONTRACTS.values()]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     passed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("PASSED")]
