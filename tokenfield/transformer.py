@@ -279,9 +279,11 @@ class Transformer(Explained, eqx.Module):
         Args:
             depth: take only the first `depth` layers; all of them by default.
         """
+        if depth is not None:
+            depth = count("depth", depth)
         if depth is None or self.depth is None:
             return _replaced(self, final=None)
-        if count("depth", depth) > self.depth:
+        if depth > self.depth:
             raise ValueError(f"depth must be at most {self.depth}, the number of layers with weights, got {depth}")
         shared = {name: getattr(self, name) for name in SHARED}
         first = jax.tree.map(

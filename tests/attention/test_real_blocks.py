@@ -212,6 +212,9 @@ def test_the_flow_of_the_first_layers():
     assert LAYERS[0].continuous(depth=5).length is None  # all layers are the same
     with pytest.raises(ValueError, match=f"depth must be at most {len(LAYERS)}"):
         model.continuous(len(LAYERS) + 1)
+    for each in (model, LAYERS[0]):
+        with pytest.raises(ValueError, match="depth must be a whole number >= 1, got 0"):
+            each.continuous(0)
 
 
 BIASED = tkf.Softmax(Q=np.eye(4), K=np.eye(4), q=np.ones(4))

@@ -72,6 +72,7 @@ def test_samples_are_those_of_their_seed():
     [
         ([], "non-empty list"),
         (None, "sequences must be a list"),
+        ("text", "sequences must be a list of tokens, .* got 'text'"),
         (np.eye(3), r"give \[x\] for one sequence x"),
         ([np.ones((1, 2))], "at least two"),
         ([np.eye(2), np.eye(3)], "in one R\\^d"),

@@ -145,7 +145,7 @@ SECTIONS: dict[str, type[Part] | type[StartPart]] = {
 
 
 def read(path: Path | None, flags: dict[str, Any]) -> RunConfig:
-    """Return the config of a TOML file, with flags (dotted keys such as "tokens.n") laid over it."""
+    """Return the config of a TOML file; flags (dotted keys such as "tokens.n") override it."""
     data: dict[str, Any] = {}
     if path is not None:
         try:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -65,10 +64,7 @@ def folds_sphere(layer: Callable[[Array], Array], x: Float[Array, "N 3"]) -> Boo
 
 def _layers(state: AbstractDensity, model: Transformer) -> DensityLayers:
     check_layers(state, model)
-    return DensityLayers(model, state, _field(model.attention, state.harmonics))
-
-
-_field = eqx.filter_jit(DensityField)
+    return DensityLayers(model, state, DensityField(model.attention, state.harmonics))
 
 
 for _kind in (CircleDensity, SphereDensity, ZonalDensity):

@@ -142,7 +142,7 @@ def growth(
         rtol: of each constant.
         confidence: of the interval for p.
         residual: as in `local`.
-        checkpoint: a file to keep the constants in, each as it is found. After a kill the same call goes on from there.
+        checkpoint: a file in which each constant is saved as it is found. After a kill the same call continues from there.
         progress: show a progress bar; by default on a terminal only.
 
     Example:

@@ -7,13 +7,14 @@ import numpy as np
 import scipy.linalg
 
 from .._check import count, generator, items
+from .._shown import shown
 from ..states import Tokens
 from .data_models import Sampler
 from .local import tokens_of
 
 
 def correlation_by_distance(sequences: Sequence[Any]) -> np.ndarray:
-    """Return `c_k = sum_i <x_i - m, x_{i+k} - m> / sum_i |x_i - m|^2`: how alike tokens are that stand k apart.
+    """Return `c_k = sum_i <x_i - m, x_{i+k} - m> / sum_i |x_i - m|^2`: the correlation of tokens at distance k.
 
     Sums run over all sequences, and m is the mean of all tokens. The divisor is the same for all k, although fewer pairs stand
     far apart. So a stationary sequence with these correlations exists: their Toeplitz matrix has no negative eigenvalue.
@@ -79,6 +80,8 @@ def sequence_model(sequences: Sequence[Any], *, independent: bool = False) -> Sa
 def _arrays(sequences: Sequence[Any]) -> list[np.ndarray]:
     """Return the tokens of each sequence; raise ValueError unless all of them live in one R^d."""
     given = items("sequences", sequences, "tokens, (n, d) each")
+    if isinstance(sequences, str):
+        raise ValueError(f"sequences must be a list of tokens, (n, d) each, got {shown(sequences)}")
     if any(np.ndim(each) == 1 for each in given):
         raise ValueError("sequences must be a list of tokens, (n, d) each: give [x] for one sequence x")
     parts = [np.asarray(tokens_of(each).x) for each in given]

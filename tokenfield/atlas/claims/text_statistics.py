@@ -108,7 +108,7 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    "Left: how alike tokens of text are that stand k apart, before two blocks of MiniLM. Right: powers of n fitted to the "
+    "Left: correlation of tokens of text at distance k, before two blocks of MiniLM. Right: powers of n fitted to the "
     "local Lipschitz constant of these blocks, with 95 % intervals, for text, for what is like it, and for random tokens "
     "of the same mean square length; dashed, 1/4 and 1/2."
 )
