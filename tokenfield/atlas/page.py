@@ -69,7 +69,7 @@ def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path)
     good = sum(result.verdict in GOOD for result in results)
     wrong = sum(result.verdict == "corrected" for result in results)
     skipped = sum(result.verdict == "skipped" for result in results)
-    unfinished = f" {skipped} were skipped." if skipped else ""
+    unfinished = f" {skipped} {'was' if skipped == 1 else 'were'} skipped." if skipped else ""
     unfinished += f" Still running: {len(results)} of {total} claims so far." if len(results) < total else ""
     fail = len(results) - skipped - good
     failing = f" {fail} do{'es' * (fail == 1)} not." if fail else ""
