@@ -75,7 +75,7 @@ NO_TORCH := echo "torch and transformers could not be installed: what needs real
 
 $(VENV)/base: $(VENV)/pip pyproject.toml constraints.txt
 	@echo "Installing tokenfield with JAX, torch and transformers into $(VENV): a few minutes, 2 GB."
-	@$(INSTALL) ".[models]" || { $(NO_TORCH); $(INSTALL) .; }
+	@$(INSTALL) ".[models,explore]" || { $(NO_TORCH); $(INSTALL) ".[explore]"; }
 	touch $@
 
 $(VENV)/test: $(VENV)/pip pyproject.toml constraints.txt

@@ -135,8 +135,7 @@ def _lengths(text: str) -> list[int]:
 def _print(numbers: dict[str, Any]) -> None:
     print_layers(numbers)
     print(numbers["answer"])
-    for sentence in numbers["verdict"]:
-        print(sentence)
+    print(f"{len(numbers['verdict'])} findings with their evidence are in the report; --json prints them too.")
     for note in numbers["notes"]:
         print(f"note: {note}")
     if more := numbers["more"]:

@@ -17,10 +17,16 @@ import { DEFAULT_VIEW, readLink } from "./link.js";
 import { STORY_NAMES } from "./stories.js";
 import { Camera } from "./views/camera.js";
 
-const PLOT_PERIOD = 60, PLOT_FRAMES = 4; // least milliseconds, and frames, between the drawings of two plots
+const PLOT_PERIOD = 60; // least milliseconds between the drawings of two plots
 const CLOCK_PERIOD = 100;
 const SWING = 0.5, SWING_PERIOD = 38; // radians and seconds: the sphere sways by itself until the reader turns it
-const SLOW_FRAME = 28, LEAST_QUALITY = 0.75;
+const SLOW_FRAME = 17.5; // milliseconds: fewer than 57 frames a second
+/** What is drawn, from the most to the least: pixels along one side, part of each trail, frames between the drawings of two plots. */
+const DETAIL = [
+  { quality: 1, trailPart: 1, plotFrames: 4 },
+  { quality: 1, trailPart: 0.5, plotFrames: 12 },
+  { quality: 0.75, trailPart: 0.5, plotFrames: 20 },
+];
 
 /** Show the explorer in an element; return an object with close(). See README.md for the options. */
 export function mount(root, options = {}) {
@@ -38,6 +44,7 @@ class App {
     this.config = readConfig(DEFAULT_CONFIG).config;
     this.camera = new Camera();
     this.stats = { frames: 0, firstMotion: null };
+    this.detail = 0;
     this.themeChoice = "auto";
     this.listeners = new AbortController();
   }
@@ -109,11 +116,14 @@ class App {
     if (!this.playing || document.hidden || interval > 1000) return;
     this.pacing = { sum: (this.pacing?.sum ?? 0) + interval, count: (this.pacing?.count ?? 0) + 1 };
     if (this.pacing.sum < 1000) return;
-    if (this.pacing.sum / this.pacing.count > SLOW_FRAME) {
-      Object.assign(this.scene, { quality: LEAST_QUALITY, trailPart: 0.5 });
-      this.plotFrames = 2 * PLOT_FRAMES;
-    }
+    if (this.pacing.sum / this.pacing.count > SLOW_FRAME && this.detail + 1 < DETAIL.length) this.reduce(this.detail + 1);
     this.pacing = null;
+  }
+
+  reduce(detail) {
+    const { quality, trailPart } = DETAIL[detail];
+    this.detail = detail;
+    Object.assign(this.scene, { quality, trailPart });
   }
 
   drawScene() {
@@ -127,20 +137,20 @@ class App {
   draw() {
     if (!this.dirty) return;
     this.dirty = false;
-    this.drawScene();
     const { runs } = this, [run] = runs, frame = run?.frame;
-    const now = performance.now();
-    if (frame && (now - (this.clocked ?? 0) > CLOCK_PERIOD || !this.playing)) this.showClock(frame, now);
     for (const each of runs)
       if (each.pending) {
         each.pending = false;
-        each.source.drawn();
+        each.source.drawn(); // the next frame is computed while this one is drawn
       }
+    this.drawScene();
+    const now = performance.now();
+    if (frame && (now - (this.clocked ?? 0) > CLOCK_PERIOD || !this.playing)) this.showClock(frame, now);
     this.root.dataset.frames = String(++this.stats.frames);
     const since = now - (this.plotted ?? 0);
     if (since > 6 * PLOT_PERIOD || (since > PLOT_PERIOD && this.stats.frames >= (this.plotAt ?? 0))) {
       this.plotted = now;
-      this.plotAt = this.stats.frames + (this.plotFrames ?? PLOT_FRAMES);
+      this.plotAt = this.stats.frames + DETAIL[this.detail].plotFrames;
       this.drawPlots();
     }
     clearTimeout(this.lastPlot); // once no more frames come, all plots show the last one

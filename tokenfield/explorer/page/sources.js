@@ -48,7 +48,7 @@ export class InPage extends Source {
     this.worker.postMessage({ type: "set", config });
   }
 
-  /** Tell that a frame is on the screen, so that the next one may come. */
+  /** Tell that a frame is being drawn, so that the next one may come. */
   drawn() {
     this.worker.postMessage({ type: "drawn" });
   }

@@ -44,7 +44,9 @@ export const layoutMethods = {
     parts.story = make("section", { class: "story", "aria-label": "Story", "aria-live": "polite", hidden: true });
     parts.notices = make("div", { class: "notices", role: "status" });
     parts.names = make("div", { class: "names", "aria-hidden": "true" });
-    const stage = make("section", { class: "stage", "aria-label": "Scene" }, parts.canvas, parts.clock, parts.tools, parts.names);
+    // Nothing lies over the canvas: each overlap would be one more layer for the browser to blend in every frame.
+    const stage = make("section", { class: "stage", "aria-label": "Scene" },
+      make("div", { class: "bar" }, parts.clock, parts.tools), make("div", { class: "view" }, parts.canvas, parts.names));
     parts.play = button("Play", "Play (space)", () => (this.playing ? this.pause() : this.play()), { class: "primary play" });
     parts.speed = slider("Speed", { min: -2, max: 2, step: 0.05, value: 0, shown: (v) => `${short(10 ** v)}${this.view.log ? " dec/s" : " /s"}`, title: "Units of time (or decades) a second", onchange: (v) => this.setPace({ speed: Number((10 ** v).toPrecision(3)) }) });
     parts.log = check("log time", false, (on) => this.setPace({ log: on, speed: on ? 0.3 : 1 }), "Time on a logarithmic scale, for long waits");
