@@ -366,7 +366,7 @@ BAD = {
     '[norm]\ngain = "A.npy"': "gain: A.npy must hold a vector, got shape (2, 2)",
     '[norm]\nkind = "pre_norm"\nmap = 3': "norm.map: must be a table such as {kind = 'layer_norm'}, got 3",
     '[tokens]\nfile = "x.npy"': "tokens.file: a start of kind sphere takes no file; it takes n, d, seed",
-    '[tokens]\nkind = "file"\nfile = "all.npz"': "tokens.file: all.npz must hold x, and perhaps weights and positions",
+    '[tokens]\nkind = "file"\nfile = "all.npz"': "tokens.file: all.npz must hold x, and optionally weights and positions",
     '[tokens]\nweights = "gain.csv"': "weights must have one entry for each of the 256 tokens, got (2,)",
     '[noise]\nkind = "anisotropic"\nkappa = 1.0': "anisotropic needs S",
     '[noise]\nkind = "multiplicative"\nkappa = 1.0\ng = 3': "noise.g: must be a function, given as module:function, got 3",

@@ -247,5 +247,5 @@ def test_saved_and_loaded(tmp_path):
     for traj in (run, gaussian):
         traj.plot().savefig(tmp_path / "run.png")
         assert (tmp_path / "run.png").stat().st_size > 5_000
-        with pytest.raises(TypeError, match="picture is one of Tokens"):
+        with pytest.raises(TypeError, match="figure needs a run of Tokens"):
             traj.animate(tmp_path / "run.gif")

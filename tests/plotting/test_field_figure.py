@@ -126,5 +126,5 @@ def test_bad_input(make, words):
 
 def test_other_states_are_refused():
     traj = tkf.simulate(POST, tkf.Equiangular(0.1, 4), 0.1, save_at=2)
-    with pytest.raises(TypeError, match="plot_field is known for Tokens, got a run of Equiangular"):
+    with pytest.raises(TypeError, match="plot_field needs a run of Tokens, got a run of Equiangular"):
         traj.plot_field()

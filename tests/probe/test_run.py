@@ -322,7 +322,7 @@ def test_weights_that_overflow_are_said(folders):
 
 def test_a_tokenizer_of_another_model_is_refused(folders):
     loaded = load(folders("bert", vocab_size=10))
-    with pytest.raises(ValueError, match="its tokenizer gives token 18, but the model knows 10"):
+    with pytest.raises(ValueError, match="its tokenizer gives token 18, but the model has 10"):
         tkf.probe(loaded, REACTIONS, **QUICK)
 
 

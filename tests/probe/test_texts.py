@@ -57,7 +57,7 @@ def test_windows_never_exceed_the_limit_whatever_is_asked():
         ([], "texts must be a list of at least one text"),
         ("abc", "texts must be a list of at least one text, got 'abc'"),
         (["abc", " \n"], "text 2 is empty"),
-        (["abc", "a"], r"text 2 has 1 token\(s\): at least 2 make a pair"),
+        (["abc", "a"], r"text 2 has 1 token\(s\): at least 2 are needed for a pair"),
     ],
 )
 def test_texts_that_cannot_be_measured_are_refused(texts, message):

@@ -274,7 +274,7 @@ def test_heads_in_the_quoted_range_are_a_share_of_those_measured():
     values = np.full((4, 2, 3), np.nan)
     values[0], values[1] = 500.0, 5000.0
     text = spoken(data.assign(r2gamma=(("block", "head", "text"), values)))["worst case"]
-    assert "50 % of heads lie in the 10² to 10³" in text
+    assert "50 % of heads lie in the range 10² to 10³" in text
 
 
 def test_what_was_not_measured_is_not_spoken_of():

@@ -72,14 +72,14 @@ def refused(address, tmp_path, message):
 @pytest.mark.parametrize("protocol", ["", "tcp://", "tls://"])
 def test_a_silent_port_is_left_after_the_deadline(tmp_path, protocol):
     with listening() as address:
-        refused(protocol + address, tmp_path, "no Dask scheduler answers at .*: nothing came within 0.4 s")
+        refused(protocol + address, tmp_path, "no Dask scheduler answers at .*: no answer came within 0.4 s")
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-x\r\n", bytes(8)])
 def test_what_speaks_otherwise_is_told_apart(tmp_path, answer):
     with listening(answer) as address:
         refused(f"tcp://{address}", tmp_path, "another program answers there")
-        refused(f"tls://{address}", tmp_path, "does not speak TLS|nothing came|reset|closed|EOF")
+        refused(f"tls://{address}", tmp_path, "does not speak TLS|no answer|reset|closed|EOF")
 
 
 def test_a_web_server_is_none(tmp_path):

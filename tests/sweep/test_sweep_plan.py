@@ -114,7 +114,7 @@ WRONG = {
     },
     # the run
     "run: give either t1 (a flow) or depth (layers)": {"run__depth": 3},
-    "run.rtol: layers take none: leave it out": {"run": {"depth": 3, "rtol": 1e-3}},
+    "run.rtol: layers do not use it: leave it out": {"run": {"depth": 3, "rtol": 1e-3}},
     "axes.step: is the step of discrete layers": {"axes": {"step": [0.5]}},
     "run.t1: Input should be a valid number": {"run__t1": "long"},
     "run.t1: must be finite and > 0, got nan": {"run__t1": float("nan")},

@@ -1,4 +1,4 @@
-"""The command line. Errors are one line on standard error and a non-zero exit code, never a traceback."""
+"""The command line. An error prints one line on standard error and sets a non-zero exit code; there is no traceback."""
 
 import contextlib
 import itertools
@@ -60,7 +60,7 @@ def _out_of_memory(error: Exception) -> bool:
 
 
 def _interrupted(message: str, at_once: bool) -> None:
-    """Print the message and exit; a separate process does not wait for threads that compute."""
+    """Print the message and exit; with `at_once`, do not wait for threads that are still computing."""
     try:
         _fail(message, 130)
     finally:

@@ -15,16 +15,16 @@ def flag(help: str, *names: str, values: Iterable[str] = ()) -> Any:
     """Return an option whose help text mentions its default.
 
     Args:
-        help: its help.
-        names: its names, if not that of the parameter.
-        values: what shells propose for it.
+        help: the help text.
+        names: names of the flag, if not that of the parameter.
+        values: values that shell completion proposes.
     """
     known = list(values)
     return typer.Option(*names, help=help, show_default=False, autocompletion=(lambda: known) if known else None)
 
 
 def kind_flag(help: str, package: str, base: str, *names: str) -> Any:
-    """Return an option that takes a kind of a family of classes, or a user's own."""
+    """Return an option whose value is a kind of a family of classes, or a user's own class."""
     kinds = kinds_in(package, base)
     return flag(f"{help}: {', '.join(kinds)}, or your own module:Class.", *names, values=kinds)
 

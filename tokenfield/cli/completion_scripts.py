@@ -152,7 +152,7 @@ def _zsh_item(command: Command) -> str:
 
 
 def _fish(text: str) -> str:
-    """In fish, only \\ and ' are special between single quotes."""
+    """Return a text in single quotes for fish, where only \\ and ' are special between them."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 

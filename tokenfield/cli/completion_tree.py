@@ -9,9 +9,9 @@ class Flag(NamedTuple):
 
     Attributes:
         names: such as ("--quiet", "-q"); () for a positional argument.
-        help: its help.
+        help: the help text.
         takes_value: False for a switch.
-        values: known values, to propose; () if there are none.
+        values: values to propose; () if there are none.
         is_path: True if a value is the name of a file or folder.
     """
 

@@ -19,7 +19,7 @@ REPORT = "report.html"
 
 
 def refuse_foreign(folder: Path, ours: Iterable[str], overwrite: bool) -> None:
-    """Raise ValueError if a folder has files, but none of tokenfield: it is used for something else."""
+    """Raise ValueError if a folder has files but none of tokenfield's: it is used for something else."""
     held = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
     if held and not overwrite and not set(held) & set(ours):
         raise ValueError(
@@ -31,9 +31,9 @@ def refuse_foreign(folder: Path, ours: Iterable[str], overwrite: bool) -> None:
 def open_folder(
     folder: Path | None, dataset: str, what: str, overwrite: bool, unfinished: str | None = None
 ) -> Iterator[None]:
-    """Create a folder and lock it, or raise an error: it is a file, it already contains `what`, it cannot be written to.
+    """Create a folder and lock it; raise ValueError if it is a file, already contains `what`, or cannot be written to.
 
-    While the file `unfinished` is in the folder, its contents are not finished, and the command continues them.
+    If the file `unfinished` is in the folder, the contents are not finished, and the command continues them.
     """
     if folder is None:
         yield

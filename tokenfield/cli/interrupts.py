@@ -38,7 +38,7 @@ def listen() -> None:
 
 @contextlib.contextmanager
 def going_on_from(checkpoint: Path | None) -> Iterator[None]:
-    """While the block runs, the message on Ctrl-C says that the same command continues from this file."""
+    """Make the message on Ctrl-C say, while the block runs, that the same command continues from this file."""
     if checkpoint is None:
         yield
         return

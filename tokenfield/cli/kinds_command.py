@@ -13,7 +13,7 @@ def kinds(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
 ) -> None:
-    """List what TOML files, flags and sweeps can name, with its parameters: kernels, norms, noises, states, starts, …"""
+    """List everything that TOML files, flags and sweeps can name, with parameters: kernels, norms, noises, states, starts, …"""
     from .._kinds import import_module
 
     for module in modules or ():

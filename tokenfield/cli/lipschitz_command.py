@@ -69,15 +69,15 @@ def lipschitz(
 ) -> None:
     """Local Lipschitz constant of attention at sampled tokens, with bounds.
 
-    With --lengths, its growth with the number of tokens, and the fitted power; if it is interrupted, the same command
-    continues it. With --adversarial, the worst tokens found.
+    With --lengths, measure how it grows with the number of tokens and fit a power of n; after an interruption, the same
+    command continues. With --adversarial, search for the worst tokens.
     """
     if lengths is not None and adversarial:
         raise ValueError("--lengths and --adversarial cannot be combined: use one at a time")
     if lengths is None and out is not None:
         raise ValueError("--out needs --lengths: only the study of growth writes files")
     sizes = None if lengths is None else _lengths(lengths)
-    if A is None and V is None:  # otherwise they say d
+    if A is None and V is None:  # otherwise the matrices determine d
         refuse_derivative(n if sizes is None else max(sizes), 8 if d is None else d, max(SHORTEST_BASIS, 4 * top_k))
     from .._check import count, positive
     from . import lipschitz_numbers as answer

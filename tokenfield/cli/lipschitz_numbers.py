@@ -39,7 +39,7 @@ def kernel(
 
 
 def sampler(data: str, d: int, R: float | None) -> Callable[[int, int], tkf.Tokens]:
-    """Return tokens of a data model, scaled so that the longest has length R."""
+    """Return a function of (n, seed) that samples tokens of a data model, scaled so that the longest has length R."""
     try:
         draw = data_model(data, d)
     except ValueError as error:
@@ -74,7 +74,7 @@ def at_tokens(
 
 
 def worst(attention: Any, n: int, R: float, d: int, starts: int, steps: int, seed: int) -> dict[str, Any]:
-    """Return the tokens of length at most R with the largest constant that was found."""
+    """Return the largest constant found for tokens of length at most R, these tokens, and the bounds."""
     found = adversarial(attention, n, R, d=d, starts=starts, steps=steps, seed=seed)
     return {
         "constant": found.constant,

@@ -138,6 +138,6 @@ def _print(numbers: dict[str, Any]) -> None:
         print(f"{numbers['cells_not_computed']} cells are too concentrated to be computed (gray)")
     if numbers.get("runs", {}).get("left_out"):
         beta = numbers["runs"]["left_out"][0]
-        print(f"no runs from beta = {beta:g} on: with so fast a drift they would need too many steps")
+        print(f"no runs from beta = {beta:g} on: the drift is so fast that they would need too many steps")
     if "out" in numbers:
         say_open(Path(numbers["out"]) / REPORT)

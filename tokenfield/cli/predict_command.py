@@ -90,7 +90,7 @@ def predict(
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON can hold: infinity becomes null, which the note of the row says."""
+    """Return a value that JSON can represent: infinity becomes null, and the note of the row says so."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

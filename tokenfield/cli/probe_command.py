@@ -44,10 +44,10 @@ def probe(
     ] = None,
     lengths: Annotated[
         str | None,
-        flag("Numbers of tokens for Lipschitz constants, such as 8,16,32 [up to those of the texts].", "--lengths"),
+        flag("Numbers of tokens for Lipschitz constants, such as 8,16,32 [up to the longest text].", "--lengths"),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="Measure everything: the same as --null --lipschitz; takes some minutes.")
+        bool, typer.Option("--full", help="Measure everything: the same as --null --lipschitz; takes a few minutes.")
     ] = False,
     lipschitz: Annotated[
         bool | None,

@@ -22,7 +22,7 @@ FIGURE, REPORT = "overview.png", "report.html"
 DRAWN = FIGURE, "overview.pdf", "overview.svg", "animation.gif", "animation.mp4", "animation.html"
 FILES = CHECKPOINT, DATASET, CONFIG, *DRAWN, REPORT
 ASIDE = ".replaced"  # a run that is to be replaced
-MOVING = ".moving"  # the same while its files are moved, either way: a kill leaves some here and some in the folder
+MOVING = ".moving"  # the same run while its files are being moved: after a kill, some are here and some in the folder
 
 
 class Animation(NamedTuple):
@@ -32,7 +32,7 @@ class Animation(NamedTuple):
     time: str | None = None
 
     def write(self, traj: Any, folder: Path) -> Path | None:
-        """Return the file, None if there is nothing to animate."""
+        """Write the animation and return its path; None if there is nothing to animate."""
         if self.format == "none" or traj.dataset.attrs["state"] != "Tokens":
             return None
         return traj.animate(folder / f"animation.{self.format}", time=self.time)
@@ -41,7 +41,7 @@ class Animation(NamedTuple):
 def execute(
     config: RunConfig, out: Path | None, *, overwrite: bool, animation: Animation, as_json: bool, format: str = "png"
 ) -> None:
-    """Run, write the folder, print the numbers."""
+    """Run a config, write its folder, and print the numbers."""
     model, state, rule = build.model(config), build.start(config), build.stop_rule(config.stop_when)
     folder = out if out is not None or as_json else Path("runs") / _name(config)
     with alone_in(folder):
@@ -89,7 +89,7 @@ def _name(config: RunConfig) -> str:
 
 
 def _open(folder: Path, config: RunConfig, overwrite: bool) -> None:
-    """Prepare the folder, or continue in one that holds the same run unfinished."""
+    """Prepare the folder; if it holds the same run, unfinished, keep it to continue from there."""
     _recover(folder)
     refuse_foreign(folder, FILES, overwrite)
     text = to_toml(config)
@@ -108,17 +108,17 @@ def _open(folder: Path, config: RunConfig, overwrite: bool) -> None:
 
 
 def _recover(folder: Path) -> None:
-    """Clean up after a killed command: temporary files, and a run that it was moving."""
+    """Clean up after a killed command: remove temporary files, and restore a run that it was moving."""
     for name in (*FILES, ASIDE):
         recover(folder / name)
-    if present(folder / ASIDE) and not present(folder / CONFIG):  # of a command that had not begun, or was refused
+    if present(folder / ASIDE) and not present(folder / CONFIG):  # the new command ended before its run began
         rename(folder / ASIDE, folder / MOVING)
     _move_back(folder)
 
 
 def _set_aside(folder: Path) -> None:
     """Keep a run that is to be replaced until the new one has ended, in case the new one fails."""
-    if present(folder / ASIDE):  # what is here was not finished
+    if present(folder / ASIDE):  # the run in the folder was not finished
         _clear(folder)
         return
     (folder / MOVING).mkdir()

@@ -79,7 +79,7 @@ def simulate(
 
     If a run was interrupted or killed, the same command continues it from its checkpoint.
     """
-    if config is None and state is None and n is not None:  # before JAX is imported: at least so much is needed
+    if config is None and state is None and n is not None:  # a lower bound on memory, checked before JAX is imported
         width = 3 if d is None else d
         if depth is None:
             refuse_run(n, min(n, width), 101 if save_at is None else save_at)

@@ -93,7 +93,7 @@ def run(
 
 
 def _estimate(plan: Any, folder: Path, at_once: int | None, as_json: bool) -> None:
-    """Print the estimated cost of a run, or raise the error with which it would be refused."""
+    """Print the estimated cost of a run, or raise the error with which the run would stop."""
     from .._memory import bytes_text
     from ..sweep.estimates import estimate
     from ..sweep.sizes import refuse_too_large

@@ -1,4 +1,4 @@
-"""Points that have met: groups of bounded diameter."""
+"""Group points that have met: connected components of bounded diameter."""
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -7,12 +7,12 @@ from scipy.spatial import cKDTree
 
 
 def group(points: np.ndarray, reach: float) -> np.ndarray:
-    """Group numbers (n,) of the points (n, d): connected components of "at most `reach` apart", in the order of their first points.
+    """Return the group number (n,) of each point (n, d). Groups are numbered in the order of their first points.
 
-    A component wider than `reach` has not met. It is cut into groups that are not wider: the points within `reach/2`
-    of its first point, then of the first of the rest, and so on.
+    Groups are connected components of "at most `reach` apart". A component wider than `reach` is cut into groups of at most
+    that width: the points within `reach/2` of its first point, then of the first of the rest, and so on.
     """
-    cells, cell = np.unique(np.round(points / (reach / 8)), axis=0, return_inverse=True)  # most that have met share one
+    cells, cell = np.unique(np.round(points / (reach / 8)), axis=0, return_inverse=True)  # most met points share a cell
     cell, centers = cell.reshape(-1), cells * (reach / 8)
     near = cKDTree(centers).query_pairs(reach, output_type="ndarray")
     links = coo_array((np.ones(len(near)), near.T.reshape(2, -1)), shape=(len(cells),) * 2)
@@ -22,7 +22,7 @@ def group(points: np.ndarray, reach: float) -> np.ndarray:
     high = -low
     np.minimum.at(low, component, points)
     np.maximum.at(high, component, points)
-    for wide in np.flatnonzero(np.linalg.norm(high - low, axis=1) > reach):  # the box holds the component
+    for wide in np.flatnonzero(np.linalg.norm(high - low, axis=1) > reach):  # the box contains the component
         rest = np.flatnonzero(component == wide)
         if _radius(points[rest]) <= reach / 2:
             continue
@@ -44,5 +44,5 @@ def means(points: np.ndarray, weights: np.ndarray, groups: np.ndarray) -> tuple[
 
 
 def _radius(points: np.ndarray) -> float:
-    """Return the largest distance from the middle of the box around the points: half the diameter at least."""
+    """Return the largest distance from the center of the bounding box of the points: at least half their diameter."""
     return float(np.linalg.norm(points - (points.min(axis=0) + points.max(axis=0)) / 2, axis=1).max())

@@ -15,31 +15,32 @@ PARAMETERS = ("beta", "bandwidth", "blurring", "geometry", "step", "tol", "max_i
 
 
 class MeanShift:
-    """Mean shift with a Gaussian kernel, as an estimator in the manner of scikit-learn (FORMULAS §2).
+    """Mean shift with a Gaussian kernel, as an estimator with the interface of scikit-learn (FORMULAS §2).
 
     A point moves to the mean of the data around it, `x <- sum_j w_j k(x,y_j) y_j / sum_j w_j k(x,y_j)`,
-    `k = e^{-beta|x-y|^2/2}`: a step of length 1/beta of `x' = ∇ log(K * mu)(x)`. With mu the data at rest (classical)
-    it climbs to a maximum of their kernel density. If the data move themselves (*blurring*), it is attention without
-    a residual: on the sphere, where the mean is normalized, beta times the SA flow.
+    `k = e^{-beta|x-y|^2/2}`: a step of length 1/beta of `x' = ∇ log(K * mu)(x)`. In classical mean shift the data mu are
+    fixed, and each point climbs to a maximum of their kernel density. In *blurring* mean shift the data move too: this is
+    attention without a residual. On the sphere, where the mean is normalized, it is beta times the SA flow.
 
     Args:
         beta: precision of the kernel; on the sphere the kernel is `e^{beta<x,y>}`.
-        bandwidth: h, instead of `beta = 1/h^2`. Without either, the normal reference rule for the gradient of a
-            density, `h = s (4/((k+4) n))^{1/(k+6)}`, s^2 the mean variance in the k dimensions (d, or d-1 on the
-            sphere): good for a few dimensions, too small for tens of them. n is the number of points, or the sum of the
-            weights, which count points as in scikit-learn; of weights that sum to 1 it is the effective number `1/sum_i w_i^2`.
-        blurring: the data move too.
+        bandwidth: h, as an alternative to `beta = 1/h^2`. If neither is given, the normal reference rule for the gradient
+            of a density is used: `h = s (4/((k+4) n))^{1/(k+6)}`, where s^2 is the mean variance in the k dimensions (d, or
+            d-1 on the sphere). It is good in a few dimensions and too small in tens of them. n is the number of points, or
+            the sum of the weights, which count points as in scikit-learn; for weights that sum to 1 it is the effective
+            number `1/sum_i w_i^2`.
+        blurring: if True, the data move too.
         geometry: "euclidean", or "sphere" for points of length 1.
-        step: the share of a shift that is taken, in (0, 1]. On the sphere, blurring with `step = h/(1+h)` is a
+        step: the fraction of each shift that is applied, in (0, 1]. On the sphere, blurring with `step = h/(1+h)` is a
             Post-LN layer of step h: one half is a Transformer layer.
         tol: a point is at rest when its step is shorter than this, in bandwidths; 1e-7 by default, and 1e-2 when
-            blurring, where clusters d apart never rest but approach like `e^{-beta d^2/2}`.
-        max_iter: the largest number of shifts; a RuntimeWarning says when it did not suffice.
-        merge_tolerance: the largest diameter of the ends of one cluster, in bandwidths.
+            blurring, where clusters at distance d never stop but approach each other like `e^{-beta d^2/2}`.
+        max_iter: maximum number of shifts; if it is not enough, there is a RuntimeWarning.
+        merge_tolerance: maximum diameter of the end points of one cluster, in bandwidths.
 
     Attributes:
-        labels_: (n,) cluster of each point, 0 the heaviest; of equally heavy ones, that with the least coordinates first.
-        cluster_centers_: (k, d) the maxima, or where the points met.
+        labels_: (n,) cluster of each point. Cluster 0 is the heaviest; equally heavy clusters are sorted by coordinates.
+        cluster_centers_: (k, d) the maxima, or the points where the data met.
         n_iter_: number of shifts.
         beta_: the precision used.
 
@@ -99,11 +100,11 @@ class MeanShift:
         return self
 
     def fit_predict(self, X, y: None = None, sample_weight=None) -> np.ndarray:
-        """Return `fit`, then `labels_`."""
+        """Fit, and return `labels_`."""
         return self.fit(X, sample_weight=sample_weight).labels_
 
     def predict(self, X) -> np.ndarray:
-        """Return the cluster (m,) to which each of the new points X (m, d) moves, as a point without weight."""
+        """Return the cluster (m,) to which each of the new points X (m, d) moves; new points do not move the data."""
         if not hasattr(self, "labels_"):
             raise _not_fitted()("predict needs a fitted MeanShift: call fit(X) first")
         points = self._points("X", X)
@@ -133,7 +134,7 @@ class MeanShift:
         return self
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of an estimator; only scikit-learn calls it, so it is installed then."""
+        """Return the tags of the estimator. Only scikit-learn calls this method, so the import succeeds."""
         from sklearn.utils import InputTags, Tags, TargetTags
 
         return Tags(estimator_type="clusterer", target_tags=TargetTags(required=False), input_tags=InputTags())
@@ -178,14 +179,14 @@ class MeanShift:
         return Kernel(self.beta_, self.geometry == "sphere", step), tol, count("max_iter", self.max_iter), merge
 
     def _traced(self, points: np.ndarray, kernel: Kernel) -> np.ndarray:
-        """Where points without weight are carried by the data as those blur."""
+        """Return where points without weight end when they follow the blurring data."""
         for keys, weights in self._history[:-1]:
             points = step_of(points, keys, weights, kernel)
         return points
 
 
 def _matrix(name: str, X: Any) -> np.ndarray:
-    """Return points as a matrix, or raise ValueError with the words that scikit-learn looks for."""
+    """Return points as a matrix, or raise ValueError with the messages that scikit-learn's checks expect."""
     kind = np.dtype(getattr(X, "dtype", float)).kind
     if kind == "c":
         raise ValueError(f"Complex data not supported: {name} must be real, got dtype {X.dtype}")
@@ -209,7 +210,7 @@ def _matrix(name: str, X: Any) -> np.ndarray:
 
 
 def _not_fitted() -> type[Exception]:
-    """scikit-learn's own kind of ValueError, where scikit-learn is installed."""
+    """Return scikit-learn's NotFittedError if it is installed, otherwise ValueError."""
     try:
         from sklearn.exceptions import NotFittedError
     except ImportError:
@@ -218,7 +219,7 @@ def _not_fitted() -> type[Exception]:
 
 
 def _weights(weights, n: int) -> tuple[np.ndarray, float]:
-    """Return weights that sum to 1, and the number of points that they stand for."""
+    """Return weights that sum to 1, and the number of points that they represent."""
     if weights is None:
         return np.full(n, 1 / n), n
     weights = np.asarray(as_float("sample_weight", weights, 1), float)
@@ -227,7 +228,7 @@ def _weights(weights, n: int) -> tuple[np.ndarray, float]:
     total = float(weights.sum())
     if weights.min() < 0 or total == 0:
         least = shown(float(weights.min()))
-        raise ValueError(f"sample_weight must be >= 0, and not all weights zero, got a least entry of {least}")
+        raise ValueError(f"sample_weight must be >= 0 and not all zero, got a smallest entry of {least}")
     probabilities = weights / total
     return probabilities, 1 / (probabilities @ probabilities) if abs(total - 1) < 1e-9 else total
 

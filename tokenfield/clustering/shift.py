@@ -12,14 +12,14 @@ from .._xla.arrays import from_numpy
 from ..attention import L2, Measure, Softmax
 from .grouping import group, means
 
-MET = 1e-5  # data closer than so many bandwidths go on as one when they blur,
-SAME_WAY = 1e-3  # and points on their way up when they come so close
-SMALL_STEP = 0.05  # in bandwidths: below it steps are extrapolated,
-LONGEST_JUMP = 0.2  # and never by more than this, so that a point stays in its basin
+MET = 1e-5  # in bandwidths: blurring data closer than this continue as one
+SAME_WAY = 1e-3  # in bandwidths: climbing points closer than this continue as one
+SMALL_STEP = 0.05  # in bandwidths: shorter steps are extrapolated
+LONGEST_JUMP = 0.2  # in bandwidths: an extrapolation is never longer, so that a point stays in its basin
 
 
 class Kernel(NamedTuple):
-    """A Gaussian kernel of precision beta on R^d, or `e^{beta<x,y>}` on the sphere; `step` is the share of a shift."""
+    """A Gaussian kernel of precision beta on R^d, or `e^{beta<x,y>}` on the sphere; a fraction `step` of each shift is applied."""
 
     beta: float
     sphere: bool
@@ -40,7 +40,7 @@ def shift(
 ) -> Float[Array, "m d"]:
     """Return `x + step (m(x) - x)`, where `m(x) = sum_j w_j k(x,y_j) y_j / sum_j w_j k(x,y_j)` is attention to the keys y.
 
-    On the sphere the result is normalized, and a point whose mean is 0 stays.
+    On the sphere the result is normalized, and a point whose mean is 0 does not move.
     """
     attention = Softmax(beta) if sphere else L2(beta / 2)
     moved = x + step * (attention(jnp.zeros(()), x, Measure(keys, w, jnp.zeros_like(w))) - x)
@@ -57,8 +57,8 @@ _shift = jax.jit(shift, static_argnums=5)
 def _climb(x, keys, w, beta, step, sphere):
     """Apply two shifts, extrapolate them if they are small (SQUAREM), and shift once more; also return the last step's length.
 
-    The extrapolated point is kept only where the density is not lower there: the gradient of its logarithm is
-    `beta (m(x) - x)`, of which the trapezoid rule makes the change from one point to another.
+    The extrapolated point is used only if its density is not lower. The gradient of the log density is `beta (m(x) - x)`;
+    its change between two points follows from the trapezoidal rule.
     """
     move = lambda x: shift(x, keys, w, beta, step, sphere)  # noqa: E731
     x1 = move(x)
@@ -81,11 +81,11 @@ def _climb(x, keys, w, beta, step, sphere):
 def climb(x, keys, w, kernel: Kernel, tol: float, max_iter: int) -> tuple[np.ndarray, int, int]:
     """Move each x (m, d) up the density of the keys until its step is below `tol` bandwidths.
 
-    Points that have met go on as one, and those that have arrived rest. Returns the ends (m, d), the number of
-    shifts and how many points had not arrived by then.
+    Points that have met continue as one, and points that have arrived no longer move. Return the end points (m, d), the
+    number of shifts, and the number of points that have not arrived.
     """
     keys, w = from_numpy(np.array(keys)), from_numpy(np.array(w))
-    ends, place = np.array(x), np.arange(len(x))  # place: the row of `ends` where a point is followed
+    ends, place = np.array(x), np.arange(len(x))  # place: the row of `ends` that holds each point
     active, shifts, h = np.arange(len(x)), 0, kernel.bandwidth
     while len(active) and shifts < max_iter:
         moved, length = _climb(_padded(ends[active]), keys, w, kernel.beta, kernel.step, kernel.sphere)
@@ -107,8 +107,8 @@ def climb(x, keys, w, kernel: Kernel, tol: float, max_iter: int) -> tuple[np.nda
 def blur(x, w, kernel: Kernel, tol: float, max_iter: int) -> tuple[list[tuple[np.ndarray, np.ndarray]], int, bool]:
     """Move every point to its mean over all points, which also move, until no step exceeds `tol` bandwidths.
 
-    Points that have met are one from then on. Returns the measures (points, weights) of all steps, the number of
-    shifts and whether the points came to rest.
+    Points that have met continue as one. Return the measures (points, weights) of all steps, the number of shifts, and
+    whether the points came to rest.
     """
     x, w, history, h = np.array(x), np.array(w), [], kernel.bandwidth
     for shifts in range(1, max_iter + 1):
@@ -127,14 +127,14 @@ def blur(x, w, kernel: Kernel, tol: float, max_iter: int) -> tuple[list[tuple[np
 
 
 def step_of(x, keys, w, kernel: Kernel) -> np.ndarray:
-    """One shift of the points x over the measure (keys, w)."""
+    """Return the points x after one shift over the measure (keys, w)."""
     padding = _padded_size(len(keys)) - len(keys)
     keys, w = np.pad(np.asarray(keys), ((0, padding), (0, 0))), np.pad(np.asarray(w), (0, padding))
     return np.array(_shift(_padded(x), keys, w, kernel.beta, kernel.step, kernel.sphere)[: len(x)])
 
 
 def _padded_size(n: int) -> int:
-    """n rounded up to one of a few sizes, so that little is compiled."""
+    """Return n rounded up to one of a few sizes, so that few programs are compiled."""
     power = 1 << max(n - 1, 15).bit_length()
     return 3 * power // 4 if n <= 3 * power // 4 else power
 

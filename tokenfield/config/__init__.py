@@ -1,1 +1,1 @@
-"""A run as plain data, and the objects that it stands for."""
+"""A run as plain data, and the objects built from it."""

@@ -14,7 +14,7 @@ NAME = re.compile(r".+\.(npy|csv|txt)|.+\.npz(:\w+)?", re.DOTALL)
 
 
 def is_array_file(text: str) -> bool:
-    """Return True for the name of a file that can hold an array: .npy, .csv, .txt, .npz, or one array of it as "a.npz:name"."""
+    """Return True for the name of a file of arrays (.npy, .csv, .txt, .npz), or of one array in it, as "a.npz:name"."""
     return NAME.fullmatch(text) is not None
 
 
@@ -40,7 +40,7 @@ def read_vector(name: str, text: str) -> np.ndarray:
 
 
 def read_array(name: str, text: str) -> np.ndarray:
-    """Return the array in a .npy, .npz, .csv or text file; of several arrays in "a.npz", that of "a.npz:b"."""
+    """Return the array in a .npy, .npz, .csv or text file; "a.npz:b" names one of several arrays in "a.npz"."""
     path = path_of(text)
     if path.suffix != ".npz":
         return _read(name, path)
@@ -71,7 +71,7 @@ def _read(name: str, path: Path) -> Any:
             if path.suffix == ".npz":
                 archive = np.load(path, allow_pickle=False)
                 if not isinstance(archive, np.lib.npyio.NpzFile):
-                    raise ValueError("it is no .npz archive")
+                    raise ValueError("it is not an .npz archive")
                 return archive
             if path.suffix == ".npy":
                 return np.array(np.load(path, mmap_mode="r", allow_pickle=False))

@@ -1,4 +1,4 @@
-"""From a config to the objects of a run."""
+"""Build the objects of a run from its config."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -29,12 +29,12 @@ def model(config: ModelConfig) -> Transformer:
 
 
 def start(config: RunConfig, seed: int | None = None, like: Any = None) -> Any:
-    """Return the state that a run starts from; see `tokens`."""
+    """Return the initial state of a run; for `seed` and `like`, see `tokens`."""
     return tokens(config.tokens, seed, like) if config.state is None else config.state.make_with(seed)
 
 
 def tokens(part: StartPart, seed: int | None = None, like: Any = None) -> Any:
-    """Return tokens, with another seed if one is given; `like` are those of some other seed."""
+    """Return the initial tokens, with another seed if one is given; `like` are tokens of the same table for another seed."""
     return part.make(seed, like)
 
 
@@ -43,7 +43,7 @@ def from_flags(section: str, kind: str, flags: Mapping[str, Any], sets: Sequence
 
     Args:
         section: such as "norm".
-        kind: its kind, or "module:Class".
+        kind: the kind of the object, or "module:Class".
         flags: values for its parameters; those that are None were not given.
         sets: texts such as "norm.power=3".
     """

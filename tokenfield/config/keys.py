@@ -7,9 +7,10 @@ from .._shown import shown
 
 
 def put_key(data: dict[str, Any], key: str, value: Any, complaint: str) -> None:
-    """Set a value in nested tables, which are made where they are missing.
+    """Set a value in nested tables, and create the tables that are missing.
 
-    What stands where a table should be is an error: the `complaint`, with {table} and {found} filled in.
+    If something else is in the place of a table, raise ValueError with the message `complaint`, in which {table} and {found}
+    are filled in.
     """
     *tables, last = key.split(".")
     for table in tables:
@@ -20,11 +21,11 @@ def put_key(data: dict[str, Any], key: str, value: Any, complaint: str) -> None:
 
 
 def assignment(text: str) -> tuple[str, Any]:
-    """ "a.b=c" as a key and a value, which is read as TOML where it can be and is text otherwise."""
+    """Split "a.b=c" into a key and a value. The value is parsed as TOML if possible, and is text otherwise."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise ValueError(f"--set: must be key=value, got {shown(text)}")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except ValueError:  # no TOML, or a number of too many digits
+    except ValueError:  # not TOML, or a number with too many digits
         return key.strip(), value.strip()

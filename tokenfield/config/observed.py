@@ -1,4 +1,4 @@
-"""Observables by name: a number of a state, with values for the parameters of its function."""
+"""Observables by name, with values for the parameters of their functions."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -32,7 +32,7 @@ class Observed(BaseModel):
         return self
 
     def check(self) -> None:
-        """Replace the name by one that any process finds, and the options by checked ones; raise if one is wrong."""
+        """Replace the name by one that any process can import, and check the options; raise ValueError if one is wrong."""
         assert self.observable is not None
         known = numbers_by_name()
         if ":" not in self.observable and self.observable not in functions("observable"):
@@ -40,7 +40,7 @@ class Observed(BaseModel):
             raise ValueError(f"unknown observable {shown(self.observable)}: {hint}")
         function = self.function
         if labels_of(function).dims:
-            raise ValueError(f"{self.observable} is not one number, and cannot be kept")
+            raise ValueError(f"{self.observable} is not one number, so it cannot be saved")
         taken = options_of(function)
         for key, value in (self.model_extra or {}).items():
             if key not in taken and any(key in options_of(other) for other in known.values()):
@@ -53,24 +53,24 @@ class Observed(BaseModel):
 
     @property
     def function(self) -> Callable[..., Any]:
-        """The function of a state."""
+        """The observable as a function of a state."""
         assert self.observable is not None
         return find_function("observable", self.observable)
 
     @property
     def labels(self) -> Labels:
-        """What the observable says of itself."""
+        """The labels that the observable declares."""
         return labels_of(self.function)
 
     @property
     def text(self) -> str:
-        """What it measures, in words."""
+        """What it measures, as text."""
         options = self.options | ({"model": None} if self.takes_model else {})
         return self.labels.text(self.function, None, **options)
 
     @property
     def takes_model(self) -> bool:
-        """True if it is a number of a state and a model."""
+        """True if it depends on the model as well as on the state."""
         return "model" in parameters(self.function)
 
     @property
@@ -95,10 +95,10 @@ class Observed(BaseModel):
 
 
 def numbers_by_name() -> dict[str, Callable[..., Any]]:
-    """Return the observables that are one number, by name."""
+    """Return the observables whose value is a single number, by name."""
     return {name: each for name, each in functions("observable").items() if not labels_of(each).dims}
 
 
 def options_of(function: Callable[..., Any]) -> list[str]:
-    """Return the parameters of an observable: those after the state, but for the model."""
+    """Return the parameters of an observable: those after the state, without the model."""
     return [key for key in list(parameters(function))[1:] if key != "model"]

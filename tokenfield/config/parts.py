@@ -1,4 +1,4 @@
-"""The tables of a config that stand for an object: a kind, and values for the parameters of that class."""
+"""Tables of a config that describe an object: a kind, and values for the parameters of its class."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from .plain import Table, check_table, make
 
 
 class Part(BaseModel):
-    """A table that makes an object of a family of classes. Keys beside `kind` are parameters of the class."""
+    """A table that describes an object of a family of classes. All keys but `kind` are parameters of the class."""
 
     model_config = ConfigDict(extra="allow")
     family: ClassVar[type[Named]]
@@ -29,7 +29,7 @@ class Part(BaseModel):
 
     @classmethod
     def keys(cls, kinds: Iterable[str] = ()) -> list[str]:
-        """Return the keys that such a table can have, those of more classes included."""
+        """Return the keys that such a table can have; `kinds` are further classes whose keys are included."""
         every = [*found(cls.family).values(), *(find(cls.family, kind) for kind in kinds)]
         return list(dict.fromkeys([*cls.model_fields, *(key for each in every for key in parameters(each.maker()))]))
 
@@ -88,19 +88,19 @@ class StatePart(Part):
 
     @property
     def random(self) -> bool:
-        """True if a seed makes a difference."""
+        """True if the state depends on a seed."""
         return "seed" in parameters(self.made_by.maker())
 
 
 class NoisePart(Part):
-    """Noise, with the seed of the run; without a kind it is that of the space in which tokens move."""
+    """Noise, with the seed of the run; the default kind is the noise of the space in which tokens move."""
 
     family = noise.AbstractNoise
     kind: str | None = None  # type: ignore[assignment]
     seed: int = 0
 
     def make_for(self, norm: normalization.AbstractNorm | None) -> Any:
-        """Return the noise of the kind asked for; by default Brownian motion where this norm keeps tokens, or in a space."""
+        """Return the noise; by default Brownian motion in the space of the norm, or of the model if there is no norm."""
         usual: dict[type, type] = {spaces.Sphere: noise.SphereNoise, spaces.Euclidean: noise.EuclideanNoise}
         own = noise.BrownianNoise if norm is None else usual.get(type(norm.space), noise.BrownianNoise)
         kind = self.kind or own.kind  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Plain data for the parameters of a class: what a file may give for each, by its annotation, and what that stands for."""
+"""Check plain data for the parameters of a class against their annotations, and convert it to arguments."""
 
 import functools
 import types
@@ -22,7 +22,7 @@ ARRAYS = (np.ndarray, jax.Array, jaxtyping.AbstractArray)
 
 
 class Accepted(NamedTuple):
-    """What can be given for a parameter: plain data of some types, and what stands for an array, a function or an object."""
+    """What is accepted for a parameter: plain data of some types, and references to an array, a function or an object."""
 
     plain: tuple[Any, ...]
     array: bool = False
@@ -33,7 +33,7 @@ class Accepted(NamedTuple):
 
 
 def accepted(annotation: Any) -> Accepted:
-    """Return what can be given for a parameter with this annotation; anything, if it has none that says more."""
+    """Return what is accepted for a parameter with this annotation; if there is no specific annotation, anything."""
     return _accepted(annotation if isinstance(annotation, Hashable) else Any)
 
 
@@ -72,9 +72,9 @@ def _accepted(annotation: Any) -> Accepted:
 
 
 def check_table(family: type, data: Any, kind: str | None = None) -> Table:
-    """Return a table that makes an object of a family: its kind in the form by which any process finds it, values checked.
+    """Return the table of an object of a family with checked values, and its kind in a form that any process can import.
 
-    A key that some other class of the family has is left in: the class says that it takes none when the object is made.
+    A key of another class of the family is kept: the error is raised when the object is built.
     """
     if not isinstance(data, Mapping):
         raise ValueError(f"must be a table such as {{kind = {shown(usual_kind(family))}}}, got {shown(data)}")
@@ -89,7 +89,7 @@ def check_table(family: type, data: Any, kind: str | None = None) -> Table:
 
 
 def check_options(maker: Callable[..., Any], options: Table, others: Iterable[Callable[..., Any]] = ()) -> Table:
-    """Return values for parameters of a class or a function, checked by annotations: its own, or those of others."""
+    """Return values for parameters of a class or a function, checked against its own annotations or those of `others`."""
     own, known = parameters(maker), dict[str, Any]()
     for other in (*others, maker):
         known.update(parameters(other))
@@ -106,7 +106,7 @@ def check_options(maker: Callable[..., Any], options: Table, others: Iterable[Ca
 
 
 def _below(key: str, error: Any) -> InitErrorDetails:
-    """Return an error of a value as one of the table that holds it."""
+    """Return an error of a value as an error of the table that contains it."""
     kind = PydanticCustomError(error["type"], "{message}", {"message": error["msg"].removeprefix("Value error, ")})
     return InitErrorDetails(type=kind, loc=(key, *error["loc"]), input=error["input"])
 
@@ -118,18 +118,18 @@ def refuse_key(key: str, value: Any, message: str, kind: str = "value_error") ->
 
 
 def usual_kind(family: type) -> str:
-    """Return the kind that a table without one has."""
+    """Return the default kind of a family."""
     return Softmax.kind if issubclass(family, AbstractAttention) else next(iter(found(family)))
 
 
 def make(family: type, table: Mapping[str, Any]) -> Any:
-    """Return the object that a checked table stands for."""
+    """Return the object that a checked table describes."""
     maker = find(family, table["kind"]).maker()
     return call(table["kind"], maker, arguments(maker, {key: table[key] for key in table if key != "kind"}))
 
 
 def arguments(maker: Callable[..., Any], options: Mapping[str, Any]) -> Table:
-    """Return checked values with files, functions and tables replaced by what they stand for."""
+    """Return checked values, with names of files and functions and tables replaced by arrays, functions and objects."""
     taken = parameters(maker)
     every = {key: accepted(taken[key].annotation) for key in options if key in taken}
     return {key: _argument(key, value, every[key]) if key in every else value for key, value in options.items()}
@@ -154,7 +154,7 @@ def _adapter(what: Accepted) -> TypeAdapter:
 
 
 def _type(what: Accepted) -> Any:
-    """Return the type of pydantic that lets through what is accepted."""
+    """Return the pydantic type of what is accepted."""
     if what.family is not None or what.families is not None:
         return Annotated[Any, BeforeValidator(functools.partial(_tables, what))]
     plain: Any = typing.Union[what.plain] if what.plain else None  # noqa: UP007
@@ -171,7 +171,7 @@ def _tables(what: Accepted, value: Any) -> Any:
 
 
 def _reference(what: Accepted, plain: TypeAdapter | None, value: Any) -> Any:
-    """Return plain data, or the name of a file or a function that stands for it."""
+    """Return plain data, or the name of a file or a function that refers to it."""
     if isinstance(value, str) and str not in what.plain:
         if what.array and is_array_file(value):
             return value

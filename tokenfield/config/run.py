@@ -1,4 +1,4 @@
-"""A run as plain data: what a TOML file or the flags of `tokenfield simulate` say, checked key by key."""
+"""A run as plain data, from a TOML file or the flags of `tokenfield simulate`, checked key by key."""
 
 import json
 import math
@@ -22,7 +22,7 @@ UNION = re.compile(
     r"float|int|str|bool|(list\[|dict\[|function-).*", re.DOTALL
 )  # pydantic's names of members of a union
 FLOW = ("save_at", "rtol", "atol", "method", "merge_tolerance", "dt", "stop_when")
-"""The keys of a run that layers have no use for."""
+"""The keys of a run that layers do not use."""
 
 
 class Section(BaseModel):
@@ -49,7 +49,7 @@ class ModelConfig(Section):
 
     @property
     def parts(self) -> dict[str, Part | StartPart | None]:
-        """The parts that need nothing but their own table."""
+        """The parts that are built from their own table alone."""
         return {
             "attention": self.attention,
             "norm": self.norm if self.space is None else None,
@@ -85,19 +85,19 @@ class RunConfig(ModelConfig):
 
     @property
     def in_span(self) -> bool:
-        """True where no matrix and no layer takes tokens out of their span."""
+        """True if no matrix and no layer takes tokens out of their span."""
         given = [*self.attention.options.values(), *self.norm.options.values()]
         plain = not any(isinstance(value, (list, dict, str)) for value in given)
         return plain and self.depth is None and not (self.mlp or self.noise or self.context)
 
     @property
     def whole_matrix(self) -> bool:
-        """True where the attention forms the matrix of all pairs of tokens."""
+        """True if attention forms the matrix of all pairs of tokens."""
         heads = [find(AbstractAttention, head["kind"]) for head in self.attention.options.get("heads", ())]
         return any(kind.whole_matrix for kind in (self.attention.made_by, *heads))
 
     def refuse_large(self) -> None:
-        """Raise a ValueError with the estimate if the run cannot fit in memory. Nothing is made for that."""
+        """Raise a ValueError with an estimate if the run cannot fit in memory, before anything is allocated."""
         if self.state is not None:
             return  # it is small
         n, d = self.tokens.size
@@ -111,10 +111,10 @@ class RunConfig(ModelConfig):
 
     @model_validator(mode="after")
     def _used(self) -> Self:
-        """Raise ValueError for keys that were given and would do nothing."""
+        """Raise ValueError for keys that were given and would have no effect."""
         unused = [key for key in FLOW if key in self.model_fields_set]
         if self.depth is not None and self.t1 is None and unused:
-            raise ValueError(f"{unused[0]}: layers take none: leave it out, or give t1 (the flow) in place of depth")
+            raise ValueError(f"{unused[0]}: layers do not use it: leave it out, or give t1 (the flow) instead of depth")
         if self.depth is None and "step" in self.model_fields_set:
             raise ValueError("step: is the step of discrete layers: give depth too, or dt for a fixed step of the flow")
         if self.state is not None and "tokens" in self.model_fields_set:
@@ -184,7 +184,7 @@ def explain(error: ValidationError) -> str:
 
 
 def to_toml(config: RunConfig) -> str:
-    """Return the config as TOML: the keys that are in use, so that it can be read again."""
+    """Return the config as TOML that can be read again, with only the keys that are in use."""
     data = config.model_dump(exclude_none=True, exclude={"step"} if config.depth is None else set(FLOW))
     data |= {"tokens": config.tokens.used()} if config.state is None else {}
     unused = {"tokens": config.state is not None, "norm": config.space is not None}

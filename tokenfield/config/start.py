@@ -1,4 +1,4 @@
-"""The tables of a config that stand for tokens: a function that makes them, and values for its parameters."""
+"""Tables of a config that describe initial tokens: a function that creates them, and values for its parameters."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,7 +15,7 @@ from .plain import Table, arguments, check_options, refuse_key
 
 
 class StartPart(BaseModel):
-    """Tokens at the start: the name of a function that makes them, and values for its parameters."""
+    """Initial tokens: the name of a function that creates them, and values for its parameters."""
 
     model_config = ConfigDict(extra="allow")
     kind: str = "sphere"
@@ -41,13 +41,13 @@ class StartPart(BaseModel):
 
     @classmethod
     def keys(cls, kinds: Iterable[str] = ()) -> list[str]:
-        """Return the keys that such a table can have, those of more functions included."""
+        """Return the keys that such a table can have; `kinds` are further functions whose keys are included."""
         every = [*functions("start").values(), *(find_function("start", kind) for kind in kinds)]
         return list(dict.fromkeys([*cls.model_fields, *(key for each in every for key in parameters(each))]))
 
     @classmethod
     def takes(cls, kind: str) -> set[str]:
-        """Return the keys that may stay when the kind is varied: all, as those that a start does not use are left out."""
+        """Return the keys that may stay when the kind varies: all, because a start leaves out those that it does not use."""
         return set(cls.keys([kind]))
 
     @property
@@ -57,7 +57,7 @@ class StartPart(BaseModel):
 
     @property
     def options(self) -> Table:
-        """Values for the parameters of the function: given, usual, or its own defaults; those that are None are left out."""
+        """Values for the parameters of the function: given values, its own defaults, or `usual` ones. None is left out."""
         given, values = self.model_extra or {}, {}
         for key, each in parameters(self.made_by).items():
             own = each.default is not None and each.default is not each.empty
@@ -79,7 +79,7 @@ class StartPart(BaseModel):
 
     @property
     def random(self) -> bool:
-        """True if a seed makes a difference."""
+        """True if the tokens depend on a seed."""
         return "seed" in parameters(self.made_by)
 
     @property
@@ -96,7 +96,7 @@ class StartPart(BaseModel):
 
     @property
     def size(self) -> tuple[int, int]:
-        """n and d, before any token is made; those of a file are not known."""
+        """n and d, before any token is created; the sizes of a file are not known."""
         angles = self.options.get("angles")
         return (len(angles), 2) if isinstance(angles, list) else (self.n, self.d)
 
@@ -110,7 +110,7 @@ class StartPart(BaseModel):
 
         Args:
             seed: the seed instead of that of the table.
-            like: tokens of the same table for some other seed, from which they can be made in a tenth of the time.
+            like: tokens of the same table for another seed; reusing them takes a tenth of the time.
         """
         function, options = self.made_by, self.options
         if seed is not None and self.random:
@@ -122,7 +122,7 @@ class StartPart(BaseModel):
         if all(value is None for value in own.values()):
             return made
         if not isinstance(made, Tokens):
-            raise ValueError(f"weights and positions are those of tokens, got {type(made).__name__} from {self.kind}")
+            raise ValueError(f"weights and positions need tokens, got {type(made).__name__} from {self.kind}")
         given = {key: getattr(made, key) if value is None else value for key, value in own.items()}
         return Tokens(made.x, space=made.given_space, **given)
 
@@ -133,7 +133,7 @@ def _vector(name: str, value: list[float] | str | None) -> Any:
 
 @named("start", "file")
 def tokens_of_file(file: str) -> Tokens:
-    """Return the tokens of a file: a matrix in .npy, .csv or text, or an .npz with x and perhaps weights and positions.
+    """Return the tokens of a file: a matrix in .npy, .csv or text, or an .npz with x and optionally weights and positions.
 
     Args:
         file: the path of the file.
@@ -145,5 +145,5 @@ def tokens_of_file(file: str) -> Tokens:
     unknown = [key for key in arrays if key not in ("x", "weights", "positions")]
     if unknown or "x" not in arrays:
         held = ", ".join(arrays) or "nothing"
-        raise ValueError(f"tokens.file: {path} must hold x, and perhaps weights and positions, got {held}")
+        raise ValueError(f"tokens.file: {path} must hold x, and optionally weights and positions, got {held}")
     return Tokens(arrays["x"], arrays.get("weights"), arrays.get("positions"))

@@ -28,7 +28,7 @@ def default_method(model: Transformer, state: Any, t1: float, controlled: bool) 
 
 
 def coarsens(model: Transformer, state: Any, t1: float) -> bool:
-    """Return True if a run is so long that following collapsed clusters is better than following their tokens."""
+    """Return True if a run is so long that following clusters is faster than following all tokens."""
     if not isinstance(state, Tokens) or coarse_obstacle(model) is not None:
         return False
     return t1 > LONG * math.exp(coarse_parameters(model)[1])

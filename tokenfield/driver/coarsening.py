@@ -23,8 +23,8 @@ from .record import advance_chunk, begin
 from .run import AbstractSchedule, Stage
 
 BUCKETS = (8, 24, 96, 256, 512)  # the number of tokens is padded to one of these, so that few shapes are compiled
-CHEAP = 24  # so few tokens cost almost nothing: the padding is not reduced below this number
-HALF = math.log(2)  # the energy of a merge has half risen when beta (1 - rho) = log 2
+CHEAP = 24  # this few tokens cost almost nothing: the padding is not reduced below this number
+HALF = math.log(2)  # half of the energy step of a merge is reached when beta (1 - rho) = log 2
 STATIONARY = 1e-12
 ROUNDING = 1e-15  # of a distance on the unit sphere
 CHECK_INTERVAL = math.log(4)

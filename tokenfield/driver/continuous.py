@@ -82,7 +82,7 @@ def simulate(
         t1: end time (for `Unnormalized` with beta > 30, in the unit that its docstring gives).
         save_at: the number of evenly spaced states to save (101 by default, including both ends), or their times. With
             method "coarsen" or an infinite t1, the default is to save the steps of the run. If the run blows up before half of
-            them are saved, the save times instead approach the time of the blow-up.
+            the states are saved, the save times approach the time of the blow-up instead.
         rtol, atol: error tolerances of a step: the error of each token, as a Euclidean length, is at most
             `atol + rtol |x_i|`. On the unit sphere this is `atol + rtol`.
         seed: random seed, required for tokens with noise and an error otherwise. The same seed gives the same bits.
@@ -104,9 +104,9 @@ def simulate(
         checkpoint_every: seconds between checkpoints.
         max_steps: maximum number of steps.
         merge_tolerance: distance within which "coarsen" merges tokens; 1e-6 or less by default. With "coarsen", t1 may be
-            infinite: the run then ends with one cluster. Each merge is an event "merge", at the time when half of its step of
-            the energy is reached. Clusters that start closer than that merge halfway through the rest of the step; the
-            detail `energy_fraction` gives the fraction. `traj.log_times` holds times too large for a double. With more than
+            infinite: the run then ends with one cluster. Each merge is an event "merge", at the time when half of its
+            energy step is reached. If clusters start beyond that point, the event is halfway through the rest of the step;
+            the detail `energy_fraction` gives the fraction. `traj.log_times` holds times too large for a double. With more than
             48 tokens, merges during the first collapse are not events.
 
     Returns:
@@ -238,7 +238,7 @@ def _checked(
 
 
 def _towards(end: float, times: np.ndarray) -> np.ndarray:
-    """Return as many times, which approach the blow-up at `end`: the last distance from it is 1e-5 of the first."""
+    """Return the same number of times, approaching the blow-up at `end`; the last is 1e-5 times as far from it as the first."""
     return np.append(end * (1 - np.geomspace(1.0, 1e-5, len(times) - 1)), times[-1])
 
 

@@ -1,7 +1,7 @@
 """The time loop of an ensemble: at most `width` members at a time, in one program. When one ends, the next takes its slot.
 
 Each member takes its own steps. In each iteration, the values that all members save are computed together in full blocks: a
-loop over the save times of each member would take as long as that of the member with the most of them.
+loop over the save times of each member would take as long as for the member with the most save times.
 """
 
 from typing import Any, NamedTuple

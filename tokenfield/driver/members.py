@@ -101,7 +101,7 @@ def flows_of(states: Sequence[Any], models: Sequence[Transformer]) -> tuple[Segm
 def _sources(state: Any, model: Transformer, flows: tuple[Segment, ...]) -> list[int | None] | None:
     """Return, for each array of the flows, the index of the state's array that it is; None if it does not depend on the state.
 
-    Return None in place of the list if some array is computed from the state: building the flows again then changes it.
+    Return None instead of the list if some array is computed from the state: that array changes when the flows are rebuilt.
     """
     given = [id(leaf) for leaf in jax.tree.leaves(state)]
     again = jax.tree.map(

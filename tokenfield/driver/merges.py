@@ -10,9 +10,9 @@ class Merge(NamedTuple):
     """A merge of two clusters into one.
 
     Args:
-        log_time: log of the time at which the pair has climbed the part `e^{-beta(1-rho)} = fraction` of its energy step.
-        fraction: ½; for clusters that were never so far apart, halfway between the part climbed when they were farthest
-            apart and 1; 1 for clusters that coincide from the start.
+        log_time: log of the time at which the pair has completed the part `e^{-beta(1-rho)} = fraction` of its energy step.
+        fraction: ½. For clusters that were never that far apart, halfway between 1 and the fraction when they were farthest
+            apart; for clusters that coincide from the start, 1.
         tokens: the first token of each cluster.
         labels: the tokens of each cluster.
         masses: the masses of the two clusters.

@@ -42,7 +42,7 @@ class AbstractSchedule(abc.ABC):
 
     @abc.abstractmethod
     def after_chunk(self, record: Any) -> None:
-        """Called with the record after each chunk of a stage."""
+        """Process the record after each chunk of a stage."""
 
     @abc.abstractmethod
     def finish(self, record: Any) -> None:

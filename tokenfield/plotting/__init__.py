@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .style import use_style as use_style
     from .token_paths import tokens_panel as tokens_panel
 
-# A summary of a run reads `frames` only, and needs no matplotlib.
+# A summary of a run uses `frames` only, which does not need matplotlib.
 __all__, __getattr__, __dir__ = lazy(
     __name__,
     {

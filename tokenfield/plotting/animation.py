@@ -1,4 +1,4 @@
-"""Moving tokens, as a GIF, an MP4 film or a page with a player."""
+"""Animations of tokens: a GIF, an MP4 video, or a page with a player."""
 
 import os
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ from .time_axis import time_text
 
 MOST_MOVING = 1000
 PIXELS = 480
-TAIL = 6  # frames that a token's tail goes back
+TAIL = 6  # length of a token's tail, in frames
 SUFFIXES = (".gif", ".mp4", ".html")
 
 
 class Scene(NamedTuple):
-    """What moves: the view, colors (n, 4), areas of marks (f, n), the title, and the time of each frame in words."""
+    """The contents of an animation: view, colors (n, 4), areas of marks (f, n), title, and the time of each frame as text."""
 
     view: View
     colors: np.ndarray
@@ -47,19 +47,19 @@ def animate(
     tol: float = 1e-3,
     time: str | None = None,
 ) -> Path:
-    """Write an animation of the tokens: on the circle or sphere, in the plane or space, or their PCA.
+    """Write an animation of the tokens: on the circle or sphere, in the plane or space, or in their principal components.
 
-    Colors are final clusters, areas of marks are weights, and short tails show where tokens come from. Frames are even in time,
-    or even in log time where tokens move early: half of the motion within a tenth of the time. Between saved states tokens are
-    interpolated; more states make it truer. States saved at uneven times are shown one after another. Of more than 1000 tokens
-    a random sample (always the same one) is shown.
+    Colors show final clusters, areas of marks are proportional to weights, and short tails show where tokens come from. Frames
+    are evenly spaced in time, or in log time if tokens move early (half of the motion within a tenth of the time). Tokens are
+    interpolated between saved states; saving more states is more accurate. States saved at uneven times are shown one after
+    another. If there are more than 1000 tokens, a random sample (always the same one) is shown.
 
     Args:
         traj: a run of tokens.
         path: the file to write. Its suffix is the format: ".gif", ".mp4" (needs ffmpeg), or ".html", one page with a player
             that needs no network.
-        fps: frames in a second.
-        frames: maximum number of frames; 100 by default, and never more than saved states.
+        fps: frames per second.
+        frames: maximum number of frames; 100 by default, and at most the number of saved states.
         tol: tolerance of the final clusters.
         time: "log" or "linear"; chosen by default.
 
@@ -77,7 +77,7 @@ def animate(
     if suffix not in SUFFIXES:
         raise ValueError(f'path must end in ".gif", ".mp4" or ".html", got {str(path)[-80:]!r}')
     if suffix == ".mp4":
-        ffmpeg()  # before the work
+        ffmpeg()  # fail before the work starts
     most = 100 if frames is None else count("frames", frames)
     scene = _scene(traj, most, tol, time)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ def _scene(traj: Trajectory, most: int, tol: float, time: str | None) -> Scene:
 
 
 def _stage(scene: Scene) -> tuple[Sheet, Axes]:
-    """Draw the figure with all that does not move."""
+    """Draw the figure, with everything that does not move."""
     sheet = Sheet(4.0, 4.0, dpi=PIXELS / 4.0)
     FigureCanvasAgg(sheet)
     ax = sheet.add_subplot()
@@ -136,7 +136,7 @@ def _images(scene: Scene) -> Iterator[np.ndarray]:
 
 
 def _limits(ax: Axes, view: View) -> None:
-    """Room for all frames, where the scenery has not set it."""
+    """Set axis limits that contain all frames, unless the scenery has set them."""
     if view.kind in ("plane", "pca", "line"):
         low, high = view.points.min(axis=(0, 1)), view.points.max(axis=(0, 1))
         ax.update_datalim([low, high])

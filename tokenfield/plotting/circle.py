@@ -1,4 +1,4 @@
-"""Tokens of the circle in space and time."""
+"""Angles of tokens in the plane against time."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,10 +14,10 @@ MOST_LINES = 512
 
 @styled
 def space_time(traj: Trajectory, tol: float = 1e-3, width: float = 5.0, height: float = 3.2) -> Sheet:
-    """Draw the angle of every token against time, for tokens in the plane: merging and waiting at a glance.
+    """Draw the angle of every token against time, for tokens in the plane. It shows merges, and the long times between them.
 
-    The circle is cut in the widest gap between the final tokens, so that no final cluster is cut in two. Times on a
-    logarithmic grid have a logarithmic axis. Of more than 512 tokens a random sample (always the same one) is shown.
+    The circle is cut at the widest gap between the final tokens, so that no final cluster is cut in two. Times on a
+    logarithmic grid have a logarithmic axis. If there are more than 512 tokens, a random sample (always the same one) is shown.
 
     Args:
         traj: a run of tokens with d = 2.
@@ -63,7 +63,7 @@ def widest_gap(angles: np.ndarray) -> float:
 
 
 def unbroken(times: np.ndarray, angles: np.ndarray) -> list[np.ndarray]:
-    """Return a line over time cut where it passes from one end of the interval of angles to the other."""
+    """Return a line over time in pieces, cut where it passes from one end of the interval of angles to the other."""
     jumps = np.flatnonzero(np.abs(np.diff(angles)) > np.pi) + 1
     return np.split(np.stack([times, angles], 1), jumps)
 

@@ -31,16 +31,16 @@ def compare(
     width: float = WIDTH,
     height: float = 2.7,
 ) -> Any:
-    """Draw several runs over each other: energy, order parameter and number of clusters over time.
+    """Draw several runs in the same panels: energy, order parameter and number of clusters over time.
 
-    The energy is `∬ e^{beta(<x,y>-1)} dmu dmu` at the beta of each run; a run that has no such energy is left out there.
+    The energy is `∬ e^{beta(<x,y>-1)} dmu dmu` at the beta of each run; a run without such an energy is left out of its panel.
     If a run is very long, the axis is `log10 t`.
 
     Args:
         runs: trajectories.
-        labels: one for each run; by default what differs between their models.
+        labels: one for each run; by default, what differs between the models.
         quantities: names of observables, one for each panel (see `Trajectory.observe`).
-        ax: axes of your own, one for each quantity.
+        ax: your own axes, one for each quantity.
         width, height: of the figure in inches, if there is no `ax`.
 
     Returns:
@@ -91,7 +91,7 @@ def _mark(k: int, label: str) -> Line2D:
 
 
 def _curve(run: Trajectory, name: str) -> np.ndarray | None:
-    """Return `(2, points)` times and values of an observable along a run; None if it is not known for it."""
+    """Return `(2, points)` times and values of an observable along a run; None if it is not defined for the run."""
     function = find_function("observable", name)
     options: dict[str, Any] = {}
     of_tokens = run.dataset.attrs["state"] == "Tokens"
@@ -107,14 +107,14 @@ def _curve(run: Trajectory, name: str) -> np.ndarray | None:
         states, times = [run.state(int(k)) for k in chosen], run.times[chosen]
     try:
         return np.stack([times, [function(state, **options) for state in states]])
-    except (TypeError, ValueError):  # the observable is not known for such a state or model
+    except (TypeError, ValueError):  # the observable is not defined for this state or model
         return None
 
 
 def _recorded(run: Trajectory) -> Any:
     try:
         return run.model
-    except ValueError:  # the record has not all of it
+    except ValueError:  # the record is incomplete
         return None
 
 
@@ -145,10 +145,10 @@ def _draw(
 
 
 def _names(runs: Sequence[Trajectory]) -> list[str]:
-    """What differs between the runs: attention, norm, the rest of the model or the state; else their numbers."""
+    """Return what differs between the runs (attention, norm, the rest of the model, the state), otherwise their numbers."""
     try:
         parts = [{**run.model.shown_arguments(), "state": run.state(0)} for run in runs]
-    except ValueError:  # a model that is not recorded
+    except ValueError:  # a run without a recorded model
         return [f"run {k + 1}" for k in range(len(runs))]
     keys = list(dict.fromkeys(key for part in parts for key in part))
     shown = [{key: repr(part.get(key)) for key in keys} for part in parts]

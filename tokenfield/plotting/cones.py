@@ -1,4 +1,4 @@
-"""Covariances of the plane as points of a cone: how they move, kernel by kernel."""
+"""Covariances in the plane as points of a cone, and their paths under several kernels."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -20,8 +20,8 @@ VIEW = 14, -62  # degrees: elevation, azimuth
 def cone_coordinates(cov: ArrayLike) -> np.ndarray:
     """Return `((a, c), (c, b)) -> (x, y, z) = (a - b, 2c, a + b)`: the cone of covariances for d = 2 (FORMULAS §5).
 
-    z is the trace and `z^2 - x^2 - y^2` four times the determinant, so covariances fill `x^2 + y^2 <= z^2`, and those
-    of rank one are its surface.
+    z is the trace and `z^2 - x^2 - y^2` four times the determinant, so covariances fill `x^2 + y^2 <= z^2`, and covariances
+    of rank one fill its surface.
 
     Args:
         cov: (..., 2, 2) covariances.
@@ -64,16 +64,16 @@ def cone_plot(
     view: tuple[float, float] = VIEW,
     labels: bool = True,
 ) -> Axes:
-    """Draw paths of covariances in the cone of symmetric positive 2 x 2 matrices, drawn at `cone_coordinates`.
+    """Draw paths of covariances in the cone of symmetric positive 2 x 2 matrices, at `cone_coordinates`.
 
     Circles are starts, dots are ends. The dashed circle is where the slice of trace 1 meets the surface.
 
     Args:
         runs: runs of `Gaussian(mean, cov)` in the plane: an `Ensemble`, trajectories, or arrays (times, 2, 2).
         ax: axes to draw into (3-d; plain ones if normalized); a new figure by default.
-        normalized: draw `Sigma/tr Sigma`, which stays in the slice of trace 1: a disc, whose rim has rank one. For
+        normalized: draw `Sigma/tr Sigma`, which stays in the slice of trace 1: a disc, whose rim has rank one. Use it for
             runs that blow up.
-        colors: one for each run; by default runs that blow up differ from the others.
+        colors: one for each run; by default, runs that blow up have a different color.
         view: elevation and azimuth of the camera, in degrees.
         labels: name the axes.
 
@@ -87,7 +87,7 @@ def cone_plot(
     paths = covariance_paths(runs)
     if colors is None:
         colors = [PALETTE[int(blown)] for blown in _blown_up(runs)]
-    zoom = 1.4  # fills the axes; alone on a sheet the labels need room
+    zoom = 1.4  # fills given axes; in a new figure the labels need room
     if ax is None:
         zoom = 1.1
         ax = Sheet(3.4, 3.2).add_subplot(projection=None if normalized else "3d")
@@ -100,7 +100,7 @@ def cone_plot(
     for point, color in zip(points, colors, strict=True):
         ax.plot(*point.T, color=color, lw=0.6, alpha=0.5, zorder=2)
     for index, style in ((0, {"mfc": "white", "mew": 0.6, "ms": 2.0}), (-1, {"mew": 0, "ms": 3.0})):
-        for color in dict.fromkeys(colors):  # one call a color: 3-d axes are slow
+        for color in dict.fromkeys(colors):  # one call per color: 3-d axes are slow
             chosen = np.array([point[index] for point, own in zip(points, colors, strict=True) if own == color])
             ax.plot(*chosen.T, "o", color=color, **style, zorder=3)
     return ax
@@ -149,13 +149,14 @@ def _draw_disc(ax: Axes, labels: bool) -> None:
 
 @styled
 def cone_figure(runs: Sequence[Ensemble]) -> Sheet:
-    """Six behaviors of Gaussian data in the plane under four kernels, in the cone of covariances (FORMULAS §5).
+    """Draw six behaviors of Gaussian data in the plane under four kernels, in the cone of covariances (FORMULAS §5).
 
-    A row has one choice of Q, K, V: softmax and L2 attention take `K^T Q/sqrt(2)`, Sinkhorn `K^T Q`, multi-head two
-    softmax heads made of the first and second rows of Q, K, V. Below each picture is what the kernel really does.
+    Each row has one choice of Q, K, V. Softmax and L2 attention use `K^T Q/sqrt(2)`, Sinkhorn attention uses `K^T Q`, and
+    multi-head attention has two softmax heads made of the first and second rows of Q, K, V. The text below each picture says
+    what the runs do.
 
     Args:
-        runs: what `tokenfield.studies.gaussian_cones.run_case` returned for each of its `CASES`.
+        runs: the results of `tokenfield.studies.gaussian_cones.run_case` for its `CASES`.
 
     Example:
         >>> from tokenfield.plotting import cone_figure
@@ -163,7 +164,7 @@ def cone_figure(runs: Sequence[Ensemble]) -> Sheet:
         >>> cone_figure([run_case(case, cone_starts(quick=True)) for case in CASES]).savefig("cones.pdf")
     """
     sheet = Sheet(WIDTH, 8.9, layout="none")
-    left, top, bottom = 0.17, 0.95, 0.03  # of the sheet: the pictures lie between these
+    left, top, bottom = 0.17, 0.95, 0.03  # fractions of the figure: the pictures lie between these
     width, height = (1 - left) / len(KERNELS), (top - bottom) / len(CASES)
     for row, (case, run) in enumerate(zip(CASES, runs, strict=True)):
         y = top - row * height
@@ -196,7 +197,7 @@ def cone_figure(runs: Sequence[Ensemble]) -> Sheet:
 
 
 def _draw_target(ax: Axes, edges: Sequence[np.ndarray], plane: bool) -> None:
-    """The set of limits: rays, or the part of a plane between two rays."""
+    """Draw the set of limits: rays, or the part of a plane between two rays."""
     if plane:
         from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 

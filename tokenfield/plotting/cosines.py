@@ -1,4 +1,4 @@
-"""Histograms of pairs over time."""
+"""Histograms of pairs of tokens over time."""
 
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ class PairHistogram(NamedTuple):
         label: what is counted.
         edges: (b + 1,) edges of the bins.
         shares: (f, b) mass of pairs i < j in each bin, by `w_i w_j`; each row sums to 1.
-        mean: (f,) the mean.
+        mean: (f,) mean over all pairs.
     """
 
     label: str
@@ -35,9 +35,9 @@ class PairHistogram(NamedTuple):
 
 
 def pair_histogram(frames: Frames, bins: int = BINS) -> PairHistogram:
-    """Return cosines where only directions matter (on the sphere, or for tokens that grow without bound), else distances.
+    """Return histograms of cosines if only directions matter (on the sphere, or for growing tokens), otherwise of distances.
 
-    Tokens of the line that grow are compared by their distance relative to the root mean square length.
+    Growing tokens on the line are compared by their distance relative to the root mean square length.
     """
     if frames.n < 2:
         raise ValueError("a histogram of pairs needs at least two tokens")
@@ -69,7 +69,7 @@ def _cosines(x: np.ndarray) -> np.ndarray:
 
 
 def _within(space: AbstractSpace, x: np.ndarray) -> np.ndarray:
-    """Return distances of all pairs within a space."""
+    """Return the distances of all pairs in a space."""
     first, second = np.triu_indices(len(x), 1)
     return np.asarray(space.distance(jnp.asarray(x[first]), jnp.asarray(x[second])))
 
@@ -83,15 +83,15 @@ def _distances(x: np.ndarray) -> np.ndarray:
 def cosine_panel(
     traj: Trajectory, ax: Axes, frames: int = MOST_FRAMES, colorbar_axes: Axes | None = None, letter: str = ""
 ) -> Axes:
-    """How the cosines between tokens are spread, over time: a heat map with a logarithmic color scale.
+    """Draw the distribution of cosines between tokens over time, as a heat map with a logarithmic color scale.
 
-    White is exactly no pair; the line is the mean. In R^d, distances take the place of cosines unless the
-    tokens grow without bound. Of more than 1024 tokens a random sample (always the same one) is taken.
+    White means no pairs; the line is the mean. In R^d, distances are drawn instead of cosines, unless the tokens grow
+    without bound. If there are more than 1024 tokens, a random sample (always the same one) is used.
 
     Args:
         traj: a run of tokens.
         ax: plain matplotlib axes.
-        frames: at most so many of the saved states.
+        frames: maximum number of saved states to draw.
         colorbar_axes: where the color bar goes; beside the panel by default.
         letter: a bold letter before the title.
 
@@ -119,7 +119,7 @@ def cosine_panel(
     ax.plot(shown.times, histogram.mean, color=INK, lw=1.0, zorder=3)
     ax.set(ylabel=histogram.label, ylim=(histogram.edges[0], histogram.edges[-1]))
     draw_time_axis(traj, ax, shown.times if len(shown.times) > 1 else times)
-    draw_events(traj, ax, named=False)  # every place has data
+    draw_events(traj, ax, named=False)  # a name would cover data everywhere
     place = {"cax": colorbar_axes} if colorbar_axes is not None else {"ax": ax, "fraction": 0.05, "pad": 0.02}
     bar = ax.figure.colorbar(mesh, extend="min", **place)
     bar.set_label("share of pairs")
@@ -133,7 +133,7 @@ def _title(histogram: PairHistogram, shown: Frames) -> str:
 
 
 def time_edges(times: np.ndarray) -> np.ndarray:
-    """Return edges of cells around times: half-way between them, ending at the first and the last time."""
+    """Return edges of cells around times: halfway between them, ending at the first and the last time."""
     if len(times) == 1:
         return times[0] + np.array([-0.5, 0.5])
     edges = np.concatenate([times[:1], (times[1:] + times[:-1]) / 2, times[-1:]])

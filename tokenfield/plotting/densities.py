@@ -1,4 +1,4 @@
-"""A run of a density."""
+"""Figure of a run of a density."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ from ..results import Trajectory
 from .style import PALETTE, WIDTH, Sheet, styled, write_title
 from .time_axis import draw_time_axis
 
-MOST = 200  # times that are drawn
+MOST = 200  # maximum number of times that are drawn
 
 
 @styled
 def density_sheet(traj: Trajectory, title: str | None = None, width: float = WIDTH, height: float = 3.2) -> Sheet:
-    """Draw the density over place and time (on the 2-sphere the last density), and the size of each degree at some times."""
+    """Draw the density over position and time (on the 2-sphere the final density), and its spectrum by degree at some times."""
     times, final, kind = traj.times, traj.final, traj.dataset.attrs["state"]
     sheet = Sheet(width, min(height, 3.2))
     left, right = sheet.subplots(1, 2, width_ratios=(1.25, 1))
@@ -41,7 +41,7 @@ def density_sheet(traj: Trajectory, title: str | None = None, width: float = WID
 
 
 def _line(kind: str, d: int) -> tuple[np.ndarray, np.ndarray, str]:
-    """Places, the points they stand for, and their name."""
+    """Return positions, the points that they represent, and their label."""
     if kind == "CircleDensity":
         angle = np.linspace(-np.pi, np.pi, 361)
         return angle, np.stack([np.cos(angle), np.sin(angle)], axis=1), "angle"
@@ -51,7 +51,7 @@ def _line(kind: str, d: int) -> tuple[np.ndarray, np.ndarray, str]:
 
 
 def _spectra(traj: Trajectory, ax) -> None:
-    """Root sum of squares over each degree, at five times."""
+    """Draw the root sum of squares of the coefficients of each degree, at five times."""
     for k, color in zip(np.linspace(0, len(traj.times) - 1, 5).round().astype(int), PALETTE, strict=False):
         state = traj.state(int(k))
         degree = np.asarray(state.harmonics.degree).astype(int)

@@ -22,7 +22,7 @@ HEADROOM = 1.22  # the legend is above all curves
 
 
 class Curve(NamedTuple):
-    """A number over time, for a panel."""
+    """A quantity over time, for a panel."""
 
     label: str
     values: np.ndarray
@@ -30,7 +30,7 @@ class Curve(NamedTuple):
 
 
 class Curves(NamedTuple):
-    """What the panel shows."""
+    """The contents of a panel."""
 
     title: str
     axis: str
@@ -38,16 +38,16 @@ class Curves(NamedTuple):
 
 
 def energy_panel(traj: Trajectory, ax: Axes, frames: int = MOST_POINTS, letter: str = "") -> Axes:
-    """Draw normalized energy `∬ e^{beta(<x,y>-1)} dmu dmu` and order parameter `|∫ x dmu|` over time, events dashed.
+    """Draw normalized energy `∬ e^{beta(<x,y>-1)} dmu dmu` and order parameter `|∫ x dmu|` over time; dashed lines are events.
 
-    The energy of directions is shown under norms with a radius, the centered energy `½|∫ x dmu|^2` at beta = 0. A
-    model without an energy has its order parameter and the effective rank, as a share of the largest possible
-    one, instead; tokens on the line have their standard deviation.
+    Under norms that move directions, the energy is that of the directions; at beta = 0 it is the centered energy
+    `½|∫ x dmu|^2`. If the model has no energy, the panel shows the order parameter and the effective rank as a fraction of
+    the largest possible rank; for tokens on the line it shows their standard deviation.
 
     Args:
         traj: a run of tokens.
         ax: plain matplotlib axes.
-        frames: at most so many of the saved states.
+        frames: maximum number of saved states to draw.
         letter: a bold letter before the title.
 
     Example:
@@ -72,7 +72,7 @@ def energy_panel(traj: Trajectory, ax: Axes, frames: int = MOST_POINTS, letter: 
 
 
 def curves_of(shown: Frames, beta: float | None) -> Curves:
-    """Return the numbers that say most about a run: energy and order, order and rank, or the spread on the line."""
+    """Return the quantities to draw for a run: energy and order, order and rank, or the spread on the line."""
     every = range(len(shown.times))
     if shown.charted:
         paired = shown.sample(MOST_PAIRED)
@@ -98,7 +98,7 @@ def curves_of(shown: Frames, beta: float | None) -> Curves:
 
 
 def _deviation(x: np.ndarray, weights: np.ndarray) -> float:
-    """Return standard deviation, safe from overflow."""
+    """Return the standard deviation, without overflow."""
     difference = x - weights @ x
     size = np.abs(difference).max()
     return float(size * np.sqrt(weights @ (difference / size) ** 2)) if size > 0 else 0.0

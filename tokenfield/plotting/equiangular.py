@@ -1,4 +1,4 @@
-"""A run of equiangular tokens."""
+"""Figure of a run of equiangular tokens."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from .time_axis import draw_events, draw_time_axis
 
 @styled
 def equiangular_sheet(traj: Trajectory, title: str | None = None, width: float = WIDTH, height: float = 2.8) -> Sheet:
-    """Draw the cosine rho over time, and the gap `1 - rho` on a logarithmic scale (with the radius where it grows)."""
+    """Draw the cosine rho over time, and the gap `1 - rho` on a logarithmic scale (with the radius if it changes)."""
     data = traj.dataset
     times, rho, gap, radius = (data[name].values for name in ("time", "rho", "gap", "radius"))
     sheet = Sheet(width, min(height, 2.8))

@@ -23,10 +23,10 @@ from .style import DENSITY, PALETTE, Sheet, styled, write_title
 ANGLES = 54
 ON_SPHERE = 800
 ACROSS = 21
-MARGIN = 0.2  # of the plane around the tokens
+MARGIN = 0.2  # margin around tokens in the plane, as a fraction of their extent
 OUTSIDE = 1.13  # radius at which arrows of the circle are drawn, so that they do not hide the tokens
-LIMB = 0.15  # arrows of the sphere nearer to the edge of its picture would cover each other
-FULL = 0.2  # arrows of at least this part of the largest speed have their full length
+LIMB = 0.15  # nearer to the edge of the drawn sphere, arrows would cover each other
+FULL = 0.2  # arrows of at least this fraction of the largest speed have full length
 COLORS = ListedColormap(matplotlib.colormaps[DENSITY](np.linspace(0.3, 1.0, 256)))
 
 
@@ -36,7 +36,7 @@ class Field(NamedTuple):
     Attributes:
         points: (m, d) points of the unit sphere if the norm moves directions, otherwise of the plane.
         velocities: (m, d) their velocities: tangents of the unit sphere, or dx/dt.
-        length: the length of the tokens whose directions these are; None in the plane.
+        length: the length of the tokens, if points are directions; None in the plane.
         step: distance between neighboring points.
     """
 
@@ -56,14 +56,14 @@ def field_figure(
 ) -> Sheet:
     """Draw the velocity that a token would have at each point, as arrows, and the tokens as dots, at one time of a run.
 
-    It is drawn on the circle (next to it, so that the tokens can be seen), on the front of the sphere, and in the plane. Colors
-    are speeds. All arrows have one length, but for those slower than a fifth of the largest speed, which are shorter in
-    proportion. Where the norm lets lengths evolve, it is the velocity of the direction of a token of mean length.
+    The field is drawn on the circle (just outside it, so that the tokens can be seen), on the front of the sphere, or in the
+    plane. Colors show the speed. Arrows have the same length, except that arrows slower than a fifth of the largest speed are
+    proportionally shorter. If the norm lets lengths evolve, the field is that of the direction of a token of mean length.
 
     Args:
         traj: a run of tokens with d = 2, or with d = 3 under a norm that moves directions.
-        t: the time, of which the nearest saved state is drawn; the last one by default.
-        model: the Transformer, by default `traj.model`; to be given if it has functions of time or kernels of your own.
+        t: the time; the saved state nearest to it is drawn. The default is the last saved state.
+        model: the Transformer, by default `traj.model`; required if it has functions of time or your own kernels.
         width, height: in inches.
 
     Example:
@@ -76,7 +76,7 @@ def field_figure(
     model = _recorded(traj) if model is None else only_transformer(model)
     if not isinstance(model.space, (Sphere, Euclidean)):
         where = type(model.space).__name__
-        raise ValueError(f"plot_field draws the circle, the sphere and the plane, got tokens in {where}")
+        raise ValueError(f"plot_field needs tokens on the circle, on the sphere or in the plane, got tokens in {where}")
     frame = _frame(time, state, model.space)
     field = field_of(model, state, time, frame.spherical)
     view, sheet = view_of(frame), Sheet(width, height)
@@ -103,7 +103,7 @@ def state_near(traj: Trajectory, t: float | None) -> tuple[float, Tokens]:
     """Return the saved state of a run nearest to time t, up to the last finite one, and its time."""
     kind = traj.dataset.attrs["state"]
     if kind != "Tokens":
-        raise TypeError(f"plot_field is known for Tokens, got a run of {kind}: sample it to tokens")
+        raise TypeError(f"plot_field needs a run of Tokens, got a run of {kind}: sample it to tokens")
     finite = np.isfinite(traj.dataset["x"].values).all(axis=(1, 2))
     times = traj.times if finite.all() else traj.times[: int(np.argmin(finite))]
     time = float(times[-1]) if t is None else number("t", t)
@@ -114,11 +114,13 @@ def state_near(traj: Trajectory, t: float | None) -> tuple[float, Tokens]:
 
 
 def field_of(model: Transformer, state: Tokens, t: float, spherical: bool) -> Field:
-    """Return the velocities of tokens on a grid, among the tokens of a state at time t."""
+    """Return the velocities of test tokens on a grid, among the tokens of a state at time t."""
     x, w = np.asarray(state.x), np.asarray(state.weights)
     if not (state.d == 2 or (state.d == 3 and spherical)):
         where = "the sphere of " if spherical else ""
-        raise ValueError(f"plot_field draws the circle, the sphere and the plane, got tokens in {where}R^{state.d}")
+        raise ValueError(
+            f"plot_field needs tokens on the circle, on the sphere or in the plane, got tokens in {where}R^{state.d}"
+        )
     if not spherical:
         points, step = plane_grid(x)
         return Field(points, np.asarray(velocity_field(model, state, points, t)), None, step)
@@ -144,7 +146,7 @@ def circle_grid() -> tuple[np.ndarray, float]:
 
 
 def sphere_grid() -> tuple[np.ndarray, float]:
-    """Return points of the unit sphere on Fibonacci's spiral, and the distance between neighbors."""
+    """Return points of the unit sphere on the Fibonacci spiral, and the distance between neighbors."""
     k = np.arange(ON_SPHERE) + 0.5
     height, angle = 1 - 2 * k / ON_SPHERE, np.pi * (1 + 5**0.5) * k
     around = np.sqrt(1 - height**2)
@@ -181,7 +183,7 @@ def _draw_arrows(ax: Axes, view: View, field: Field) -> Quiver:
 
 
 def _draw_tokens(ax: Axes, view: View, relative: np.ndarray) -> None:
-    """Tokens as dots of an area in proportion to their weights; those behind the sphere are paler."""
+    """Draw tokens as dots with areas proportional to their weights; those behind the sphere are paler."""
     hidden = (view.depth[0] < 0) & (view.kind == "sphere")
     for which, alpha, order in ((hidden, 0.3, 1.5), (~hidden, 1.0, 3)):
         size = (16 if len(relative) <= 500 else 7) * relative[which]

@@ -1,4 +1,4 @@
-"""The frames of a run that are drawn and measured: finite, few enough, directions where the norm moves directions."""
+"""The frames of a run to draw and measure: only finite states, not too many, and directions if the norm moves directions."""
 
 from typing import NamedTuple
 
@@ -10,9 +10,9 @@ from ..spaces import AbstractSpace, Euclidean, Sphere
 from ..states import Tokens
 
 MOST_FRAMES = 60
-MOST_PAIRED = 1024  # statistics of pairs are taken over at most so many tokens
+MOST_PAIRED = 1024  # maximum number of tokens for statistics of pairs
 MOST_SHOWN = 4096
-GROWTH = 10.0  # tokens whose size changes by more are drawn relative to it
+GROWTH = 10.0  # tokens whose size changes by more than this factor are drawn relative to it
 HUGE = 1e100
 
 
@@ -39,7 +39,7 @@ class Frames(NamedTuple):
 
     @property
     def n(self) -> int:
-        """Number of tokens kept."""
+        """Number of tokens in the frames."""
         return self.x.shape[1]
 
     @property
@@ -49,30 +49,30 @@ class Frames(NamedTuple):
 
     @property
     def spherical(self) -> bool:
-        """True when the norm moves directions on the unit sphere, or all tokens have length 1."""
+        """True if the norm moves directions on the unit sphere, or all tokens have length 1."""
         return isinstance(self.space, Sphere)
 
     @property
     def charted(self) -> bool:
-        """True when x are coordinates of a chart: in spaces other than the sphere and R^d."""
+        """True if x are coordinates of a chart: in spaces other than the sphere and R^d."""
         return not isinstance(self.space, (Sphere, Euclidean))
 
     @property
     def growing(self) -> bool:
-        """True when the tokens outgrow their start, so that only relative positions can be seen."""
+        """True if the tokens grow so much that only relative positions can be seen."""
         return isinstance(self.space, Euclidean) and bool(np.abs(self.x[-1]).max() > GROWTH * np.abs(self.x[0]).max())
 
     def state(self, k: int) -> Tokens:
-        """Frame k of x, or of the tokens themselves where x is a chart.
+        """Return the state of frame k: x, or the tokens themselves if x is a chart.
 
-        Sizes near the end of the double range are divided out, as no observable here needs them.
+        Scales near the limits of double precision are divided out: no observable that uses this depends on them.
         """
         if self.charted:
             return Tokens(self.tokens[k], self.weights[k], space=self.space)
         return _tame(self.x[k], self.weights[k])
 
     def rank(self, k: int) -> float:
-        """Return effective rank of the tokens of frame k."""
+        """Return the effective rank of the tokens of frame k."""
         return effective_rank(_tame(self.tokens[k], self.weights[k]))
 
     def at(self, chosen: np.ndarray) -> "Frames":
@@ -82,7 +82,7 @@ class Frames(NamedTuple):
         )
 
     def sample(self, most: int, seed: int = 0) -> "Frames":
-        """At most `most` of the tokens, chosen at random once and for all frames."""
+        """Return frames of at most `most` tokens, chosen at random, the same in all frames."""
         if self.n <= most:
             return self
         chosen = np.sort(np.random.default_rng(seed).choice(self.n, most, replace=False))
@@ -98,10 +98,12 @@ class Frames(NamedTuple):
 
 
 def read_frames(traj: Trajectory, most: int = MOST_FRAMES) -> Frames:
-    """At most `most` frames of a run, evenly chosen among its saved states up to the last finite one."""
+    """Return at most `most` frames of a run, evenly chosen among its saved states up to the last finite one."""
     if traj.dataset.attrs["state"] != "Tokens":
         kind = traj.dataset.attrs["state"]
-        raise TypeError(f"this picture is one of Tokens, got a run of {kind}: use traj.plot(), or sample it to tokens")
+        raise TypeError(
+            f"this figure needs a run of Tokens, got a run of {kind}: use traj.plot(), or sample it to tokens"
+        )
     x = traj.dataset["x"].values
     finite = np.isfinite(x).all(axis=(1, 2))
     count = len(finite) if finite.all() else int(np.argmin(finite))

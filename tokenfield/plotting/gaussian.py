@@ -1,4 +1,4 @@
-"""A run of a Gaussian."""
+"""Figure of a run of a Gaussian."""
 
 import matplotlib
 import numpy as np
@@ -11,14 +11,14 @@ from .time_axis import draw_events, draw_time_axis
 
 ELLIPSES = 12
 MOST_LINES = 12
-FLOOR = 1e-16  # eigenvalues below this share of the largest one are rounding
+FLOOR = 1e-16  # eigenvalues below this fraction of the largest one are rounding errors
 
 
 @styled
 def gaussian_sheet(traj: Trajectory, title: str | None = None, width: float = WIDTH, height: float = 3.2) -> Sheet:
-    """In the plane, ellipses of one standard deviation over time; otherwise the mean. And eigenvalues of Sigma."""
+    """Draw ellipses of one standard deviation over time (in the plane) or the mean, and the eigenvalues of Sigma."""
     data = traj.dataset
-    blown = any(event.kind == "blow_up" for event in traj.events)  # its last state is far off any scale
+    blown = any(event.kind == "blow_up" for event in traj.events)  # the last state is off the scale
     times, mean, cov = (data[name].values[: -1 if blown else None] for name in ("time", "mean", "cov"))
     sheet = Sheet(width, min(height, 3.2))
     left, right = sheet.subplots(1, 2)

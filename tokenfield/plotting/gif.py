@@ -1,4 +1,4 @@
-"""Frames as a GIF."""
+"""Write frames as a GIF."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,11 +10,11 @@ from scipy.spatial import cKDTree
 
 from .style import INK, LOOSE, PALETTE
 
-REST = 1500.0  # milliseconds that the last frame is shown
+REST = 1500.0  # milliseconds for which the last frame is shown
 
 
 def write_gif(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
-    """Write (h, w, 3) frames, repeated for ever."""
+    """Write (h, w, 3) frames as a GIF that repeats forever."""
     pause, palette = 1000 / fps, _palette()
     nearest = _nearest(palette)
     images = [_indexed(frame, palette, nearest) for frame in frames]
@@ -23,10 +23,10 @@ def write_gif(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
 
 
 def _palette() -> np.ndarray:
-    """Return (k, 3) greys, and every color of tokens in steps from white; one palette for all frames cannot flicker."""
+    """Return (k, 3) grays, and the colors of tokens in steps from white. One palette for all frames avoids flicker."""
     ramp = lambda color, steps: 1 + steps[:, None] * (np.array(to_rgb(color)) - 1)  # noqa: E731
-    greys = np.linspace(0, 1, 48) ** 2  # fine steps near white, for the shade of the sphere
-    colors = np.concatenate([ramp(INK, greys), *(ramp(color, np.linspace(0.15, 1, 8)) for color in (*PALETTE, LOOSE))])
+    grays = np.linspace(0, 1, 48) ** 2  # fine steps near white, for the shading of the sphere
+    colors = np.concatenate([ramp(INK, grays), *(ramp(color, np.linspace(0.15, 1, 8)) for color in (*PALETTE, LOOSE))])
     return (255 * colors).round().astype(np.uint8)
 
 

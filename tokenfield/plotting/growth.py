@@ -17,11 +17,11 @@ def growth_figure(
 ) -> Sheet:
     """Draw local constants on logarithmic axes: every sample, their geometric mean, and the fitted power law (FORMULAS §6).
 
-    With a single data model the bounds are drawn too, where they are known: the upper one for all tokens as long as those of
-    the samples, and the lower one that some of them attain.
+    With a single data model, known bounds are drawn too: the upper bound for all tokens no longer than those of the samples,
+    and the lower bound, which some such tokens attain.
 
     Args:
-        growths: what `tokenfield.lipschitz.growth` returned, by the label of the data.
+        growths: results of `tokenfield.lipschitz.growth`, by the label of the data model.
         upper: draw `upper sqrt(n)` too, e.g. as the slope of the worst case.
         width, height: in inches.
 

@@ -13,10 +13,10 @@ from .style import GRAY, INK, PALETTE, WIDTH, Sheet, styled, write_title
 def influence_figure(
     share: ArrayLike, depths: Sequence[int], fitted: bool = True, width: float = WIDTH, height: float = 2.7
 ) -> Sheet:
-    """Draw the share of each position in the last token, one panel for each depth (FORMULAS §13).
+    """Draw the share of each position in the last token, one panel per depth (FORMULAS §13).
 
-    Dots are the measured shares times n, so that 1 is an equal share; the ring is the last token's own. The lines are causal layers
-    by positions alone, with the slope of ALiBi fitted too (full) and without it (dashed).
+    Dots are the measured shares times n, so that 1 is an equal share; the ring is the last token's own share. Lines are the
+    theory of causal layers that attend by position alone: with a fitted ALiBi slope (solid), and without it (dashed).
 
     Args:
         share: (m, n) positive numbers, e.g. `PositionInfluence.share`.

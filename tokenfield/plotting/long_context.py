@@ -1,4 +1,4 @@
-"""The phase picture of long context."""
+"""The phase diagram of attention at long context."""
 
 from collections.abc import Sequence
 
@@ -21,16 +21,16 @@ def phase_picture(
     width: float = WIDTH,
     height: float = 2.6,
 ) -> Sheet:
-    """How much one layer with `beta = gamma log n` raises the cosine rho of n tokens at equal angles (FORMULAS §7).
+    """Draw how much one layer with `beta = gamma log n` raises the cosine rho of n equiangular tokens (FORMULAS §7).
 
-    One panel for each n, the increase as a share of the largest possible one, `(cos - rho)/(1 - rho)`: 1 where the
-    layer merges the tokens, 0 where it leaves them alone. The curve is `gamma = 1/(1-rho)`, the border as n grows.
+    Each n has a panel. It shows the increase as a fraction of the largest possible one, `(cos - rho)/(1 - rho)`: 1 where the
+    layer merges the tokens, 0 where it does not change them. The curve `gamma = 1/(1-rho)` is the boundary for large n.
 
     Args:
-        n: numbers of tokens, one for each panel.
+        n: numbers of tokens, one per panel.
         gamma_max: right end of the gamma axis.
         residual: the step h of a residual layer `x + h Att(x)`; None for attention alone.
-        points: resolution of the heat maps.
+        points: number of points along each axis of the heat maps.
         width, height: in inches.
 
     Example:
@@ -72,6 +72,6 @@ def phase_picture(
 
 
 def _number(n: float) -> str:
-    """100, 10^4."""
+    """Return a number as text: 100, 10^4."""
     power = np.log10(n)
     return f"{n:g}" if n < 1000 or not float(power).is_integer() else rf"$10^{{{power:.0f}}}$"

@@ -1,4 +1,4 @@
-"""Frames as an MP4 film, by ffmpeg."""
+"""Write frames as an MP4 video, with ffmpeg."""
 
 import shutil
 import subprocess
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-REST = 1.5  # seconds that the last frame is shown
+REST = 1.5  # seconds for which the last frame is shown
 
 
 def ffmpeg() -> str:
-    """Return the program, or raise ValueError if it is not installed."""
+    """Return the path of ffmpeg, or raise ValueError if it is not installed."""
     found = shutil.which("ffmpeg")
     if found is None:
         raise ValueError(
@@ -21,7 +21,7 @@ def ffmpeg() -> str:
 
 
 def write_movie(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
-    """Write (h, w, 3) frames of 8 bits, with even h and w."""
+    """Write 8-bit frames (h, w, 3), with even h and w, as an MP4 video."""
     program, process, frame = ffmpeg(), None, None
     for frame in frames:
         if process is None:

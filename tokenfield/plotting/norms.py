@@ -1,4 +1,4 @@
-"""Normalization rules side by side."""
+"""Figure that compares normalization rules."""
 
 import json
 from typing import TYPE_CHECKING
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @styled
 def norms_figure(study: "xarray.Dataset", width: float = WIDTH, height: float | None = None) -> Sheet:
-    """Draw the mean cosine over layers with random weights, one panel for each rule (FORMULAS §7; the survey's Figure 4).
+    """Draw the mean cosine over layers with random weights, one panel per rule (FORMULAS §7; the survey's Figure 4).
 
-    The line is the mean over seeds, the band holds 90 % of them. Dashed: the random-weight recursion. Dotted: tokens
-    at equal angles with Q = K = V = I.
+    The line is the mean over seeds; the band contains 90 % of them. Dashed: the random-weight recursion. Dotted: equiangular
+    tokens with Q = K = V = I.
 
     Args:
-        study: what `tokenfield.studies.normalization_study` returns.
+        study: the result of `tokenfield.studies.normalization_study`.
         width, height: in inches.
 
     Example:

@@ -26,12 +26,12 @@ def cosine_histograms(
     width: float = 5.4,
     height: float = 3.4,
 ) -> Sheet | Axes:
-    """How the cosines of all pairs of tokens are spread at a few layers, one histogram over the other.
+    """Draw histograms of the cosines of all pairs of tokens at a few layers, one over the other.
 
     Args:
-        run: of tokens, through layers or in time; or the dataset of a probe, whose histograms are over all texts.
-        layers: which saved states; by default 0, 5, 30 and 48 of a run of 48 layers, as in Figure 1 of the survey, and otherwise
-            the first, the last and two between.
+        run: a run of tokens, in layers or in time; or the dataset of a probe, whose histograms are over all texts.
+        layers: indices of saved states; by default 0, 5, 30 and 48 for a run of 48 layers, as in Figure 1 of the survey, and
+            otherwise the first, the last and two in between.
         ax: matplotlib axes to draw into.
         width, height: of the figure, in inches.
 
@@ -60,7 +60,7 @@ def cosine_histograms(
         xlim=(edges[used[0]] - 0.02, edges[used[-1] + 1] + 0.02),
     )
     *others, top = np.sort(densities.max(1))
-    axes.set_ylim(0, 1.1 * min(top, 3 * max(others, default=top)))  # one high peak is cut rather than hide the others
+    axes.set_ylim(0, 1.1 * min(top, 3 * max(others, default=top)))  # cut one high peak, to show the others
     axes.legend(frameon=False)
     return axes if sheet is None else sheet
 
@@ -90,7 +90,7 @@ def _chosen(layers: Sequence[int] | None, count: int) -> list[int]:
 
 
 def _of_run(traj: Trajectory, chosen: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
-    """Edges, densities and means of a run's pairs; cosines whatever the space."""
+    """Return edges, densities, means and names for the pairs of a run; always for cosines, in any space."""
     from ..observables import pairwise_cosines
 
     edges = np.linspace(-1, 1, BINS + 1)

@@ -1,4 +1,4 @@
-"""The times of the frames of an animation: even in time, or even in its logarithm where tokens move early."""
+"""The times of the frames of an animation: evenly spaced in time, or in log time if tokens move early."""
 
 import numpy as np
 
@@ -6,16 +6,16 @@ from .._check import one_of
 from .frames import Frames
 
 PACES = ("log", "linear")
-EARLY = 0.1  # half of the motion within this part of the time: frames are even in log time
-STILL = 0.01  # part of the motion that is skipped at the start of a logarithmic clock
+EARLY = 0.1  # if half of the motion happens within this fraction of the time, frames are evenly spaced in log time
+STILL = 0.01  # fraction of the motion that is skipped at the start in log time
 
 
 def pace(frames: Frames, log_times: np.ndarray, time: str | None, count: int) -> tuple[Frames, np.ndarray, str]:
-    """Return `count` frames at most, the logarithms of their times, and the pace: "log", "linear" or "saved".
+    """Return at most `count` frames, the logarithms of their times, and the pace: "log", "linear" or "saved".
 
-    By default, states that were saved at uneven times are shown one after another ("saved"): they are dense where tokens move.
-    Of even times, the pace is "log" if half of the motion is over within a tenth of the time, else "linear". Between saved
-    states, tokens of the sphere and of R^d are interpolated; in other spaces the nearest state is taken.
+    By default, states saved at uneven times are shown one after another ("saved"): they are dense when tokens move. For evenly
+    spaced times, the pace is "log" if half of the motion is over within a tenth of the time, and otherwise "linear". On the
+    sphere and in R^d, tokens are interpolated between saved states; in other spaces the nearest state is used.
 
     Args:
         frames: saved states.
@@ -69,13 +69,13 @@ def _moves_early(frames: Frames) -> bool:
 
 
 def _motion(frames: Frames) -> np.ndarray:
-    """Return the part of the way that tokens have gone at each frame, from 0 to 1."""
+    """Return the fraction of the mean path length that tokens have traveled at each frame, from 0 to 1."""
     way = np.concatenate([[0.0], np.linalg.norm(np.diff(frames.x, axis=0), axis=-1).mean(axis=1).cumsum()])
     return way / way[-1] if way[-1] > 0 else np.linspace(0, 1, len(way))
 
 
 def _places(clock: np.ndarray, goals: np.ndarray, between: bool) -> tuple[np.ndarray, np.ndarray]:
-    """For each goal the saved moment before it, and the part of the way to the next one (0 or 1 if not `between`)."""
+    """Return, for each goal, the index of the saved time before it and the fraction of the gap passed (0 or 1 if not `between`)."""
     left = (np.searchsorted(clock, goals, side="right") - 1).clip(0, len(clock) - 2)
     gap = clock[left + 1] - clock[left]
     share = np.clip((goals - clock[left]) / np.where(gap > 0, gap, 1), 0, 1)

@@ -1,4 +1,4 @@
-"""Order and disorder of noisy tokens: the picture."""
+"""Figure of the phase diagram of noisy tokens."""
 
 import json
 
@@ -11,7 +11,7 @@ from .style import GRAY, INK, PALETTE, WIDTH, Sheet, fitting_legend, styled, wri
 from .ticks import plain_log_ticks
 
 COLORS = "Blues"
-HIGHEST = 1.25  # of the colors: full order is not so dark that lines are lost on it
+HIGHEST = 1.25  # top of the color scale: at full order the color is light enough for lines to be seen
 STRONG, JUMP, FOLD = INK, PALETTE[1], PALETTE[2]
 
 
@@ -19,13 +19,13 @@ STRONG, JUMP, FOLD = INK, PALETTE[1], PALETTE[2]
 def phase_diagram_figure(diagram, runs=None, width: float = WIDTH, height: float = 3.4) -> Sheet:
     """Draw the order parameter of the ordered law over beta and kappa, with the lines of the transition (FORMULAS §10).
 
-    A second panel shows the same lines divided by kappa_c, in which the range where both laws are stable opens up
-    (unnormalized attention above beta_star only). Gray cells were too concentrated to be computed.
+    A second panel shows the same lines divided by kappa_c, to enlarge the range where both laws are stable (only for
+    unnormalized attention above beta_star). Gray cells were too concentrated to be computed.
 
     Args:
         diagram: the dataset of `theory.phase_diagram`.
-        runs: the dataset of `studies.noisy_order_study`, drawn over it as discs: the left half has the color of the order
-            found from a uniform start, the right half that kept from an ordered one.
+        runs: the dataset of `studies.noisy_order_study`, drawn over it as discs: the color of the left half is the order
+            reached from a uniform start, that of the right half the order reached from an ordered start.
         width, height: in inches.
 
     Example:
@@ -84,7 +84,7 @@ def _plane(sheet, ax, diagram, runs, both) -> None:
 
 
 def _discs(ax, runs) -> None:
-    """Runs as discs in two halves, in the colors of the plane."""
+    """Draw runs as discs in two halves, with the colors of the heat map."""
     shade = lambda m: colormaps[COLORS](m / HIGHEST)  # noqa: E731
     style = {"marker": "o", "ms": 8, "mec": INK, "mew": 0.7, "ls": "", "zorder": 6, "clip_on": True}
     for k, beta in enumerate(runs["beta"].values):

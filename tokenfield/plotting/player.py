@@ -1,4 +1,4 @@
-"""An animation as a page: a picture of what stands still, and a canvas on which tokens move. One file, no network."""
+"""An animation as an HTML page: an image of what does not move, and a canvas with the tokens. One file, no network."""
 
 import base64
 import io
@@ -15,9 +15,9 @@ from .style import Sheet
 if TYPE_CHECKING:
     from .animation import Scene
 
-SHARP = 2  # pixels of the picture for each of the page
+SHARP = 2  # image pixels per page pixel
 TYPE = {"\\mathbb{R}": "R", "\\log_{10}": "log10", "\\theta": "θ", "$": "", "^{": "^", "}": "", "\n": ", "}
-STEPS = 65535  # places are kept in 16 bits
+STEPS = 65535  # positions are stored in 16 bits
 
 PAGE = """<!doctype html>
 <html lang="en">
@@ -119,7 +119,7 @@ if (!matchMedia("(prefers-reduced-motion: reduce)").matches) toggle(true);
 
 
 def write_player(path: Path, sheet: Sheet, ax: Axes, scene: "Scene", fps: float, tail: int) -> None:
-    """Write the page; `tail` is how many frames the tail of a token goes back."""
+    """Write the page; `tail` is the length of the tail of a token, in frames."""
     picture = io.BytesIO()
     sheet.savefig(picture, format="png", dpi=SHARP * sheet.dpi)  # it also lays out the figure
     width, height = (sheet.get_size_inches() * sheet.dpi).round().astype(int)
@@ -157,7 +157,7 @@ def write_player(path: Path, sheet: Sheet, ax: Axes, scene: "Scene", fps: float,
 
 
 def _plain(text: str) -> str:
-    """Return a label without mathematical type."""
+    """Return a label without TeX markup."""
     for mark, plain in (
         ("\\mathbb{R}", "R"),
         ("\\log_{10}", "log10"),

@@ -1,4 +1,4 @@
-"""Cosines between the tokens of a real model, layer by layer, and theory over them."""
+"""Cosines between the tokens of a real model, layer by layer, compared with theory."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +17,13 @@ SHOWN = 0.05, 0.95  # the band over texts
 
 @styled
 def probe_cosines(dataset: "xarray.Dataset", width: float = 7.1, height: float = 3.4) -> Sheet:
-    """How the cosines of all pairs of tokens are spread at each layer, with their mean; those with a special token by
-    themselves; and all pairs with random weights.
+    """Draw the distribution and the mean of the cosines of all pairs of tokens at each layer; pairs with a special token, and
+    all pairs with random weights, have their own panels.
 
     Each column is the histogram of one hidden state, over pairs i ≠ j of real tokens of all texts. All panels share one scale.
 
     Args:
-        dataset: of a probe.
+        dataset: the dataset of a probe.
         width, height: in inches.
 
     Example:
@@ -80,7 +80,7 @@ def probe_theory(dataset: "xarray.Dataset", width: float = 5.4, height: float = 
     """Draw the mean cosine over layers: measured, with a band over texts; predicted; and with random weights (FORMULAS §7).
 
     Args:
-        dataset: of a probe.
+        dataset: the dataset of a probe.
         width, height: in inches.
 
     Example:
@@ -114,7 +114,7 @@ def probe_theory(dataset: "xarray.Dataset", width: float = 5.4, height: float = 
 
 
 def _band(ax: Axes, x: np.ndarray, values: Any, color: str, label: str, marker: str = "") -> None:
-    """The mean over texts, and where 90 % of them are."""
+    """Draw the mean over texts, and a band that contains 90 % of them."""
     low, high = np.nanquantile(values.transpose("text", ...).values, SHOWN, axis=0)
     ax.fill_between(x, low, high, color=color, alpha=0.2, lw=0)
     ax.plot(x, values.mean("text"), color=color, marker=marker, ms=3, label=label)

@@ -1,4 +1,4 @@
-"""The attention heads of a real model: how sharp, how spread, where they look."""
+"""The attention heads of a real model: sharpness, entropy, where attention goes, and the Lipschitz lower bound."""
 
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @styled
 def probe_heads(dataset: "xarray.Dataset", width: float = WIDTH, height: float = 5.0) -> Sheet:
-    """For every head (a dot; the line is the median of a block) the median over texts of four numbers:
+    """Draw four numbers of every head, each the median over texts (dots: heads; line: median of a block):
 
-    gamma = beta/log n against the critical 1/(1-rho) of its layer (FORMULAS §7); the entropy of attention as a share of
-    its largest value log n; the mass on the token itself and on the first token; and R² gamma of the Lipschitz lower bound.
+    gamma = beta/log n against the critical 1/(1-rho) of its layer (FORMULAS §7); the entropy of attention as a
+    fraction of its largest value log n; the mass on the token itself and on the first token; R² gamma of the Lipschitz bound.
 
     Args:
-        dataset: of a probe of a model whose attention could be read.
+        dataset: the dataset of a probe of a model whose attention could be extracted.
         width, height: in inches.
 
     Example:

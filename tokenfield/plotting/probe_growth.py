@@ -17,12 +17,14 @@ MOST_LINES = 6
 
 @styled
 def probe_smoothness(dataset: "xarray.Dataset", width: float = WIDTH, height: float = 3.9) -> Sheet:
-    """Left, constants of some blocks on logarithmic axes: samples, geometric means and fitted powers, with the upper bound
-    for their tokens and, where it was measured, the worst tokens found. Right, the power of n of every block with its confidence
-    interval, between the reported 1/4 and the worst case 1/2 (FORMULAS §6).
+    """Draw local Lipschitz constants against the number of tokens, and their fitted powers of n (FORMULAS §6).
+
+    Left, constants of some blocks on logarithmic axes: samples, geometric means and fitted powers, with the upper bound for
+    their tokens and, if they were measured, the worst tokens found. Right, the power of n of every block with its confidence
+    interval; dashed lines are the reported 1/4 and the worst case 1/2.
 
     Args:
-        dataset: of a probe with `lipschitz`.
+        dataset: the dataset of a probe with `lipschitz`.
         width, height: in inches.
 
     Example:

@@ -1,4 +1,4 @@
-"""What else is measured of the tokens of a real model at each layer: energy, rank, clusters, lengths."""
+"""Energy, rank, clusters and lengths of the tokens of a real model at each layer."""
 
 from typing import TYPE_CHECKING
 
@@ -22,12 +22,12 @@ PANELS = {
 
 @styled
 def probe_layers(dataset: "xarray.Dataset", width: float = WIDTH, height: float = 4.8) -> Sheet:
-    """Energy, effective rank, largest cluster and length of tokens over layers, with a band over texts.
+    """Draw energy, effective rank, largest cluster and length of tokens over layers, with a band over texts.
 
     In gray, the same architecture with random weights. The energy of a layer is at that layer's own beta.
 
     Args:
-        dataset: of a probe.
+        dataset: the dataset of a probe.
         width, height: in inches.
 
     Example:

@@ -1,4 +1,4 @@
-"""From tokens in R^d to the page: the circle, the plane, a view of the sphere, principal components."""
+"""Project tokens in R^d to the page: the circle, the plane, a view of the sphere, principal components."""
 
 from typing import NamedTuple
 
@@ -11,14 +11,14 @@ PCA_TOKENS = 256
 
 
 class View(NamedTuple):
-    """Where tokens are drawn.
+    """Tokens projected to the page.
 
     Attributes:
         kind: "line" (d = 1), "circle", "disc" (of Poincaré), "plane", "sphere", "space" (R^3) or "pca".
         points: (f, n, 2) positions on the page; for "line" the token and its number.
         depth: (f, n) height above the page, towards the reader; 0 where there is none.
         axes: names of the axes, () where none are drawn.
-        title: what is seen.
+        title: the title of the panel.
         basis: (3, 3) right, up and towards the reader, for "sphere" and "space".
         x: (f, n, d) what is drawn, before the projection.
         period: of the coordinates, if they are angles.
@@ -62,12 +62,12 @@ def _view(frames: Frames) -> View:
 
 
 def symbol(frames: Frames) -> str:
-    """Return the token's symbol in mathematical type."""
+    """Return the token's symbol as TeX."""
     return r"\theta" if frames.symbol == "θ" else frames.symbol
 
 
 def title_of(frames: Frames) -> str:
-    """What is drawn, in words."""
+    """Return what is drawn, as text."""
     space = rf"$\mathbb{{R}}^{{{frames.d}}}$" if frames.d > 1 else r"$\mathbb{R}$"
     if frames.spherical:
         what = "Directions" if frames.symbol == "θ" else "Tokens"
@@ -106,7 +106,7 @@ def principal_axes(x: np.ndarray, weights: np.ndarray, count: int) -> tuple[np.n
 
 
 def viewing_basis(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return a view of the sphere with as much as possible of the final mass in front; from a little above if it can be."""
+    """Return a view of the sphere with as much as possible of the final mass in front; slightly from above if possible."""
     views = [
         oblique_basis(azimuth, elevation) for elevation in (20, 35, 0, -20, -35) for azimuth in range(-60, 300, 15)
     ]
@@ -115,7 +115,7 @@ def viewing_basis(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def oblique_basis(azimuth: float, elevation: float) -> np.ndarray:
-    """Right, up and towards the reader, for a reader at these angles (degrees)."""
+    """Return the directions right, up and towards the reader, for a reader at these angles (degrees)."""
     a, e = np.radians([azimuth, elevation])
     towards = np.array([np.cos(e) * np.cos(a), np.cos(e) * np.sin(a), np.sin(e)])
     right = np.array([-np.sin(a), np.cos(a), 0.0])

@@ -17,13 +17,13 @@ KINDS = (
 
 @styled
 def rank_histogram(found: Sequence[Sequence[LimitRanks]], values: Sequence[str] = VALUES) -> Sheet:
-    """How often limits of Gaussian data have rank 0, 1, ..., d, for random symmetric A.
+    """Draw how often limits of Gaussian data have rank 0, 1, ..., d, for random symmetric A.
 
-    A row for each kind of V, a column for each dimension. Every draw is in one of the bars. The dashed line is after
+    There is a row for each kind of V and a column for each dimension. Every draw is in one of the bars. The dashed line is after
     `floor(d/2)`, the largest rank of a limit for invertible A and V = I (FORMULAS §5).
 
     Args:
-        found: what `tokenfield.studies.limit_ranks` returned: for each of `values` a list with one result a dimension.
+        found: results of `tokenfield.studies.limit_ranks`: for each of `values`, a list with one result per dimension.
         values: the kind of V of each row, "identity" or "random".
 
     Example:
@@ -38,7 +38,7 @@ def rank_histogram(found: Sequence[Sequence[LimitRanks]], values: Sequence[str] 
             _draw_counts(panels[row, column], one)
             word = "$V = I$" if each == "identity" else "random $V$"
             write_title(panels[row, column], f"{word}, $d = {one.d}$", "abcdefghijkl"[row * len(own) + column])
-        panels[row, 0].set_ylabel(f"of {len(own[0].kind)} draws")
+        panels[row, 0].set_ylabel(f"count (of {len(own[0].kind)} draws)")
     for ax in panels[-1]:
         ax.set_xlabel("rank")
     handles, labels = panels[0, 0].get_legend_handles_labels()

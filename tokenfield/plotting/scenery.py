@@ -1,4 +1,4 @@
-"""What tokens are drawn on: the circle, the sphere, a box of R^3, plain axes."""
+"""The background of tokens: the circle, the sphere, a box of R^3, plain axes."""
 
 from itertools import product
 
@@ -12,13 +12,13 @@ from .style import GRAY, INK, PALE
 
 
 def draw_scenery(ax: Axes, view: View) -> None:
-    """The background of a view, its axes and their limits."""
+    """Draw the background of a view, its axes and their limits."""
     if view.kind == "sphere":
         _sphere(ax, view)
     elif view.kind == "space":
         _box(ax, view)
     elif view.kind == "line":
-        ax.set(xlabel=view.axes[0], ylabel="token, in order of the start", ylim=(0, view.points.shape[1] + 1))
+        ax.set(xlabel=view.axes[0], ylabel="token, by initial position", ylim=(0, view.points.shape[1] + 1))
     else:
         _plane(ax, view)
 
@@ -28,7 +28,7 @@ def _plane(ax: Axes, view: View) -> None:
     periodic = view.period is not None and view.kind == "plane"
     ax.set_aspect("equal", adjustable="datalim" if view.kind == "plane" and not periodic else "box")
     if periodic and view.period is not None:
-        _turns(ax, view.period)
+        _torus(ax, view.period)
         return
     unit = view.kind in ("circle", "disc") or (view.kind == "pca" and np.linalg.norm(view.x, axis=-1).max() < 1 + 1e-6)
     if not unit:
@@ -38,8 +38,8 @@ def _plane(ax: Axes, view: View) -> None:
     ax.set(xlim=(-1.12, 1.12), ylim=(-1.12, 1.12), xticks=(-1, 0, 1), yticks=(-1, 0, 1))
 
 
-def _turns(ax: Axes, period: float) -> None:
-    """One period of two angles, whose opposite sides are the same."""
+def _torus(ax: Axes, period: float) -> None:
+    """Draw one period of two angles, whose opposite sides are identified."""
     half, names = period / 2, ("−π", "0", "π")
     ax.set(xlim=(-half, half), ylim=(-half, half))
     ax.set_xticks((-half, 0, half), names)
@@ -47,7 +47,7 @@ def _turns(ax: Axes, period: float) -> None:
 
 
 def _sphere(ax: Axes, view: View) -> None:
-    """A shaded disc with parallels and meridians: those in front stronger than those behind."""
+    """Draw a shaded disc with parallels and meridians; those in front are darker than those behind."""
     shade = np.linspace(-1, 1, 160)
     height = 1 - shade[None] ** 2 - shade[:, None] ** 2
     light = np.sqrt(np.maximum(height, 0)) * 0.62 - 0.3 * shade[None] + 0.38 * shade[:, None]
@@ -66,7 +66,7 @@ def _sphere(ax: Axes, view: View) -> None:
 
 
 def _box(ax: Axes, view: View) -> None:
-    """The edges of the smallest box around all tokens, with the range of each coordinate on one edge."""
+    """Draw the edges of the smallest box around all tokens, with the range of each coordinate on one edge."""
     low, high = view.x.min(axis=(0, 1)), view.x.max(axis=(0, 1))
     high = np.where(high > low, high, low + 1)
     corners = np.array(list(product(*zip(low, high, strict=True))))
@@ -90,13 +90,13 @@ def _box(ax: Axes, view: View) -> None:
 
 
 def _outside(page: np.ndarray, edge: tuple[int, int], axis: int) -> float:
-    """How far an edge is to the bottom (horizontal coordinates) or to the left (the third) of the page."""
+    """Return how far an edge is towards the bottom (horizontal coordinates) or the left (the third) of the page."""
     middle = page[list(edge), :2].mean(0)
     return float(-middle[0] if axis == 2 else -middle[1])
 
 
 def _label_edge(ax: Axes, ends: np.ndarray, values: np.ndarray, name: str, center: np.ndarray) -> None:
-    """The coordinate and its range, along the edge and outside the box."""
+    """Write the coordinate and its range along the edge, outside the box."""
     first, last = ends[np.argsort(ends[:, 0], kind="stable")]
     slope = np.degrees(np.arctan2(*(last - first)[::-1]))
     slope = 90.0 if abs(slope) > 89 else float(slope)

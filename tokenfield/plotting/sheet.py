@@ -30,7 +30,7 @@ PANELS: dict[str, Callable[..., Axes]] = {"tokens": tokens_panel, "energy": ener
 
 @styled
 def draw_panel(traj: Trajectory, ax: Axes, panel: str = "tokens", **options: Any) -> Axes:
-    """Draw one panel of `overview` into axes of your own, and return them: "tokens", "energy" or "cosines".
+    """Draw one panel of `overview` ("tokens", "energy" or "cosines") into your own axes, and return them.
 
     Args:
         traj: a run of tokens.
@@ -49,7 +49,7 @@ def draw_panel(traj: Trajectory, ax: Axes, panel: str = "tokens", **options: Any
     kind = traj.dataset.attrs["state"]
     if kind != "Tokens":
         raise ValueError(
-            f"ax: one panel is drawn of runs of Tokens, got one of {kind}: use traj.observe(name).plot(ax=ax)"
+            f"ax is supported for runs of Tokens only, got a run of {kind}: use traj.observe(name).plot(ax=ax)"
         )
     return PANELS[one_of("panel", panel, tuple(PANELS))](traj, ax, **options)
 
@@ -63,14 +63,14 @@ def overview(
     width: float = WIDTH,
     height: float = 4.0,
 ) -> Sheet:
-    """Draw a run on one sheet: for tokens, where they are, their energy and the cosines between them, over time.
+    """Draw a run in one figure: for tokens, their positions, their energy and the cosines between them, over time.
 
-    A run of a `Gaussian` shows its ellipses (or its mean) and the eigenvalues of its covariance, one of `Equiangular`
-    tokens the cosine and how it goes to 1, one of a density the density over time and its spectrum.
+    For a `Gaussian`, the figure shows its ellipses (or its mean) and the eigenvalues of its covariance; for `Equiangular`
+    tokens, the cosine and its approach to 1; for a density, the density over time and its spectrum.
 
     Args:
         traj: a run.
-        frames: draw at most so many of the saved states.
+        frames: maximum number of saved states to draw.
         tol: tolerance of the final clusters, which give the colors; see `tokenfield.clusters`.
         title: a heading, none by default.
         width, height: in inches; the default fits two columns of a journal.

@@ -1,4 +1,4 @@
-"""The staircase of the energy, and the tree of merges, against the logarithm of time."""
+"""The staircase of the energy and the tree of merges against the logarithm of time."""
 
 import math
 
@@ -15,7 +15,7 @@ TEN = math.log(10)
 
 @styled
 def staircase(traj: Trajectory, width: float = 5.0, height: float = 3.0) -> Sheet:
-    """Draw normalized energy against log time, with the plateaus `sum_c mass_c^2` of the metastable states (FORMULAS §9).
+    """Draw the normalized energy against log time, with the plateaus `sum_c mass_c^2` of the metastable states (FORMULAS §9).
 
     Example:
         >>> import math, tokenfield as tkf
@@ -93,7 +93,7 @@ def merge_tree(traj: Trajectory, width: float = 5.0, height: float = 3.2) -> She
 
 
 def _limits(traj: Trajectory) -> tuple[float, float]:
-    """Return the axis: from a little before the first merge to a little after the last record."""
+    """Return the limits of the axis: from just before the first merge to just after the last record."""
     merges = [event.detail["log_time"] for event in traj.events if event.kind == "merge" and event.time > 0]
     finite = traj.log_times[np.isfinite(traj.log_times)]
     first, last = min([*merges, finite[-1]]), finite[-1]
@@ -102,7 +102,7 @@ def _limits(traj: Trajectory) -> tuple[float, float]:
 
 
 def _leaves(merges: list[dict]) -> tuple[list[int], dict[int, int]]:
-    """Return tokens that stand for the clusters before the first merge, in an order without crossings, and the clusters' sizes."""
+    """Return one token per cluster before the first merge, in an order without crossings, and the sizes of these clusters."""
     groups: dict[int, list[int]] = {}
     sizes: dict[int, int] = {}
     for merge in merges:

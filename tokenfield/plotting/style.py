@@ -1,4 +1,4 @@
-"""One look for all figures: sizes, fonts, colors that the color-blind can tell apart."""
+"""The style of all figures: sizes, fonts, and colors that color-blind readers can distinguish."""
 
 import io
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from ..observables.cluster_text import cluster_text
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Okabe and Ito's palette, in an order that keeps neighbors apart; yellow is left out, as it fades on white.
+# Okabe and Ito's palette, in an order with different neighbors; without yellow, which is hard to see on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195")
 GRAY = "#9a9a9a"
 LOOSE = "#707070"
@@ -80,7 +80,7 @@ def use_style() -> None:
 
 
 class Sheet(Figure):
-    """A figure that carries its style along: it is saved, and shown in notebooks, as it was drawn."""
+    """A figure with its own style: it is saved, and shown in notebooks, in the style in which it was drawn."""
 
     def __init__(self, width: float = WIDTH, height: float = 3.6, **options: Any):
         super().__init__(figsize=(width, height), layout=options.pop("layout", "constrained"), **options)
@@ -94,7 +94,7 @@ class Sheet(Figure):
         import matplotlib.pyplot as plt
 
         if self.canvas.manager is None:
-            plt.figure(FigureClass=lambda **options: self)  # pyplot takes this figure as one of its own
+            plt.figure(FigureClass=lambda **options: self)  # register this figure with pyplot
         plt.show()
 
     def _repr_png_(self) -> bytes:
@@ -104,7 +104,7 @@ class Sheet(Figure):
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:
-    """Run a drawing function under `settings()`."""
+    """Return a drawing function that runs under `settings()`."""
 
     @wraps(draw)
     def wrapped(*args: P.args, **options: P.kwargs) -> T:
@@ -115,25 +115,25 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 
 
 def write_title(ax: Axes, title: str, letter: str = "") -> None:
-    """A title at the left of a panel, with a bold letter before it."""
+    """Write a title at the left of a panel, with a bold letter before it."""
     text = rf"$\mathbf{{{letter}}}$  " + title.replace("\n", "\n     ") if letter else title
     ax.set_title(text, loc="left")
 
 
 def colored(groups: Clusters) -> int:
-    """How many clusters have a color of their own: the largest ones, of two tokens and 4 % of all at least."""
+    """Return how many clusters have a color of their own: the largest, with at least two tokens and 4 % of all tokens."""
     worth = np.maximum(2, 0.04 * groups.sizes.sum())
     return int((groups.sizes[: len(PALETTE)] >= worth).sum())
 
 
 def token_colors(groups: Clusters) -> np.ndarray:
-    """Return (n, 4) colors of tokens by their cluster; gray for those in none of the colored ones."""
+    """Return (n, 4) colors of tokens by their cluster; gray for tokens of clusters without a color."""
     count = colored(groups)
     return to_rgba_array([*PALETTE[:count], *[LOOSE] * (groups.count - count)])[groups.labels]
 
 
 def cluster_names(groups: Clusters, weights: np.ndarray) -> list[tuple[str, str]]:
-    """Return `(color, name)` for a legend: the size of each colored cluster (its mass too, if weights differ), the rest."""
+    """Return `(color, name)` for a legend: the size of each colored cluster (and its mass, if weights differ), and the rest."""
     count = colored(groups)
     equal = np.ptp(weights) <= 1e-12
     mass = lambda k: "" if equal else f" (mass {groups.masses[k]:.2g})"  # noqa: E731
@@ -150,7 +150,7 @@ def cluster_marks(groups: Clusters, weights: np.ndarray) -> list[Line2D]:
 
 
 def cluster_heading(groups: Clusters) -> str:
-    """What a legend of clusters lists: how many there are, in the words of the report and the command line."""
+    """Return the title of a legend of clusters: how many there are, as in the report and on the command line."""
     return cluster_text(groups.sizes.tolist())
 
 

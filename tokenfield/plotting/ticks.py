@@ -35,9 +35,9 @@ def log_time_ticks(ax: Axes, log_unit: float) -> str:
 
 
 def even_time_ticks(ax: Axes, log_unit: float) -> str:
-    """Write the ticks of an even time axis in a power of ten, and return its label. Arguments as in `log_time_ticks`."""
+    """Write the ticks of a linear time axis in units of a power of ten, and return its label. Arguments as in `log_time_ticks`."""
     power = math.floor(log_unit / TEN)
-    factor = math.exp(log_unit - power * TEN)  # of the unit, from 1 to 10
+    factor = math.exp(log_unit - power * TEN)  # the unit over that power of ten, from 1 to 10
     low, high = np.array(ax.get_xlim()) * factor
     ticks = MaxNLocator(MOST_TICKS, steps=STEPS).tick_values(low, high)
     ticks = ticks[(ticks >= low) & (ticks <= high)]

@@ -1,4 +1,4 @@
-"""Time axes: labels and limits, logarithmic where times are, events as dashed lines."""
+"""Time axes: label, limits and scale (logarithmic if the times are), and events as dashed lines."""
 
 import math
 
@@ -11,11 +11,11 @@ from .style import INK
 from .ticks import even_time_ticks, log_time_ticks
 
 LONG = 1e9  # longer times are written as their logarithms
-NAME_WIDTH = 0.06  # of the name of an event, written upwards, as a part of the panel
+NAME_WIDTH = 0.06  # width of the name of an event, written upwards, as a fraction of the panel
 
 
 def draw_time_axis(traj: Trajectory, ax: Axes, times: np.ndarray, label: bool = True) -> None:
-    """Limits, scale and label of a horizontal time axis, the same for all panels of a run that end at the same time."""
+    """Set limits, scale and label of a horizontal time axis; they are the same for all panels of a run with the same end time."""
     times = traj.times[traj.times <= times[-1]] if len(times) > 1 else times
     logarithmic = is_logarithmic(times)
     if logarithmic:
@@ -33,13 +33,13 @@ def draw_time_axis(traj: Trajectory, ax: Axes, times: np.ndarray, label: bool = 
 
 
 def is_logarithmic(times: np.ndarray) -> bool:
-    """Return True if the saved times crowd towards 0, as those of a logarithmic grid do."""
+    """Return True if the saved times accumulate near 0, as on a logarithmic grid."""
     positive = times[times > 0]
     return len(positive) >= 8 and bool(positive[-1] > 20 * np.median(positive))
 
 
 def draw_events(traj: Trajectory, ax: Axes, named: bool = True) -> None:
-    """A dashed vertical line at each event, with its name where it covers no curve of the panel, unless not `named`."""
+    """Draw a dashed vertical line at each event, with its name (if `named`) where it covers no curve of the panel."""
     crowded = len(traj.events) > 4
     for event in traj.events:
         if crowded and event.kind == "merge":
@@ -73,7 +73,7 @@ def _free_height(ax: Axes, time: float, late: bool) -> float:
 
 
 def event_name(event: Event) -> str:
-    """Return an event in words."""
+    """Return the kind of an event as text."""
     return event.kind.replace("_", " ")
 
 
@@ -83,7 +83,7 @@ def counts_layers(traj: Trajectory) -> bool:
 
 
 def time_text(traj: Trajectory, time: float, log_time: float | None = None) -> str:
-    """Return a moment in words, e.g. "t = 12.5", "log10 t = 846.1" or "layer 3"."""
+    """Return a time as text, e.g. "t = 12.5", "log10 t = 846.1" or "layer 3"."""
     if counts_layers(traj):
         return f"layer {time:.3g}"
     known = None if log_time is None or not math.isfinite(log_time) else log_time

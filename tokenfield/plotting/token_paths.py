@@ -28,19 +28,18 @@ def tokens_panel(
 ) -> Axes:
     """Draw tokens in their space: faint circles where they start, paths, strong marks where they end.
 
-    Colors are final clusters; a cluster's mark has an area that grows with its mass, a token's one that is in proportion
-    to its weight. On the circle, in the plane
-    and on the sphere (seen from the side of the final mean; tokens behind are paler) this is the space itself; in
-    more dimensions it is the plane of the two principal axes of the tokens pooled over time, and the title says
-    so. Tokens of the line are drawn against time. Of more than 256 tokens some paths are left out, of more than
-    1000 the starts, and of more than 4096 a random sample (always the same one) is taken.
+    Colors show final clusters. The area of a token's mark is proportional to its weight; that of a cluster's mark grows with
+    its mass. The circle, the plane and the sphere are drawn themselves; the sphere is seen from the side of the final mean, and
+    tokens behind it are paler. In more dimensions, tokens are projected to the two principal axes of the tokens pooled over
+    time, and the title says so. Tokens on the line are drawn against time. With more than 256 tokens some paths are left out,
+    with more than 1000 the starts too, and with more than 4096 only a random sample (always the same one) is drawn.
 
     Args:
         traj: a run of tokens.
         ax: plain matplotlib axes.
-        frames: draw paths through at most so many saved states.
+        frames: maximum number of saved states through which paths are drawn.
         tol: tolerance of the clusters, see `tokenfield.clusters`.
-        legend: name the sizes of the clusters below the "panel", at the foot of its "figure", or not at all (None).
+        legend: list the sizes of the clusters below the "panel", at the bottom of its "figure", or not at all (None).
         letter: a bold letter before the title.
 
     Example:
@@ -66,7 +65,7 @@ def tokens_panel(
 
 
 def arcs(frames: Frames) -> Frames:
-    """On the circle and the sphere, steps of more than 6° cut into arcs of great circles, so that paths stay on it."""
+    """Cut steps of more than 6° on the circle and the sphere into arcs of great circles, so that paths stay on it."""
     if not frames.spherical or frames.d > 3:
         return frames
     chords = np.linalg.norm(np.diff(frames.x, axis=0), axis=-1).max(axis=1)
@@ -99,13 +98,13 @@ def _path_alpha(count: int) -> float:
 
 
 def _paths(ax: Axes, view: View, colors: np.ndarray) -> None:
-    """Paths in pieces, those behind the sphere paler."""
+    """Draw paths in pieces; those behind the sphere are paler."""
     chosen = _some(view.points.shape[1])
     points, depth = view.points[:, chosen], view.depth[:, chosen]
     behind = ((depth[1:] + depth[:-1] < 0) & (view.kind == "sphere")).T
     pieces = np.stack([points[:-1], points[1:]], 2).swapaxes(0, 1)
     moving = np.abs(np.diff(pieces, axis=2)).max(axis=(2, 3)) > 1e-4 * np.ptp(points)
-    if view.period is not None:  # pieces that leave at one side and return at the other
+    if view.period is not None:  # leave out pieces that jump from one side to the other
         moving &= np.abs(np.diff(pieces, axis=2)).max(axis=(2, 3)) < view.period / 2
     for hidden, strength, order in ((True, 0.3, 1.5), (False, 1.0, 2)):
         keep = moving & (behind == hidden)
@@ -125,8 +124,8 @@ def _starts(ax: Axes, view: View, colors: np.ndarray) -> None:
 
 
 def _ends(ax: Axes, view: View, groups: Clusters, colors: np.ndarray, relative: np.ndarray) -> None:
-    """Every token as a dot, of an area in proportion to its weight; every cluster worth a color as a disc that grows
-    with its mass."""
+    """Draw every token as a dot with area proportional to its weight, and every colored cluster as a disc that grows with its
+    mass."""
     hidden = _hidden(view, -1)
     fill = np.concatenate([colors[:, :3], np.where(hidden, 0.35, 1.0)[:, None]], 1)
     order = np.argsort(view.depth[-1], kind="stable")
@@ -143,7 +142,7 @@ def _hidden(view: View, frame: int) -> np.ndarray:
 
 
 def _legend(ax: Axes, groups: Clusters, weights: np.ndarray, outside: bool) -> None:
-    """Sizes of clusters, row by row, below the panel or at the foot of its figure."""
+    """List the sizes of clusters, row by row, below the panel or at the bottom of its figure."""
     handles = cluster_marks(groups, weights)
     columns = min(len(handles), 5)
     handles = [handles[k] for start in range(columns) for k in range(start, len(handles), columns)]

@@ -14,16 +14,16 @@ class Architecture:
         family: the `model_type` of the config, such as "bert".
         norm: "post" for `x <- N(x + A(x))`, "pre" for `x <- x + A(N(x))`, "unknown" for a family not in the table.
         rms: True for RMS norm (lengths only), False for layer norm (the mean is subtracted too).
-        causal: token i sees tokens j <= i only.
+        causal: token i attends to tokens j <= i only.
         depth: number of blocks that are run; hidden states are 0 (embeddings) … depth.
         heads, kv_heads: query heads, and key-value heads (fewer where several queries share one).
-        width, head_width: coordinates of a token, and of a head's queries.
-        shared_block: one block is used for all layers: the autonomous flow of the theory.
+        width, head_width: dimension of a token, and of a head's queries.
+        shared_block: one block is used for all layers, as in the autonomous flow of the theory.
         rotary: queries and keys are rotated by their positions.
         positions_limit: the longest sequence, or None.
         quantized: how the weights were stored, e.g. "Q4_1", or None for plain floating point.
         supported: attention can be extracted and rebuilt.
-        reason: why it is not supported.
+        reason: why attention is not supported.
     """
 
     family: str

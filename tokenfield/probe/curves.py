@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import xarray
 
 SAME = 1e-4  # relative difference of lengths, or difference of cosines, below which a final norm does nothing
-FALL_FRACTION = 0.1  # a curve may fall by this fraction of its rise, and still have a pace
+FALL_FRACTION = 0.1  # a curve that falls by at most this fraction of its rise is described by one pace
 
 
 def over_texts(dataset: "xarray.Dataset", name: str) -> np.ndarray:

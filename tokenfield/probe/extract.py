@@ -28,7 +28,7 @@ def head_weights(loaded: Loaded, layer: int) -> HeadWeights:
 def attention_of(weights: HeadWeights) -> AbstractAttention:
     """Return the tokenfield attention `x -> sum_h O_h Gamma^h(x) + b` with these weights.
 
-    Biases of values move every output of a head by the same vector, as rows of softmax sum to 1.
+    Biases of values shift every output of a head by the same vector, because rows of softmax sum to 1.
     """
     rules: list[Any] = []
     if weights.frequencies is not None:
@@ -44,7 +44,7 @@ def attention_of(weights: HeadWeights) -> AbstractAttention:
 
 
 def layer_attention(loaded: Loaded, layer: int, x: Any) -> tuple[AbstractAttention, Tokens]:
-    """Return the attention of block `layer` and its inputs: `output(attention, tokens)` equals the output of the model's own.
+    """Return the attention of block `layer` and its inputs; `output(attention, tokens)` is the output of the model's own.
 
     Args:
         loaded: a model of a supported family.
@@ -53,8 +53,8 @@ def layer_attention(loaded: Loaded, layer: int, x: Any) -> tuple[AbstractAttenti
             there); see `attention_record`.
 
     Returns:
-        A `MultiHead` of tokenfield, for `tkf.lipschitz.local(attention, tokens)` and all else, and the tokens in float64, at
-        positions 0, 1, 2, ….
+        A `MultiHead` of tokenfield, e.g. for `tkf.lipschitz.local(attention, tokens)`, and the tokens in float64, at positions
+        0, 1, 2, ….
 
     Example:
         >>> from tokenfield.probe.extract import attention_record, layer_attention, output

@@ -19,17 +19,17 @@ def gram_layers(
 ) -> np.ndarray:
     """Return the mean cosine before and after each layer, for n tokens that start equiangular (FORMULAS §7).
 
-    A layer maps directions theta to `N(theta + c P theta)`, P the softmax of `beta G`, `G = theta theta^T`. It needs only
-    G: `(I + cP) G (I + cP)^T`, normalized. With values rotated by a random orthogonal matrix, the added vector is
+    A layer maps directions theta to `N(theta + c P theta)`, where P is the softmax of `beta G` and `G = theta theta^T`. It needs
+    only G: `(I + cP) G (I + cP)^T`, normalized. With values rotated by a random orthogonal matrix, the added vector is
     orthogonal to every token in high dimension, and G becomes `G + c P G P^T c`, normalized: the recursion for random
     weights (FORMULAS §7) at a given score.
 
     Args:
-        norm: the rule; it sets c = h (Post-LN), h/r_i (Pre-LN), h/(r_i |A_i|) (Peri-LN), with lengths r_i from 1.
+        norm: the norm rule; it sets c = h (Post-LN), h/r_i (Pre-LN), h/(r_i |A_i|) (Peri-LN), with lengths r_i from 1.
         rho0: initial cosine.
-        n: number of tokens; the cost is n^3 a layer.
+        n: number of tokens; the cost is n^3 per layer.
         betas: the inverse temperature of each layer.
-        causal: token i sees tokens 1…i.
+        causal: token i attends to tokens 1…i.
         rotated: rotate the values by a random orthogonal matrix.
         step: the step h.
 

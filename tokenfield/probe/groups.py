@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 MOST_GROUPS = 5
 MOST_MEMBERS = 12
-WIDTH = 600  # letters that are enough for these
+WIDTH = 600  # maximum number of characters of this JSON
 
 
 def largest_groups(labels: np.ndarray) -> str:

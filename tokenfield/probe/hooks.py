@@ -10,8 +10,8 @@ from .extra import need
 from .loading import Loaded
 from .texts import Batch
 
-NAME = "tokenfield_probe"  # of our attention in the registry of transformers
-EAGER_ENTRIES = 1 << 24  # scores up to which the model's own plain softmax is run; beyond, a fused one in blocks
+NAME = "tokenfield_probe"  # of our attention function in the registry of transformers
+EAGER_ENTRIES = 1 << 24  # up to this many scores, the model's own softmax is run; above, a fused one in blocks
 
 
 class AbstractVisitor(abc.ABC):
@@ -22,18 +22,18 @@ class AbstractVisitor(abc.ABC):
 
     @abc.abstractmethod
     def hidden(self, layer: int, x: Any) -> None:
-        """Called with the input of block `layer`, (B, n, d); for layer = depth, the output of the model (after its final norm)."""
+        """Receive the input of block `layer`, (B, n, d); for layer = depth, the output of the model (after its final norm)."""
 
     def attention(self, block: int, x: Any, q: Any, k: Any, v: Any, scaling: float) -> None:
-        """Called with the input of attention, (B, n, d), its queries, (B, H, n, k), and keys and values, (B, H', n, k), H' <= H."""
+        """Receive the input of attention, (B, n, d), its queries, (B, H, n, k), and keys and values, (B, H', n, k), H' <= H."""
         return
 
     def output(self, block: int, y: Any) -> None:
-        """Called with the output of attention, (B, n, d), before residual and norm."""
+        """Receive the output of attention, (B, n, d), before residual and norm."""
         return
 
     def stream(self, x: Any) -> None:
-        """Called with the output of the last block, (B, n, d), before the final norm."""
+        """Receive the output of the last block, (B, n, d), before the final norm."""
         return
 
 
@@ -41,8 +41,8 @@ def stream(loaded: Loaded, batch: Batch, visitor: AbstractVisitor) -> None:
     """Run the model on a batch and call `visitor` for every layer; memory does not grow with depth.
 
     Hidden states are those of `output_hidden_states=True`. Queries and keys are taken just before their product, after rotary
-    positions, so that their softmax is that of `output_attentions=True`. Attention of families that are not in the table is
-    not shown.
+    positions, so that their softmax is that of `output_attentions=True`. The attention of families that are not in the
+    table is not passed on.
     """
     torch = need("torch")
     model, family = loaded.model, loaded.family
@@ -53,9 +53,9 @@ def stream(loaded: Loaded, batch: Batch, visitor: AbstractVisitor) -> None:
             stack.callback(block.register_forward_pre_hook(state.enter, with_kwargs=True).remove)
             stack.callback(block.register_forward_hook(state.leave).remove)
             if family is not None:
-                reads, gives = family.attention(block), family.projection(block)
-                stack.callback(reads.register_forward_pre_hook(state.reads, with_kwargs=True).remove)
-                stack.callback(gives.register_forward_hook(state.gives).remove)
+                attention, projection = family.attention(block), family.projection(block)
+                stack.callback(attention.register_forward_pre_hook(state.attention_input, with_kwargs=True).remove)
+                stack.callback(projection.register_forward_hook(state.attention_output).remove)
         if family is not None:
             stack.enter_context(_showing(model, state))
         ids = torch.as_tensor(batch.ids, dtype=torch.long)
@@ -77,7 +77,7 @@ def _distinct(blocks: list[Any]) -> list[Any]:
 
 
 class _State:
-    """Count blocks: a shared one is entered several times."""
+    """Count blocks; a shared block is entered several times."""
 
     def __init__(self, visitor: AbstractVisitor, depth: int):
         self.visitor, self.depth, self.block, self.x = visitor, depth, -1, None
@@ -86,14 +86,14 @@ class _State:
         self.block += 1
         self.visitor.hidden(self.block, _first(arguments, named))
 
-    def reads(self, module: Any, arguments: tuple, named: dict[str, Any]) -> None:
+    def attention_input(self, module: Any, arguments: tuple, named: dict[str, Any]) -> None:
         self.x = _first(arguments, named)
 
-    def meets(self, q: Any, k: Any, v: Any, scaling: float) -> None:
+    def attention_scores(self, q: Any, k: Any, v: Any, scaling: float) -> None:
         self.visitor.attention(self.block, self.x, q, k, v, scaling)
         self.x = None
 
-    def gives(self, module: Any, arguments: tuple, output: Any) -> None:
+    def attention_output(self, module: Any, arguments: tuple, output: Any) -> None:
         self.visitor.output(self.block, output)
 
     def leave(self, module: Any, arguments: tuple, output: Any) -> None:
@@ -115,13 +115,13 @@ def _showing(model: Any, state: _State) -> Iterator[None]:
         return texts * model.config.num_attention_heads * n**2 > EAGER_ENTRIES
 
     def mask(batch_size, q_length, *arguments, **options):
-        """Return the mask, or None if the fused softmax does not need it: n x n floats would be most of the memory."""
+        """Return the mask, or None if the fused softmax does not need it: n x n numbers would take most of the memory."""
         make = masks.sdpa_mask if many(batch_size, q_length) else masks.eager_mask
         return make(batch_size, q_length, *arguments, **options)
 
     def attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **options):
         scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-        state.meets(query, key, value, scale)
+        state.attention_scores(query, key, value, scale)
         eager = import_module(type(module).__module__).eager_attention_forward
         own = sdpa if many(query.shape[0], query.shape[2]) else eager
         return own(module, query, key, value, attention_mask, scaling=scale, dropout=0.0, **options)

@@ -16,7 +16,7 @@ from .pretrained import Pretrained
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LEAST = 8  # tokens
+LEAST = 8  # minimum number of tokens of a text
 
 
 @dataclass(frozen=True)
@@ -33,25 +33,25 @@ class PositionInfluence:
 
     @property
     def share(self) -> np.ndarray:
-        """(m, n) the share of each position: geometric mean over texts, sum 1 over positions."""
+        """(m, n) share of each position: geometric mean over texts, normalized to sum 1 over positions."""
         mean = np.exp(np.log(self.size / self.size.sum(-1, keepdims=True)).mean(0))
         return mean / mean.sum(-1, keepdims=True)
 
     @property
     def lost(self) -> np.ndarray:
-        """(m,) the position in (0, 1) with the smallest share, in a running geometric mean over an eighth of the text."""
+        """(m,) position in (0, 1) with the smallest share, in a running geometric mean over an eighth of the text."""
         n = self.size.shape[-1]
         width = max(1, n // 8)
-        logs = np.log(self.share[:, :-1])  # the last token's own share does not belong to any valley
+        logs = np.log(self.share[:, :-1])  # without the last token's own share, which is not part of the curve
         means = np.stack([np.convolve(row, np.full(width, 1 / width), "valid") for row in logs])
         return (means.argmin(1) + (width + 1) / 2) / n
 
     def fit(self, slope: float | None = None) -> list[InfluenceFit]:
-        """Fit `theory.token_influence` at each depth; with a given slope, alpha alone (see `theory.fit_influence`)."""
+        """Fit `theory.token_influence` at each depth; with a given slope, fit alpha alone (see `theory.fit_influence`)."""
         return [fit_influence(row, int(L), slope=slope) for row, L in zip(self.share, self.depths, strict=True)]
 
     def plot(self, **options: Any) -> "Figure":
-        """Measured shares and fitted theory; see `tokenfield.plotting.influence_figure`."""
+        """Draw measured shares and fitted theory; see `tokenfield.plotting.influence_figure`."""
         from ..plotting import influence_figure
 
         return influence_figure(self.share, self.depths.tolist(), **options)
@@ -74,10 +74,10 @@ def position_influence(
     Args:
         pre: a causal model, from `from_pretrained`.
         texts: one text or several; each is cut to the same number of tokens.
-        tokens: that number, at most. If a text is shorter, all are cut to its length.
+        tokens: maximum of this number. If a text is shorter, all are cut to its length.
         depths: numbers of layers; by default five from 1 to all of them. After all layers the final norm is included.
         directions: number of random directions of the hidden state to differentiate (see `lipschitz.influence`).
-        seed: of these directions.
+        seed: seed of these directions.
 
     Example:
         >>> import tokenfield as tkf

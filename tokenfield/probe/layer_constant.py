@@ -15,12 +15,12 @@ class HeadsDerivative:
 
     The formula of FORMULAS §6 for queries and keys that are affine in the tokens and rotated by position:
     `q_i = s R_i(Q x_i + b)`, `k_j = R_j(K x_j + c)`. It is what `tkf.lipschitz.local` computes for the `MultiHead` of
-    `extract.layer_attention`, by products over all heads at once, with nothing to compile for each number of tokens;
+    `extract.layer_attention`, by products over all heads at once, with nothing to compile for each number of tokens.
     It stores (H, n, n) numbers.
 
     Args:
-        weights: of a block.
-        x: (n, d) tokens that attention reads.
+        weights: the attention weights of a block.
+        x: (n, d) input tokens of attention.
     """
 
     def __init__(self, weights: HeadWeights, x: np.ndarray):
@@ -41,11 +41,11 @@ class HeadsDerivative:
         P = np.exp(s - s.max(-1, keepdims=True))
         self.P = P / P.sum(-1, keepdims=True)
         v = by_map(weights.V, x)
-        self.v = v - v.mean(1, keepdims=True)  # a constant does not change the result, and without it less cancels
+        self.v = v - v.mean(1, keepdims=True)  # a constant does not change the result; without it, less cancels
         self.mean = self.P @ self.v
 
     def rotated(self, q: np.ndarray, back: bool = False) -> np.ndarray:
-        """(H, n, k) with row i rotated by position i: coordinates j and j + k/2 together (Su et al. 2021, Llama's layout)."""
+        """Return (H, n, k) with row i rotated by position i, as pairs of coordinates j and j + k/2 (Su et al. 2021; Llama)."""
         if self.weights.frequencies is None:
             return q
         half = q.shape[-1] // 2
@@ -90,7 +90,7 @@ class LayerConstant(NamedTuple):
     Attributes:
         constant: the largest singular value of the derivative.
         radius: a singular value lies within this distance of it.
-        converged: True when the radius is within the tolerance.
+        converged: True if the radius is within the tolerance.
         upper: see `upper_bound`.
     """
 
@@ -107,8 +107,8 @@ def layer_constant(weights: HeadWeights, x: np.ndarray, rtol: float = 1e-3) -> L
     derivative.
 
     Args:
-        weights: of the block.
-        x: (n, d) tokens.
+        weights: the attention weights of the block.
+        x: (n, d) input tokens of attention.
         rtol: allowed radius of the interval, relative to the value.
 
     Example:
@@ -148,7 +148,7 @@ def upper_bound(D: HeadsDerivative) -> float:
 
 def _diameter(points: np.ndarray) -> float:
     """Return `max_ij |p_i - p_j|`, rounded up."""
-    points = points - points.mean(0)  # far from 0 the squares would cancel
+    points = points - points.mean(0)  # far from 0, the squares would cancel
     squares = (points * points).sum(1)
     distances = squares[:, None] + squares - 2 * points @ points.T
     return float(np.sqrt(max(distances.max(), 0.0) + 1e-12 * squares.max()))

@@ -29,7 +29,7 @@ class Loaded:
     Attributes:
         source: the model that was requested.
         model: the `transformers` model without its head, in float32, in evaluation mode.
-        tokenizer: of its texts.
+        tokenizer: its tokenizer.
         architecture: its architecture.
         family: how its attention is extracted; None for a family that is not in the table.
         notes: notes for readers of the report.
@@ -148,7 +148,7 @@ def _from_folder(source: str, folder: Path, weights: Any, iterations: int | None
     if getattr(config, "is_encoder_decoder", False):
         raise _encoder_decoder(config.model_type)
     architecture = detect(config, iterations=iterations)
-    config.transformers_weights = None  # which file is read is not the config's to say
+    config.transformers_weights = None  # the config must not choose the file to read
     shapes = shapes_in(weights) if pickled is None else {name: tuple(value.shape) for name, value in pickled.items()}
     check_sizes(config, shapes, architecture.shared_block)
     if pickled is None:
@@ -169,7 +169,7 @@ def _from_folder(source: str, folder: Path, weights: Any, iterations: int | None
     missing = [name for name in missing if "pooler" not in name and "position_ids" not in name]
     if missing:
         raise ValueError(
-            f"model: {folder} lacks the weights {missing[0]} and {len(missing) - 1} more: another model's?"
+            f"model: {folder} lacks the weights {missing[0]} and {len(missing) - 1} more: are its files from another model?"
         )
     return _ready(source, model, _tokenizer(folder, notes), architecture, notes)
 
@@ -186,7 +186,7 @@ def _fill(model: Any, state: dict[str, Any]) -> tuple[list[str], list[str]]:
     if wrong:
         name = wrong[0]
         raise ValueError(
-            f"model: {name} has shape {tuple(plain[name].shape)}, its config says {tuple(wanted[name].shape)}: another model's?"
+            f"model: {name} has shape {tuple(plain[name].shape)}, its config says {tuple(wanted[name].shape)}: from another model?"
         )
     filled = model.load_state_dict({k: v for k, v in plain.items() if k in wanted}, strict=False)
     return list(filled.missing_keys), [name for name in plain if name not in wanted]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Measuring(AbstractVisitor):
     """Statistics of every layer during a forward pass.
 
-    The energy of a layer is taken at the median beta of the heads that read it (of the last block for the last layer), so
+    The energy of a layer is taken at the median beta of the heads of the block after it (for the last layer, the last block), so
     each layer is stored until attention has read it; only one layer is stored at a time.
     """
 
@@ -114,7 +114,7 @@ def measure(
 
 
 def _read_heads(loaded: Loaded) -> tuple[list[np.ndarray], list[int | None]]:
-    """For each block the gammas of its heads, and the window that they see; a shared block is read once."""
+    """Return, for each block, the gammas of its heads and their attention window; a shared block is read once."""
     if loaded.family is None:
         return [], []
     found: dict[int, tuple[np.ndarray, int | None]] = {}

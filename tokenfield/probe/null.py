@@ -19,8 +19,8 @@ def random_twin(loaded: "Loaded", seed: int = 0) -> "Loaded":
     the effect of training. The state of torch's random generator is not changed.
 
     Args:
-        loaded: what `load` gave.
-        seed: of the weights; the same seed gives the same bits.
+        loaded: the result of `load`.
+        seed: seed of the weights; the same seed gives the same bits.
 
     Example:
         >>> from tokenfield.probe.null import random_twin  # doctest: +SKIP

@@ -21,7 +21,7 @@ ENGLISH = ("microgpt", "input.txt")  # plays of Shakespeare
 
 
 def model_path(name: str) -> Path:
-    """Return the folder or file of a model; a ValueError that says how to fetch it if it is not there.
+    """Return the folder or file of a model; if it is missing, raise ValueError with the command that fetches it.
 
     Example:
         >>> from tokenfield.probe.packages import MODELS
@@ -39,7 +39,7 @@ def english_text() -> str:
 
 
 def reactions() -> list[str]:
-    """Reaction SMILES: the examples in the descriptions of the chemistry packages."""
+    """Return reaction SMILES: the examples in the descriptions of the chemistry packages."""
     found: dict[str, None] = {}
     for package in ("rxnmapper", "rxnfp"):
         try:
@@ -47,7 +47,7 @@ def reactions() -> list[str]:
         except PackageNotFoundError:
             raise ValueError(f"the package {package} is not installed: {FETCH}") from None
         for smiles in re.findall(r"[^ '\"`,\s]+>>[^ '\"`,\s]+", str(description)):
-            if not re.search(r":\d+\]|invalid", smiles):  # examples of output, with numbered atoms, and of errors
+            if not re.search(r":\d+\]|invalid", smiles):  # skip examples of output (with numbered atoms) and of errors
                 found[smiles] = None
     return list(found)
 

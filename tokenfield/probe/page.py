@@ -28,31 +28,31 @@ if TYPE_CHECKING:
 
 CAPTIONS = {
     "theory": "Mean cosine over pairs of tokens; the band goes from the 5 % to the 95 % quantile over texts. Theory starts from "
-    "the measured cosine at the embeddings, with the number of tokens and each block's median β, and no fitted "
-    "constant: tokens at equal angles, V = I, no MLP, one layer of the detected norm rule for a block; the flow is "
-    "the same in continuous time; with a random rotation V, attention adds a vector orthogonal to the tokens. Random "
+    "the measured cosine at the embeddings and uses the number of tokens and each block's median β; it has no fitted "
+    "constant. It assumes tokens at equal angles, V = I, no MLP, and one layer of the detected norm rule per block. The flow is "
+    "the same in continuous time. With a random rotation V, attention adds a vector orthogonal to the tokens. Random "
     "weights: the same architecture before training.",
-    "cosines": "Each column is the histogram of the cosines of all pairs of tokens (padding left out) of all texts at one layer; "
-    "white means no pairs.",
+    "cosines": "Each column is the histogram of the cosines of all pairs of tokens (without padding) over all texts at one "
+    "layer; white means no pairs.",
     "histograms": "The same at a few layers, one histogram over the other, as in Figure 1 of the survey: cosines move toward 1 "
-    "where tokens become alike. One high peak is cut.",
+    "if tokens become alike. A single high peak is cut off.",
     "layers": "Means over texts, with a band from their 5 % to their 95 % quantile. The energy of a layer is at "
-    "that layer's own β, so it may also move because β does. A cluster is all tokens that a chain of cosines of at least 0.9 "
-    "links; its smallest cosine measures its width.",
-    "heads": "Each dot is a head (median over texts), lines are medians over the heads of a block. Above the critical line "
-    "a head focuses on few tokens as n grows, according to theory; below it, it averages over many.",
+    "that layer's own β, so it may also change because β changes. A cluster consists of all tokens that are linked by a chain of "
+    "cosines of at least 0.9; its smallest cosine measures its width.",
+    "heads": "Each dot is a head (median over texts), lines are medians over the heads of a block. According to "
+    "theory, a head above the critical line focuses on few tokens as n grows; a head below it averages over many.",
     "smoothness": "Local Lipschitz constants of attention layers with their real weights, biases, heads, mask and positions, at "
-    "random parts of the texts of n tokens. The bound is the largest one for the tokens of a sample; worst tokens are those of the "
-    "sharpest head of each block (geometric mean over the blocks shown), no longer than the real ones, without biases and "
+    "random parts of the texts with n tokens. The bound is the largest one for the tokens of a sample; worst tokens are those of "
+    "the sharpest head of each block (geometric mean over the blocks shown), no longer than the real ones, without biases and "
     "positions.",
 }
-SPECIAL = " Special tokens such as [CLS] are counted in a, and their pairs are shown by themselves in b."
+SPECIAL = " Panel a includes special tokens such as [CLS]; panel b shows only pairs with a special token."
 FINAL_NORM = " The last layer is measured after the model's final norm."
 SHOWN_NOTES = 3
 SHOWN_TEXTS = 6
 ABOUT = (
-    "Theory has attention and the norm only, with tokens at equal angles and values V = I, and no fitted constant. It shows what "
-    "attention would do by itself; a trained model may well differ."
+    "Theory includes attention and the norm only, with tokens at equal angles, values V = I and no fitted constant. It shows what "
+    "attention would do alone; a trained model may well differ."
 )
 SNIPPET = """from tokenfield.probe import ProbeResult
 
@@ -89,10 +89,10 @@ def write_probe_report(
     """Write `report.html`, one file that needs no network, and its figures beside it.
 
     Args:
-        result: of `tkf.probe`.
+        result: the result of `tkf.probe`.
         folder: where to write; created if needed.
         command: the command that made the result, if it is known.
-        format: of the figures beside the page: "png", "pdf" or "svg". Those in the page are PNG.
+        format: format of the figures beside the page: "png", "pdf" or "svg". Those in the page are PNG.
 
     Returns:
         The path of the page.
@@ -145,7 +145,7 @@ def probe_page(
     findings_text = "".join(map(paragraph, verdict_parts)) + folded("Every finding, with its numbers", findings(result))
     evidence = [("Findings", findings_text)]
     if named := group_rows(dataset):
-        about = "Tokens whose cosines are at least 0.9, directly or through others, after the last layer; the largest groups."
+        about = "The largest groups of tokens after the last layer, linked by cosines of at least 0.9, directly or through others."
         evidence.append(("Tokens that group", paragraph(about, "note") + table(named, head=("text", "groups"))))
     for key, title in TITLES.items():
         if key in pictures:

@@ -22,8 +22,9 @@ class Pairs(NamedTuple):
         histogram: (bins,) counts of all pairs; special: of those with a special token.
         squares: sum of `(cosine - center)^2`.
         energies: `∬ e^{beta(<u,v>-1)} dmu dmu` for each beta, the n pairs i = j included.
-        clusters: how many of at least two tokens; largest: tokens in the largest (1 if there is none); single: tokens in none.
-        least_cosine: the smallest cosine between two tokens of the largest cluster, which says how wide it is; NaN without one.
+        clusters: number of clusters of at least two tokens; largest: tokens in the largest (1 if there is none); single: tokens
+            in no cluster.
+        least_cosine: the smallest cosine between two tokens of the largest cluster, a measure of its width; NaN without one.
         labels: (n,) the component of each token.
     """
 
@@ -49,8 +50,8 @@ def pairs(
 
     Energies are those of `tokenfield.normalized_energy`.
 
-    Clusters are connected components of "cosine >= 1 - tolerance", however wide: tokens of real models lie about a direction
-    at many distances, and seldom within one tolerance of each other. (`tokenfield.clusters`, made for tokens that the flow has
+    Clusters are connected components of "cosine >= 1 - tolerance", of any width: tokens of real models lie around a direction
+    at many distances, and seldom all within one tolerance of each other. (`tokenfield.clusters`, made for tokens that the flow has
     brought together, counts the tokens of a wide component one by one.) A chain is one cluster too, so `least_cosine` says how
     wide the largest is.
 
@@ -91,7 +92,7 @@ def _least_cosine(u: np.ndarray) -> float:
 
 
 def _joined(label: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-    """Components after more links between tokens i and j, given those so far."""
+    """Return the components `label` after adding links between tokens i and j."""
     n = len(label)
     links = np.unique(label[i] * n + label[j])  # few: most links of a block join the same components
     a, b = links // n, links % n

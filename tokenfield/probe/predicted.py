@@ -54,7 +54,7 @@ def layer_cosines(norm: AbstractSphereNorm, rho0: float, n: int, betas: Any, cau
 
 
 def rotated_cosines(norm: AbstractSphereNorm, rho0: float, n: int, betas: Any, causal: bool = False) -> np.ndarray:
-    """As `layer_cosines`, with values rotated by a random orthogonal matrix: the added vector is orthogonal to every token.
+    """Return `layer_cosines` for values rotated by a random orthogonal matrix: the added vector is orthogonal to every token.
 
     `rho+ = (rho + c^2 <A_i,A_j>) / (1 + c^2 |A_i|^2)`, the recursion for random weights (FORMULAS §7) at given scores.
 
@@ -107,8 +107,8 @@ class Start(eqx.Module):
 
 
 def measured_start(dataset: "xarray.Dataset") -> Start | None:
-    """Return means over texts of the cosine of all tokens at layer 0, the median number of tokens, the median beta of the heads
-    (and texts) of each block; None where beta was not measured."""
+    """Return the mean over texts of the cosine of all tokens at layer 0, the median number of tokens, and the median beta over
+    heads and texts of each block; None if beta was not measured."""
     if "beta" not in dataset:
         return None
     betas = dataset["beta"].median(("head", "text")).values
@@ -122,32 +122,32 @@ def measured_start(dataset: "xarray.Dataset") -> Start | None:
 def predict(dataset: "xarray.Dataset", norm: str, causal: bool) -> "xarray.Dataset":
     """Return the equiangular prediction for a probed model (FORMULAS §7), without fitted constants.
 
-    Real tokens are replaced by n equiangular tokens with the mean cosine measured at the embedding output; each block
-    by the layer of its norm rule, with the median beta measured over its heads. In this model one number represents
+    Real tokens are replaced by n equiangular tokens with the mean cosine measured at the embedding output, and each block
+    by a layer of its norm rule with the median beta over its heads. In this model one number represents
     all angles. Three choices remain:
 
     - *Step.* One block is one layer, h = 1, as it is in the model itself: `x <- N(x + A)`. A block's MLP acts on each token by
       itself; theory leaves it out.
-    - *Value scale.* V = I: attention adds an average of the tokens themselves. By the rule, a direction becomes
+    - *Value scale.* V = I: attention adds an average of the tokens themselves. By the norm rule, a direction becomes
       `N(theta + c A)`; c = h under Post-LN and h/r under Pre-LN. With V = v I this would be c v, so 1 stands for an
       attention whose output is as long as the average that it takes; for Pre-LN the unit of length is that of the values, and
       r = 1 at the embedding. `predicted_cosine`.
-    - *Direction of the values.* V = I adds to each token the common part of the tokens. Real V rotate it. At the other extreme, the
-      average is rotated by a random matrix, so that it is orthogonal to all tokens: `predicted_cosine_turned`. Neither
-      is a bound: a bias of the values, for one, adds the same vector to all tokens.
+    - *Direction of the values.* V = I adds to each token the common part of the tokens. A real V rotates it. At the other extreme,
+      the average is rotated by a random matrix, so that it is orthogonal to all tokens: `predicted_cosine_turned`. Neither
+      is a bound: a bias of the values, for example, adds the same vector to all tokens.
 
     The continuous version, in which block l is the time from l to l + 1 of the rule's flow, is `predicted_cosine_flow`;
     since `h = 1` is not small, its distance from `predicted_cosine` shows how much the step matters.
 
-    A causal mask gives each token its own angle: then all n (256 at most, 96 for the flow) tokens are followed.
+    A causal mask gives each token its own angle: then all n tokens (at most 256, or 96 for the flow) are followed.
 
     Args:
-        dataset: with `mean_cosine`, `tokens` and `beta`, as the probe gives it.
+        dataset: a dataset of the probe, with `mean_cosine`, `tokens` and `beta`.
         norm: "post", "pre" or "peri".
         causal: the model's mask.
 
     Returns:
-        A dataset with the three curves over `layer`, and the start in its attributes; empty where the rule is another one
+        A dataset with the three curves over `layer`, and the start in its attributes; empty if the norm has another rule
         or beta is not known.
 
     Example:

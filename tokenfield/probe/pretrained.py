@@ -16,7 +16,7 @@ from .extract import attention_of, in_sequence
 from .families.base import AbstractFamily, array
 from .loading import Loaded, load
 
-NAMES = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "silu"}  # of activations, in transformers
+NAMES = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "silu"}  # names in transformers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Pretrained:
             raise ValueError(f"text has {len(ids)} tokens, but the model has positions for {limit}")
         import torch
 
-        # To double and back, which changes no weight. transformers forbids the model's own method if its file was quantized.
+        # Convert to double and back, which changes no weight. transformers forbids this conversion if the file was quantized.
         model = torch.nn.Module.double(self.loaded.model)
         try:
             with torch.no_grad():
@@ -58,7 +58,7 @@ class Pretrained:
         return in_sequence(x.numpy())
 
     def ids(self, text: str) -> list[int]:
-        """Return the token numbers of a text, special ones included."""
+        """Return the token ids of a text, special ones included."""
         tokenizer = self.loaded.tokenizer
         return [*tokenizer.prefix, *tokenizer.pieces(text), *tokenizer.suffix]
 

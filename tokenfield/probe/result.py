@@ -26,7 +26,7 @@ DATASET = "probe.zarr"
 class ProbeResult:
     """Everything measured of a model on some texts, with the predictions of theory and the null model.
 
-    `dataset` has the dimensions layer (0 is the embedding output, the last what the model gives), block (block l reads layer
+    `dataset` has the dimensions layer (0 is the embedding output, the last the output of the model), block (block l reads layer
     l), head, text, bin; names are those of `statistics.layer_statistics` and `scores.head_statistics`, with the prefix
     `null_` for random weights.
 
@@ -60,7 +60,7 @@ class ProbeResult:
     def more(self) -> str:
         """A sentence about what was not measured but could be; empty if nothing."""
         left = " and ".join(f"{what} (--{flag}, in Python {flag}=True)" for flag, what in self._left.items())
-        return f"Not measured: {left}. --full (full=True) measures everything, in some minutes." if left else ""
+        return f"Not measured: {left}. --full (full=True) measures everything, in a few minutes." if left else ""
 
     @property
     def _left(self) -> dict[str, str]:
@@ -121,7 +121,7 @@ class ProbeResult:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "ProbeResult":
-        """What `save` wrote, checked against its checksum; also the folder of a finished command."""
+        """Return the result that `save` wrote, after verifying its checksum; `path` may be the folder of a finished command."""
         folder = Path(path)
         folder = folder / DATASET if current(folder / DATASET).exists() else folder
         found = cls(read_saved(folder, "probe", FORMAT))
@@ -140,19 +140,19 @@ class ProbeResult:
         return probe_cosines(self.dataset, **options)
 
     def plot_histograms(self, **options: Any) -> "Figure | Axes":
-        """Histograms of the cosines at a few layers, as in Figure 1 of the survey; see `tokenfield.plotting.cosine_histograms`."""
+        """Draw histograms of the cosines at a few layers; see `tokenfield.plotting.cosine_histograms`."""
         from ..plotting import cosine_histograms
 
         return cosine_histograms(self.dataset, **options)
 
     def plot_theory(self, **options: Any) -> "Figure":
-        """Draw measured, predicted and random cosines over layers; see `tokenfield.plotting.probe_theory`."""
+        """Draw the mean cosine over layers, measured, predicted and with random weights; see `tokenfield.plotting.probe_theory`."""
         from ..plotting import probe_theory
 
         return probe_theory(self.dataset, **options)
 
     def report(self, folder: str | os.PathLike, command: str | None = None, format: str = "png") -> Path:
-        """Write `report.html`, and its figures as PNG, PDF or SVG; returns the path of the page."""
+        """Write `report.html`, and its figures as PNG, PDF or SVG; return the path of the page."""
         from .page import write_probe_report
 
         return write_probe_report(self, folder, command, format)

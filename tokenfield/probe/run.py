@@ -41,7 +41,7 @@ ATTENTION = (
     "input_cosine",
 )
 
-ONCE = ("bin_edges", "groups")  # not of random weights
+ONCE = ("bin_edges", "groups")  # not measured with random weights
 
 
 @in_double
@@ -71,16 +71,16 @@ def probe(
             or the result of `loading.load`.
         texts: at least one, each of at least two tokens. One that is longer than the model's positions is measured in windows.
         out: a folder for finished batches, and then `probe.zarr`: after a kill, the same call continues from there.
-        batch: maximum number of texts at a time; fewer if they are long.
+        batch: maximum number of texts per forward pass; fewer if they are long.
         max_tokens: maximum number of tokens in a window [the model's positions, at most 4096].
         most_windows: maximum number of windows of one long text, evenly spread over it.
         iterations: how many times to apply a shared block (ALBERT); by default as often as in training.
         lengths: numbers of tokens for the growth of Lipschitz constants [up to the longest text].
-        full: measure everything: the same as `null=True, lipschitz=True`, in some minutes instead of seconds.
+        full: measure everything: the same as `null=True, lipschitz=True`; takes minutes instead of seconds.
         null: also measure the same architecture with random weights [if `full`].
         lipschitz: also measure local Lipschitz constants of attention [if `full`, or if `lengths` are given].
         allow_pickle: read a `.bin` file of weights, see `loading.load`.
-        seed: of the random weights and of the parts of texts in `lengths`.
+        seed: seed of the random weights and of the parts of texts in `lengths`.
         progress: show progress bars; by default on a terminal only.
         draw: called with the result before finished batches are removed from `out`: after a kill while it draws, the same
             call does not measure anything again.
@@ -100,7 +100,7 @@ def probe(
     sizes = None if lengths is None else list(lengths)
     null = full if null is None else null
     lipschitz = (full or sizes is not None) if lipschitz is None else lipschitz
-    usable_lengths(loaded, parts, sizes)  # before all else is measured
+    usable_lengths(loaded, parts, sizes)  # raise errors before anything is measured
     groups = batches(parts, batch, loaded.tokenizer.pad)
     settings = {"batch": batch, "max_tokens": max_tokens, "seed": seed, "null": null, "iterations": iterations}
     measured = ",".join((*statistics.SCALARS, *scores.PER_HEAD, "groups"))  # another version may measure other things
@@ -143,11 +143,11 @@ def probe(
 
 
 def _check_vocabulary(loaded: Loaded, parts: Sequence[Window]) -> None:
-    """Raise ValueError if the tokenizer gives token numbers that the model does not have."""
+    """Raise ValueError if the tokenizer gives token ids that the model does not have."""
     size, largest = loaded.model.config.vocab_size, max(int(part.ids.max()) for part in parts)
     if largest >= size:
         raise ValueError(
-            f"model: its tokenizer gives token {largest}, but the model knows {size}: is it another model's?"
+            f"model: its tokenizer gives token {largest}, but the model has {size}: is it from another model?"
         )
 
 
@@ -171,7 +171,7 @@ def _attributes(loaded: Loaded, notes: list[str], settings: dict[str, Any]) -> d
 
 
 def _name(source: str) -> str:
-    """Return a name to show: the last informative part of a path."""
+    """Return a name to display: the last informative part of a path."""
     silent = {"model", "models", "transformers", ".", "..", Path(source).anchor}
     parts = [part for part in Path(source).parts if part not in silent]
     return source if not parts or not Path(source).exists() else parts[-1]

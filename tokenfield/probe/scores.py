@@ -8,11 +8,9 @@ import numpy as np
 from .extra import need
 from .families import HeadWeights
 
-ENTRIES = 1 << 21  # scores held at once
-NOTHING = (
-    -80.0
-)  # logarithm of an attention that adds nothing to an entropy, so that 0 log 0 = 0 without slow tiny numbers
-ALIKE = 1e-12  # cosines that spread less than this along rows are all alike but for rounding: they have no scale
+ENTRIES = 1 << 21  # maximum number of scores in memory at once
+NOTHING = -80.0  # log attention that adds nothing to the entropy, so that 0 log 0 = 0 without slow subnormal numbers
+ALIKE = 1e-12  # cosines that vary less than this along rows differ by rounding only: they have no scale
 PER_HEAD = ("entropy", "self_mass", "first_mass", "beta", "beta_slope", "gamma", "r2gamma")
 
 
@@ -22,7 +20,7 @@ class Rows(NamedTuple):
     Attributes:
         start: the first row.
         scores: (H, b, n).
-        seen: (b, n) which tokens each row sees, or None for all.
+        seen: (b, n) the tokens that each row attends to, or None for all.
     """
 
     start: int
@@ -31,13 +29,13 @@ class Rows(NamedTuple):
 
     @property
     def log_attention(self) -> Any:
-        """(H, b, n) logarithms of rows that sum to 1, -inf where nothing is seen."""
+        """Return (H, b, n) logarithms of rows that sum to 1; -inf for masked tokens."""
         hidden = self.scores if self.seen is None else self.scores.masked_fill(~self.seen, -float("inf"))
         return hidden.log_softmax(-1)
 
 
 def score_rows(q: Any, k: Any, scaling: float, causal: bool, window: int | None = None) -> Iterator[Rows]:
-    """Yield the scores of every head, `scaling <q_i, k_j>`, and which tokens j row i sees, in blocks of rows.
+    """Yield the scores of every head, `scaling <q_i, k_j>`, and the tokens j that row i attends to, in blocks of rows.
 
     Args:
         q: (H, n, k) queries; k: (H', n, k) keys, each shared by H/H' queries.
@@ -65,23 +63,23 @@ def attention_rows(q: Any, k: Any, scaling: float, causal: bool, window: int | N
 def head_statistics(
     x: Any, q: Any, k: Any, scaling: float, causal: bool, window: int | None, gammas: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Entropy, mass on self and first token, and effective scale of each head on one text.
+    """Return entropy, mass on self and first token, and effective scale of each head on one text.
 
     - `entropy`: mean over rows of `-sum_j p_ij log p_ij`;
     - `self_mass`: mean of `p_ii`; `first_mass`: mean of `p_i1` over rows i > 1;
     - `beta`: in the theory scores are `beta <u_i, u_j>` for directions u. Here it is the beta whose scores spread as much
-      along a row as the real ones do, `( sum_i Var_j s_ij / sum_i Var_j c_ij )^{1/2}`, c the cosines of what attention
-      reads; a constant in a row changes no softmax, and none of this. An isotropic head gives its own beta
-      exactly, and tokens that are all alike have none (NaN);
+      along a row as the real ones do, `( sum_i Var_j s_ij / sum_i Var_j c_ij )^{1/2}`, where c are the cosines of the inputs
+      of attention. A constant added to a row changes neither the softmax nor this beta. An isotropic head gives its own beta
+      exactly; if all tokens are alike, there is no beta (NaN);
     - `beta_slope`: the slope of s on c within rows, `sum_i Cov_j(s_ij, c_ij) / sum_i Var_j c_ij`: beta times the
-      correlation of scores with cosines, so negative for a head that looks at what is unlike;
-    - `gamma = beta / log n`, and `gamma_critical = 1/(1 - rho)` (FORMULAS §7), rho = `input_cosine` the mean cosine of what
-      attention reads;
-    - `r2gamma = R^2 gamma_A` of the lower Lipschitz bound (FORMULAS §6), R the longest token that attention reads.
+      correlation of scores with cosines, so it is negative for a head that attends to dissimilar tokens;
+    - `gamma = beta / log n`, and `gamma_critical = 1/(1 - rho)` (FORMULAS §7), where rho = `input_cosine` is the mean cosine
+      of the inputs of attention;
+    - `r2gamma = R^2 gamma_A` of the lower Lipschitz bound (FORMULAS §6), where R is the length of the longest input.
 
     Args:
-        x: (n, d) what attention reads; q, k: as in `score_rows`.
-        gammas: (H,) from `lower_bound_gamma`.
+        x: (n, d) inputs of attention; q, k: as in `score_rows`.
+        gammas: (H,) the result of `lower_bound_gamma`.
     """
     torch = need("torch")
     heads, n, _ = q.shape
@@ -97,7 +95,7 @@ def head_statistics(
         number = seen.sum(1, keepdim=True)
         c = (c - dot(c, seen)[:, None] / number) * seen
         cc += float((c * c / number).sum())
-        s -= dot(s, seen.to(s.dtype))[..., None] / number.to(s.dtype)  # along a row a constant changes nothing
+        s -= dot(s, seen.to(s.dtype))[..., None] / number.to(s.dtype)  # a constant along a row changes nothing
         sums["sc"] += dot(s, (c / number).to(s.dtype)).double().sum(1)
         sums["ss"] += (dot(s if rows.seen is None else s * seen.to(s.dtype), s) / number[:, 0]).sum(1)
         log_p = rows.log_attention.clamp_min_(NOTHING)
@@ -124,8 +122,8 @@ def head_statistics(
 def lower_bound_gamma(weights: HeadWeights) -> np.ndarray:
     """Return (H,) `gamma = max(-lambda_min, lambda_max/8)` over the real eigenvalues of `A = scaling K^T Q` (FORMULAS §6).
 
-    A has rank k < d, so 0 is among them; the others are those of the (k, k) matrix `scaling Q K^T`. Under rotary
-    positions this is the A of a token and its equal at the same position.
+    A has rank k < d, so 0 is among them; the others are those of the (k, k) matrix `scaling Q K^T`. With rotary
+    positions, this is the A of two tokens at the same position.
     """
     found = []
     for Q, K in zip(weights.Q, weights.K, strict=True):

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 # The published pattern of Schwaller et al. (Chem. Sci. 9, 6091, 2018): bracketed atoms, atoms of the organic subset, bonds,
-# branches, ring closures (two digits after %), and the reaction arrows. A text is cut into exactly these pieces.
+# branches, ring closures (two digits after %), and the reaction arrows. A text is split into exactly these pieces.
 PIECES = re.compile(
     r"(%\([0-9]{3}\)|\[[^\]]+\]|Br?|Cl?|N|O|S|P|F|I|b|c|n|o|s|p|\||\(|\)|\.|=|#|-|\+|\\|/|:|~|@|\?|>>?|\*|\$|%[0-9]{2}|[0-9])"
 )
@@ -17,7 +17,7 @@ def is_smiles_vocabulary(path: Path) -> bool:
 
 
 class SmilesTokenizer:
-    """`[CLS] pieces [SEP]`, with the piece's line in vocab.txt as its number.
+    """Split a text into `[CLS] pieces [SEP]`; the id of a piece is its line number in vocab.txt.
 
     Example:
         >>> from tokenfield.probe.smiles import PIECES
@@ -35,14 +35,14 @@ class SmilesTokenizer:
         self.prefix, self.suffix = [self.number["[CLS]"]], [self.number["[SEP]"]]
 
     def word(self, number: int) -> str:
-        """Return the piece of a number."""
+        """Return the piece with this id."""
         return next((word for word, index in self.number.items() if index == number), "[UNK]")
 
     def unknown(self, text: str) -> float:
-        """Return the share of a text that is no piece of the vocabulary: letters of words, for instance."""
+        """Return the fraction of a text that is not in the vocabulary, such as the letters of words."""
         known = sum(len(piece) for piece in PIECES.findall(text) if piece in self.number)
         return 1 - known / max(len("".join(text.split())), 1)
 
     def pieces(self, text: str) -> list[int]:
-        """Return numbers of the pieces; [UNK] for one that is not in the vocabulary."""
+        """Return the ids of the pieces; that of [UNK] for a piece that is not in the vocabulary."""
         return [self.number.get(piece, self.number["[UNK]"]) for piece in PIECES.findall(text)]

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     import xarray
 
 LENGTHS = (8, 16, 32, 64, 128)
-LONGEST = 1024  # (H, n, n) numbers are kept
+LONGEST = 1024  # because (H, n, n) numbers are stored
 SAMPLES = 4
 
 
 def cut(loaded: Loaded, parts: Sequence[Window], n: int, rng: np.random.Generator) -> Window:
-    """n tokens of a random text that is long enough, from a random place on, with the special tokens around them."""
+    """Return n consecutive tokens of a random text that is long enough, from a random position, with special tokens around them."""
     prefix, suffix = loaded.tokenizer.prefix, loaded.tokenizer.suffix
     inner = n - len(prefix) - len(suffix)
     long = [part for part in parts if (~part.special).sum() >= inner]
@@ -55,14 +55,14 @@ def measure_smoothness(
     constant for each iteration.
 
     Args:
-        loaded: a model whose attention can be read.
+        loaded: a model whose attention is supported.
         parts: the texts.
         lengths: numbers of tokens, at least two different ones [8 … 128, as far as the texts are that long].
-        samples: for each number.
-        seed: of the choice of samples.
-        store: finished samples, so that a killed run can be continued.
-        progress: show a bar.
-        blocks: only these [all].
+        samples: number of samples for each length.
+        seed: seed of the choice of samples.
+        store: storage for finished samples, so that a killed run can be continued.
+        progress: show a progress bar.
+        blocks: measure only these blocks [all].
 
     Returns:
         `lipschitz` (block, length, sample); `lipschitz_upper` (block, length), the largest bound from the tokens of a sample;
@@ -114,9 +114,9 @@ def measure_smoothness(
 
 
 def worst_constants(loaded: Loaded, blocks: Sequence[int], radius: np.ndarray, lengths: Sequence[int]) -> np.ndarray:
-    """(depth, lengths) constants of the sharpest head of each block at its worst tokens, no longer than those of the samples.
+    """Return (depth, lengths) constants of the sharpest head of each block at its worst tokens.
 
-    See `worst_case`: they grow like √n.
+    The tokens are no longer than those of the samples. The constants grow like √n, see `worst_case`.
     """
     found = np.full((loaded.architecture.depth, len(lengths)), np.nan)
     for block in blocks:
@@ -128,7 +128,7 @@ def worst_constants(loaded: Loaded, blocks: Sequence[int], radius: np.ndarray, l
 def usable_lengths(
     loaded: Loaded, parts: Sequence[Window], lengths: Sequence[int] | None
 ) -> tuple[list[int], list[str]]:
-    """Return the lengths for which there are texts, and what was left out."""
+    """Return the lengths for which there are texts, and notes about the others."""
     around = len(loaded.tokenizer.prefix) + len(loaded.tokenizer.suffix)
     longest = max(int((~part.special).sum()) for part in parts) + around
     wanted = LENGTHS if lengths is None else sorted({count("lengths", n, max(2, around + 1)) for n in lengths})

@@ -9,7 +9,7 @@ from ..states import Tokens
 from .pairs import BINS, pairs
 
 SCALES = (1.0, 4.0, 16.0)  # fixed values of beta at which layers can be compared with each other
-ROUND = 64  # tokens of weight 0 are added up to a multiple of this, so that texts share compiled programs
+ROUND = 64  # pad with tokens of weight 0 to a multiple of this, so that texts share compiled programs
 
 SCALARS = (
     "mean_cosine", "mean_cosine_no_special", "special_cosine", "std_cosine", "clusters", "largest_cluster",
@@ -37,7 +37,7 @@ def layer_statistics(x: np.ndarray, special: np.ndarray, beta: float | None) -> 
     Args:
         x: (n, d) tokens of one text, without padding.
         special: (n,) True for special tokens.
-        beta: the layer's own scale.
+        beta: the beta of the layer, or None.
 
     Example:
         >>> import numpy as np

@@ -15,15 +15,15 @@ class Store:
 
     Args:
         folder: where to store them.
-        name: of the model among several, e.g. "null".
-        identity: of weights, texts and settings: files of another run are refused.
+        name: name of the model, if there are several, e.g. "null".
+        identity: fingerprint of weights, texts and settings; files of another run are refused.
     """
 
     def __init__(self, folder: Path | None, name: str, identity: str):
         self.folder = None if folder is None else Path(folder) / FOLDER
         self.name, self.identity = name, identity
         if self.folder is not None and self.folder.is_symlink():
-            remove(self.folder)  # nothing is written to where a link points
+            remove(self.folder)  # do not write to the target of a link
 
     def read(self, number: int) -> dict[str, np.ndarray] | None:
         """Return the arrays of a batch, or None if it was not finished."""

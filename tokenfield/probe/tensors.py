@@ -1,4 +1,4 @@
-"""The tensors that a model's files hold, by their headers alone, and whether a config fits them."""
+"""Read the tensor shapes of a model's files from their headers, and check that its config fits them."""
 
 import json
 import math
@@ -12,10 +12,10 @@ from .extra import need
 from .weights import Weights
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-MOST_DEPTH = 10_000  # times that one shared block is run
-MOST_LABELS = 10**6  # of which transformers makes a table, though no head is read
-PACKED = 16  # numbers of a quantized model in one that is stored, at most
-TIED = 2  # matrices of a model for one that is stored, at most: one may serve twice
+MOST_DEPTH = 10_000  # maximum number of times that one shared block is run
+MOST_LABELS = 10**6  # transformers builds a table of the labels, although no head is read
+PACKED = 16  # maximum number of quantized numbers per stored number
+TIED = 2  # maximum number of matrices per stored matrix: one may be used twice
 SMALL = 10**6  # numbers that may be missing in any model, such as a pooler
 COUNTS = re.compile(r"^(n|num)_(\w+_)?(layers?|groups|blocks|stages)$|_layers$|^inner_group_num$")
 Shape = tuple[int, ...]
@@ -56,7 +56,7 @@ def _listed(index: Path) -> list[str]:
 
 
 def _blobs(folder: Path) -> Path | None:
-    """Where the local cache keeps what a snapshot links to."""
+    """Return the folder of the files that a snapshot of the local cache links to; None for any other folder."""
     here = folder.resolve()
     return here.parent.parent / "blobs" if here.parent.name == "snapshots" else None
 
@@ -75,7 +75,7 @@ def shapes_in(weights: Weights) -> dict[str, Shape]:
 
 
 def check_counts(settings: Mapping[str, Any]) -> None:
-    """Raise a ValueError if a config, as in its file, asks for a number of parts that no model has: its class would list them."""
+    """Raise a ValueError if a config file asks for an unrealistic number of parts: its class would list them all."""
     for name, value in _counts(settings):
         if value > MOST_DEPTH:
             raise ValueError(f"model: {name} of its config must be at most {MOST_DEPTH}, got {shown(value)}")
@@ -91,22 +91,22 @@ def check_whole(unused: Iterable[str], used: Iterable[str]) -> None:
     left = sorted(name for name in unused if any(plain(name).endswith(each) and "#" in each for each in known))
     if left:
         raise ValueError(
-            f"model: its weights hold {shown(left[0])}, which its config leaves out: are they another model's?"
+            f"model: its weights hold {shown(left[0])}, which its config leaves out: are they from another model?"
         )
 
 
 def check_sizes(config: Any, shapes: Mapping[str, Shape], shared: bool) -> None:
     """Raise a ValueError if a config describes a much larger model than its weights are.
 
-    No model has more layers than tensors (but for one shared block, which is run up to 10,000 times), so the model can then be
-    made without memory, on torch's device "meta", and its numbers be counted.
+    No model has more layers than tensors, except for a shared block, which is run up to 10,000 times. After this check, the
+    model is built without memory, on torch's device "meta", and its numbers are counted.
     """
     torch, transformers = need("torch"), need("transformers")
     check_counts(config.to_dict())
     for name, value in _counts(config.to_dict()):
         if value > len(shapes) and not (shared and name == "num_hidden_layers"):
             raise ValueError(
-                f"model: {name} of its config is {value}, but its weights are {len(shapes)} tensors: are they another model's?"
+                f"model: {name} of its config is {value}, but its weights are {len(shapes)} tensors: are they from another model?"
             )
     with torch.device("meta"):
         model = transformers.AutoModel.from_config(config, trust_remote_code=False, attn_implementation="eager")
@@ -115,7 +115,7 @@ def check_sizes(config: Any, shapes: Mapping[str, Shape], shared: bool) -> None:
     packed = PACKED if getattr(config, "quantization_config", None) else 1
     if described > TIED * packed * stored + SMALL:
         raise ValueError(
-            f"model: its config describes {described:.3g} numbers, but its weights hold {stored:.3g}: are they another model's?"
+            f"model: its config describes {described:.3g} numbers, but its weights hold {stored:.3g}: are they from another model?"
         )
 
 

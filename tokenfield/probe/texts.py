@@ -1,4 +1,4 @@
-"""Convert texts to batches of token numbers: read, tokenize, cut to windows, pad."""
+"""Convert texts to batches of token ids: read, tokenize, cut into windows, pad."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,17 +23,17 @@ class Tokenizer(Protocol):
     suffix: list[int]
 
     def pieces(self, text: str) -> list[int]:
-        """Token numbers of a text, without special tokens."""
+        """Return the token ids of a text, without special tokens."""
 
     def unknown(self, text: str) -> float:
-        """The share of a text that is not in the vocabulary."""
+        """Return the fraction of a text that is not in the vocabulary."""
 
     def word(self, number: int) -> str:
-        """The piece of text that a token number stands for."""
+        """Return the piece of text of a token id."""
 
 
 class HubTokenizer:
-    """A tokenizer of `transformers`; the special tokens that it adds are found by a test."""
+    """A tokenizer of `transformers`; the special tokens that it adds are found by tokenizing "a"."""
 
     def __init__(self, tokenizer: Any):
         self.inner = tokenizer
@@ -59,10 +59,10 @@ class Window(NamedTuple):
     """A text, or a part of one, as the model reads it.
 
     Attributes:
-        ids: token numbers, special ones included.
+        ids: token ids, special ones included.
         special: True for special tokens.
-        excerpt: how the text begins.
-        number: which of the texts it is of, from 1.
+        excerpt: the beginning of the text.
+        number: the number of the text, from 1.
     """
 
     ids: np.ndarray
@@ -75,7 +75,7 @@ class Batch(NamedTuple):
     """Windows padded to one length on the right.
 
     Attributes:
-        ids: (B, n) token numbers; mask: (B, n) True for real tokens; special: (B, n) True for special ones.
+        ids: (B, n) token ids; mask: (B, n) True for real tokens; special: (B, n) True for special ones.
     """
 
     ids: np.ndarray
@@ -84,7 +84,7 @@ class Batch(NamedTuple):
 
     @property
     def lengths(self) -> np.ndarray:
-        """(B,) real tokens in each."""
+        """(B,) number of real tokens in each window."""
         return self.mask.sum(1)
 
 
@@ -108,10 +108,10 @@ def read_texts(paths: Sequence[Path], by_lines: bool = False) -> list[str]:
 def windows(
     tokenizer: Tokenizer, texts: Sequence[str], limit: int | None, most: int | None = None, count: int = WINDOWS
 ) -> tuple[list[Window], list[str]]:
-    """Return each text with its special tokens; one that is too long in at most `count` windows, spread evenly over it.
+    """Return each text with its special tokens; a text that is too long becomes at most `count` windows, evenly spread over it.
 
     Args:
-        limit: positions that the model has, or None.
+        limit: number of positions of the model, or None.
         most: maximum number of tokens in a window; 4096 by default, at most `limit`.
         count: maximum number of windows of one text.
 
@@ -130,7 +130,7 @@ def windows(
             raise ValueError(f"texts: text {number} is empty: give some words")
         pieces = tokenizer.pieces(text)
         if len(pieces) < 2:
-            raise ValueError(f"texts: text {number} has {len(pieces)} token(s): at least 2 make a pair")
+            raise ValueError(f"texts: text {number} has {len(pieces)} token(s): at least 2 are needed for a pair")
         if (share := tokenizer.unknown(text)) > UNKNOWN:
             notes.append(
                 f"{100 * share:.0f} % of text {number} is not in the model's vocabulary: is it the right kind of text?"
@@ -160,7 +160,7 @@ def windows(
 
 
 def batches(parts: Sequence[Window], most: int, pad: int) -> list[list[int]]:
-    """Return indices of windows that go together: at most `most`, and at most `BATCH_TOKENS` tokens with padding."""
+    """Return the indices of the windows of each batch: at most `most`, and at most `BATCH_TOKENS` tokens with padding."""
     groups: list[list[int]] = []
     for index, part in enumerate(parts):
         group = groups[-1] if groups else []
@@ -173,7 +173,7 @@ def batches(parts: Sequence[Window], most: int, pad: int) -> list[list[int]]:
 
 
 def padded(parts: Sequence[Window], pad: int) -> Batch:
-    """Windows as one array."""
+    """Return windows as one padded batch."""
     n = max(len(part.ids) for part in parts)
     ids, mask, special = np.full((len(parts), n), pad), np.zeros((len(parts), n), bool), np.zeros((len(parts), n), bool)
     for row, part in enumerate(parts):

@@ -35,8 +35,8 @@ def verdict(dataset: "xarray.Dataset", architecture: "Architecture") -> list[Sen
     measured is left out.
 
     Args:
-        dataset: of the probe, with the prediction in it.
-        architecture: of the model.
+        dataset: the dataset of the probe, with the prediction in it.
+        architecture: the architecture of the model.
 
     Example:
         >>> from tokenfield.probe.verdict import verdict
@@ -117,7 +117,9 @@ def clusters(dataset: "xarray.Dataset", architecture: "Architecture") -> str | N
         f"{decimal_text(float(last['cluster_cosine'].min()))}), {plain_text(single)} single token{'s' * (single != 1)}"
     )
     over = f" on average over {texts_name(dataset)}" if many else ""
-    return f"{what}{over} {where}; a cluster is all tokens that a chain of cosines of at least {COLLAPSED} joins."
+    return (
+        f"{what}{over} {where}; a cluster consists of all tokens linked by a chain of cosines of at least {COLLAPSED}."
+    )
 
 
 def null(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
@@ -146,7 +148,7 @@ def theory(dataset: "xarray.Dataset", architecture: "Architecture") -> str | Non
     rho, predicted = block_curve(dataset), dataset["predicted_cosine"].values
     depth, rule = len(rho) - 1, RULES[architecture.norm].title
     text = (
-        f"Theory for {rule} from the same start (tokens at equal angles, V = I, no MLP, one layer for a block) reaches "
+        f"Theory for {rule} from the same start (tokens at equal angles, V = I, no MLP, one layer per block) reaches "
         f"{decimal_text(predicted[-1])} after {depth} layers"
     )
     soon = np.flatnonzero(predicted >= COLLAPSED)

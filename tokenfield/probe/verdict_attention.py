@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .architecture import Architecture
 
-LONGER = 16  # times more tokens, for the question of the log n scale
+LONGER = 16  # times more tokens, to show the effect of the log n scale
 
 
 def threshold(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
@@ -68,7 +68,7 @@ def scale(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None
     gap = [float(np.median((1 - residual_layer_contraction(rho, n, beta)) / (1 - rho))) for n, beta in cases]
     needed = float(np.median(np.log(start.n) / (1 - rho)))
     return (
-        f"A layer of the theory at the measured cosines and β leaves {share_text(gap[0])} of 1−ρ (median over blocks) at "
+        f"One theoretical layer at the measured cosines and β leaves {share_text(gap[0])} of 1−ρ (median over blocks) at "
         f"n = {start.n}, {share_text(gap[1])} at n = {many}, and {share_text(gap[2])} there if the scale grows like log n. To "
         f"be at the threshold at n = {start.n}, heads need β = log n/(1−ρ) = {needed:.3g} (median over blocks)."
     )
@@ -105,6 +105,6 @@ def radius(dataset: "xarray.Dataset", architecture: "Architecture") -> str | Non
     inside = float(np.mean((values >= 1e2) & (values <= 1e3)))
     return (
         f"R²γ of the lower Lipschitz bound has a median of {plain_text(np.nanmedian(values))} over heads (90 % between "
-        f"{range_text(values)}); {share_text(inside)} of heads lie in the 10² to 10³ that is quoted for practice. "
+        f"{range_text(values)}); {share_text(inside)} of heads lie in the range 10² to 10³ that is quoted for practice. "
         "The worst case √n holds for n well below exp(2R²γ)."
     )

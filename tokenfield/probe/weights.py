@@ -17,7 +17,7 @@ class Weights(NamedTuple):
     files: tuple[Path, ...]
 
     def quantization(self) -> str:
-        """How most of the numbers of a GGUF file are stored, e.g. "Q4_1"."""
+        """Return the format in which most numbers of a GGUF file are stored, e.g. "Q4_1"."""
         reader = need("gguf").GGUFReader(str(self.files[0]))
         sizes: Counter[str] = Counter()
         for tensor in reader.tensors:
@@ -27,7 +27,7 @@ class Weights(NamedTuple):
 
 def source_folder(source: str | os.PathLike) -> Path:
     """Return the folder or GGUF file that `source` names, a model of `make models`, or the cached snapshot of a hub name."""
-    path = as_path("model", os.path.expanduser(source))  # which leaves a "~" that stands for no home as it is
+    path = as_path("model", os.path.expanduser(source))  # "~" stays as it is if there is no home folder
     if path.exists():
         return path
     name = str(source)
@@ -69,7 +69,7 @@ def weights_in(path: Path, allow_pickle: bool) -> Weights:
         raise ValueError(f"model: {path} holds no weights: expected *.safetensors, *.gguf or pytorch_model.bin")
     if not allow_pickle:
         raise ValueError(
-            f"model: {path} holds only {pickles[0].name}, a pickle, which may carry code: "
+            f"model: {path} holds only {pickles[0].name}, a pickle, which may contain code: "
             "convert it to safetensors, or use --allow-pickle (allow_pickle=True) if you trust it"
         )
     return Weights("pickle", tuple(pickles))
@@ -84,7 +84,7 @@ def read_pickled(weights: Weights) -> dict[str, Any]:
             state |= torch.load(file, map_location="cpu", weights_only=True)
         except Exception as error:
             first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            # torch advises to read the file in its unsafe way, which we never do.
+            # torch suggests reading the file in an unsafe way, which we never do.
             why = "" if "weights_only" in first else f": {first}"
             raise ValueError(
                 f"model: {file} is damaged, or holds more than tensors, which is never read{why}"

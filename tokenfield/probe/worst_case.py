@@ -1,4 +1,4 @@
-"""The worst tokens for the real weights of a head: up to which n the √n of theory holds in a trained model."""
+"""The worst tokens for the real weights of a head: up to which n the √n growth of theory holds in a trained model."""
 
 import math
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ class WorstCase(NamedTuple):
     Attributes:
         lengths: (l,) numbers of tokens.
         constants: (l,) local constants.
-        lower, upper: (l,) what is proved for one head without biases: these tokens have at least `lower`, none in the ball have
-            more than `upper`.
-        law: the power of n.
-        exponent: `R^2 g`: the tokens keep the √n while n is well below `e^{R^2 g}`.
+        lower, upper: (l,) proved bounds for one head without biases: the constant is at least `lower` at these tokens, and at
+            most `upper` at any tokens in the ball.
+        law: the fitted power of n.
+        exponent: `R^2 g`: the constant grows like √n while n is well below `e^{R^2 g}`.
     """
 
     lengths: np.ndarray
@@ -46,7 +46,7 @@ class Extremes(NamedTuple):
 
 
 def extremes(weights: HeadWeights, head: int) -> Extremes:
-    """Return the quantities of a head for the bounds of FORMULAS §6, in the 2k dimensions that its queries and keys see."""
+    """Return the quantities of a head for the bounds of FORMULAS §6, in the 2k dimensions on which its queries and keys depend."""
     Q, K = weights.Q[head], weights.K[head]
     basis = np.linalg.qr(np.concatenate([Q, K]).T)[0]  # (d, 2k): what is orthogonal to it changes no score
     A = weights.scaling * (K @ basis).T @ (Q @ basis)
@@ -71,17 +71,17 @@ def worst_case(
 
     For one head without biases and positions it lies between `lower` and `upper` and grows like √n while n is well below
     `e^{R^2 g}`. With `whole`, the same tokens are given to the whole layer: all heads, biases, mask and positions as they
-    are. Biases add to the score what changes sign with the tokens, so of the tokens and their negatives the ones that bring more
-    are taken; rotary positions turn the scores, so that the √n is then no theorem. At single n a constant may be larger, where the
-    first token sees itself and the others alike.
+    are. Biases add terms to the scores that change sign with the tokens, so the tokens or their negatives are used, whichever
+    give the larger constant. With rotary positions the scores depend on positions, and the √n is not a theorem. At single n the
+    constant may be larger, if the first token attends to itself and to the others about equally.
 
     Args:
-        weights: of a block.
-        head: whose A is used.
-        R: radius of the ball, e.g. the length of the longest token that attention reads.
+        weights: the attention weights of a block.
+        head: the head whose A is used.
+        R: radius of the ball, e.g. the length of the longest input token of attention.
         lengths: numbers of tokens.
         whole: differentiate the whole layer instead of the head.
-        rtol: of each constant.
+        rtol: relative tolerance of each constant.
 
     Example:
         >>> from tokenfield.probe.worst_case import worst_case
@@ -104,12 +104,12 @@ def worst_case(
 
 
 def sharpest_head(weights: HeadWeights) -> int:
-    """Return the head with the largest gamma of the lower bound (FORMULAS §6): one in which a token can outscore another most."""
+    """Return the head with the largest gamma of the lower bound (FORMULAS §6): there, one token can outscore another by most."""
     return int(np.argmax(lower_bound_gamma(weights)))
 
 
 def single(weights: HeadWeights, head: int) -> HeadWeights:
-    """One head alone, without biases and rotations: the attention of the theory."""
+    """Return one head alone, without biases and rotations: the attention of the theory."""
     one = slice(head, head + 1)
     parts = {name: getattr(weights, name)[one] for name in ("Q", "K", "V", "O")}
     none = {name: np.zeros_like(getattr(weights, name)[one]) for name in ("q", "k", "v")}

@@ -1,4 +1,4 @@
-"""An interactive figure of tokens, drawn by plotly inside the page: rotate it and move it in time."""
+"""An interactive figure of tokens, drawn by plotly inside the page, that can be rotated and moved in time."""
 
 from typing import Any
 
@@ -31,8 +31,8 @@ MOST_FRAMES = 40
 def interactive(traj: Trajectory, tol: float = 1e-3) -> tuple[str, str]:
     """Return a scatter plot with a slider for time, as HTML that includes plotly.js, and a caption in plain text.
 
-    Tokens of R^3 are shown in space, others in the plane, more than three dimensions by their three leading
-    principal components. At most 40 frames and 500 tokens (a random sample, always the same one).
+    Tokens in R^3 are drawn in space, tokens in fewer dimensions in the plane, and tokens in more dimensions by their three
+    leading principal components. At most 40 frames and 500 tokens (a random sample, always the same one) are drawn.
     """
     from plotly.graph_objects import Figure, Frame
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ABOUT = (
-    "Theory bounds the constant over all tokens that are no longer than the longest of the sample. A measured constant must "
+    "Theory bounds the constant for all tokens that are no longer than the longest of the sample. A measured constant must "
     "not exceed the bound; typical tokens stay far below it. In the worst case the constant grows like n^{1/2}."
 )
 NO_BOUND = "Bounds are known for one head of softmax attention only, so there is no prediction for this kernel."
@@ -40,7 +40,7 @@ def growth_story(found: Growth, inputs: Mapping[str, Any], figure: "Figure", com
     seen = answer(found)
     what = f"{inputs['attention']} attention{', causal,' if inputs.get('causal') else ''} in dimension {inputs['d']}"
     question = (
-        f"How much can {what} stretch a small change of its input, and how does that grow with the number of tokens n? "
+        f"How much can {what} amplify a small change of its input, and how does that grow with the number of tokens n? "
         f"Tokens: {inputs['data'].replace('_', ' ')}."
     )
     means = np.exp(np.log(found.constants).mean(1))

@@ -73,7 +73,7 @@ def typeset(text: str) -> str:
             )
             if (
                 word[-1] in ".;:" or listed
-            ):  # a part of the sentence ends here, and so does the formula: lines break between them
+            ):  # a clause ends here, and so does the formula, so that lines can break between them
                 html.append(_fragment("".join(run)))
                 run = []
         else:

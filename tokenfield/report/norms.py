@@ -43,7 +43,7 @@ def norms_story(study: "xarray.Dataset", figure: "Figure", command: str | None =
     means = last["cosine"].mean("seed").values
     size = f"{config['n']} tokens in dimension {config['d']}"
     question = (
-        f"Do {size} come to point in one direction in a Transformer of {depth} layers with random weights, and which "
+        f"Do {size} collapse to one direction in a Transformer of {depth} layers with random weights, and which "
         "normalization rule keeps them apart?"
     )
     seen = answer(titles, means, depth)

@@ -13,7 +13,7 @@ from .style import STYLE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The browser itself refuses anything from a network. plotly.js builds functions and blobs at run time.
+# With this policy, browsers load nothing from a network. plotly.js builds functions and blobs at run time.
 POLICY = (
     "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline' 'unsafe-eval'; worker-src blob:; font-src data:"
@@ -40,8 +40,8 @@ def heading(text: str, level: int = 2) -> str:
     return f"<h{level}>{formula(text)}</h{level}>"
 
 
-NESTED = r"\(((?:[^()]|\([^()]*\))*)\)"  # parentheses, with others in them once
-INDEX = r"\*|\d+n?|[^\W\d_]|ij|max|min|first|last"  # lowered without braces after one letter; names of code are neither
+NESTED = r"\(((?:[^()]|\([^()]*\))*)\)"  # parentheses that contain at most one more level
+INDEX = r"\*|\d+n?|[^\W\d_]|ij|max|min|first|last"  # subscripts without braces after one letter; names in code are not subscripts
 TYPESET = {
     r"_\{([^{}]*)\}": r"<sub>\1</sub>",
     rf"\^{NESTED}": r"<sup>\1</sup>",
@@ -51,7 +51,7 @@ TYPESET = {
 
 
 def formula(text: str) -> str:
-    """Text with `^{…}`, `^(…)` and `^x` raised, `_{…}` and `_x` lowered.
+    """Return text as HTML, with `^{…}`, `^(…)` and `^x` as superscripts, and `_{…}` and `_x` as subscripts.
 
     Example:
         >>> from tokenfield.report.page import formula

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-CLOSE = 0.05  # beyond the fluctuations of n tokens
+CLOSE = 0.05  # allowed difference beyond the fluctuations of n tokens
 ABOUT = (
     "Each run starts once from disorder and once from order. Theory gives the order parameter of every stable law of very "
-    "many tokens. A run agrees if both ends are near one of them: within 0.05 and twice (n |1 − κ/κ_c|)^{-1/2}, by which n tokens "
-    "fluctuate about it."
+    "many tokens. A run agrees if both final states are near one of them: within 0.05 plus twice (n |1 − κ/κ_c|)^{-1/2}, the "
+    "fluctuation of n tokens about it."
 )
 CAPTION = (
     "Left: order parameter of the ordered law. Above the line κ_c noise is too weak to keep tokens apart. Discs are runs of "
     "tokens: the left half started in disorder, the right half in order. A second panel, where there is one, shows the range "
-    "in which both disorder and order last."
+    "in which both disorder and order persist."
 )
 SNIPPET = """import xarray
 
@@ -95,7 +95,7 @@ def answer(beta: np.ndarray, critical: np.ndarray, star: float) -> str:
         return f"{begins} At κ_c, order grows gradually from 0, without a jump."
     return (
         f"{begins} Order sets in gradually up to β = {star:.4g}; above, it sets in with a jump, and just below κ_c both order and "
-        "disorder last."
+        "disorder persist."
     )
 
 

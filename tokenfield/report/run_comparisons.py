@@ -18,10 +18,10 @@ from .story import Comparison
 
 ABOUT = "Theory needs no simulation for these; the formulas are those of `tokenfield predict`."
 NONE = "No closed formula describes this run, so there is nothing to compare it with. See `tokenfield predict` for what is known."
-STEPS = 60  # saved states that are looked at
-NEAR, FAR = 1e-9, 1e-3  # the range of 1 − ρ in which the rate of the last approach is fitted
+STEPS = 60  # maximum number of saved states that are evaluated
+NEAR, FAR = 1e-9, 1e-3  # the range of 1 − ρ in which the final rate of approach is fitted
 EQUAL = 1e-6  # spread of cosines up to which tokens count as equiangular
-HALF = 0.5  # part of the run over which noisy order is averaged
+HALF = 0.5  # the last part of the run, over which noisy order is averaged
 
 
 def comparisons(traj: Trajectory, numbers: Mapping[str, Any]) -> list[Comparison]:

@@ -14,12 +14,12 @@ from ..results import Trajectory
 from ..results.describe import recorded_kind
 from .summary import summary
 
-MOST_LISTED = 5  # sizes of clusters that are written out
+MOST_LISTED = 5  # maximum number of cluster sizes that are written out
 EVENTS = {
     "blow_up": "Tokens blow up: they become infinite at time {time}.",
     "vanished": "A token reaches length 0 at time {time}, where the flow ends.",
     "stationary": "From time {time} on, nothing moves anymore.",
-    "resolution": "The density needs more modes than it may have at time {time}, where the run ends.",
+    "resolution": "The run ends at time {time}, where the density needs more modes than the maximum.",
     "fold": "The layer that ends at time {time} maps different tokens to one point, where the density becomes infinite.",
 }
 
@@ -50,7 +50,7 @@ def _start(traj: Trajectory) -> str:
 
 
 def model_text(traj: Trajectory) -> str:
-    """Return the model as text: attention, norm, noise and moving weights."""
+    """Return the model as text: attention, norm, noise and the rate of moving weights."""
     kinds = traj.models
     if not kinds:
         return "a model that was not recorded"

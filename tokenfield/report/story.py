@@ -1,4 +1,4 @@
-"""The form that all reports share: question, answer, prediction beside measurement, evidence, data, how it was made."""
+"""The structure of all reports: question, answer, prediction and measurement, evidence, data, and how it was made."""
 
 import json
 import os
@@ -20,7 +20,7 @@ class Comparison(NamedTuple):
         what: the quantity, as text.
         predicted, measured: the two values, as text.
         agrees: None if the run does not decide it.
-        remark: how close they are, or why this is not decided.
+        remark: how close they are, or why it is not decided.
     """
 
     what: str
@@ -36,15 +36,15 @@ class Story:
 
     Attributes:
         title: heading of the page.
-        question: what was asked, one sentence.
+        question: the question, one sentence.
         answer: the answer, one or two sentences.
-        comparisons: predictions beside measurements.
+        comparisons: predictions and measurements.
         about_comparisons: where the predictions come from, or why there are none.
         evidence: further parts, each a heading and HTML.
-        files: files beside the page, with what each holds.
-        snippet: Python that reads the data again, run in the folder of the page.
+        files: files beside the page, with a description of each.
+        snippet: Python code that reads the data, to be run in the folder of the page.
         command: the command that made it, if it is known.
-        details: parts that are folded, each a heading and HTML.
+        details: parts that are folded at first, each a heading and HTML.
     """
 
     title: str

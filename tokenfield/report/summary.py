@@ -7,28 +7,28 @@ from ..plotting.frames import Frames, final_clusters, read_frames
 from ..results import Trajectory
 from ..states import Tokens
 
-MOST_PAIRED = 16384  # energy and clusters of more tokens are those of a random sample
+MOST_PAIRED = 16384  # with more tokens, energy and clusters are those of a random sample
 MEASURED = {"order_parameter": order_parameter, "mean_cosine": mean_cosine, "effective_rank": effective_rank}
 
 
 def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
-    """Return the final numbers of a run: clusters, energy, order, rank, events, steps; ready for `json.dumps`.
+    """Return the final numbers of a run as plain data: clusters, energy, order, rank, events, steps.
 
     Numbers are those of the last state (after a numerical overflow, of the last finite one, at `state_time`).
     Under a norm that moves directions, clusters and energy are those of the directions; beta of the energy is the
-    model's, times the square of its gain. Where a number does not exist it is None.
+    model's, times the square of the gain of the norm. A number that does not exist is None.
 
     Args:
-        traj: a run. Of a state other than tokens there are `state`, `order_parameter`, `mean_cosine` and `effective_rank`
-            as far as they are known for it, and the numbers about the run itself.
+        traj: a run. For a state other than tokens, the result has `state`, those of `order_parameter`, `mean_cosine` and
+            `effective_rank` that are defined for it, and the numbers about the run itself.
         tol: tolerance of the clusters.
 
     Returns:
         A dictionary with these keys:
 
         - `n`, `d`: number and dimension of the tokens.
-        - `clusters`, `cluster_count`, `loose`: sizes, largest first; how many; tokens in components that have not
-          collapsed, each of which counts as a cluster of one. `cluster_metric`: "cosine", "distance", or "relative
+        - `clusters`, `cluster_count`, `loose`: sizes, largest first; their number; number of tokens in components that have
+          not collapsed, where each token counts as a cluster of one. `cluster_metric`: "cosine", "distance", or "relative
           distance" (to the root mean square length, for tokens that grow without bound).
         - `energy`, `energy_kind`: "normalized", "centered" (at beta = 0) or None where the model has no energy.
         - `order_parameter`, `mean_cosine`, `effective_rank`.
@@ -72,7 +72,7 @@ def _of_state(traj: Trajectory) -> dict[str, Any]:
     for name, measure in MEASURED.items():
         try:
             numbers[name] = measure(traj.final)
-        except TypeError:  # not known for this kind of state
+        except TypeError:  # not defined for this kind of state
             continue
     return numbers | _of_run(traj, float(traj.times[-1]))
 

@@ -41,14 +41,14 @@ def write_report(
 ) -> Path:
     """Write `report.html`: the answer, predictions, figures, an interactive plot, data and provenance.
 
-    It is one file that needs no network: its policy forbids the browser to load anything.
+    It is one file that needs no network: its content security policy does not let the browser load anything.
 
     Args:
         traj: a run.
         folder: where to write it; created if needed.
         title: heading of the page.
         command: the command or code that made the run, if it is known.
-        animation: True to make an animation, the path of a GIF to use that one, None for none.
+        animation: True to make an animation, the path of a GIF to use an existing one, None for no animation.
         tol: tolerance of the final clusters.
 
     Returns:

@@ -63,7 +63,7 @@ def compared_in(model: Mapping[str, Any]) -> AbstractSpace:
     norm = model["norm"]
     if "space" in norm:
         return rebuilt_space(norm["space"])
-    ours = {each.__name__ for each in found(AbstractSphereNorm).values()}  # for runs saved without this fact
+    ours = {each.__name__ for each in found(AbstractSphereNorm).values()}  # for older runs, saved without this entry
     return Sphere() if norm["kind"] in ours else Euclidean()
 
 

@@ -1,4 +1,4 @@
-"""Hashes that stand for large arrays in results."""
+"""Hashes that replace large arrays in results."""
 
 import hashlib
 import weakref
@@ -6,7 +6,7 @@ import weakref
 import jax
 import numpy as np
 
-_remembered: dict[int, str] = {}  # by the id of an array that lives
+_remembered: dict[int, str] = {}  # by the id of an array that still exists
 
 
 def sha256(array: jax.Array | np.ndarray) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 METADATA = "zarr.json"
 UNSEALED = "0" * 64
 CHECKSUM = re.compile(rb'(?<="checksum": ")[0-9a-f]{64}(?=")')
-PATIENCE = 30.0  # seconds to wait for another process that saves to the same path
+PATIENCE = 30.0  # seconds to wait for another process that is saving to the same path
 
 
 def checksum(folder: Path, without: Collection[str] = ()) -> str:
@@ -32,7 +32,7 @@ def checksum(folder: Path, without: Collection[str] = ()) -> str:
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
         if parts[-1] != METADATA and ("c" not in parts[1:] or parts[-1].startswith(".") or parts[0] in without):
-            continue  # not part of the dataset, such as a file manager's files; or left out
+            continue  # not part of the dataset (such as files of a file manager), or excluded
         if not path.is_file():
             continue
         data = path.read_bytes()

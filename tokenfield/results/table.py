@@ -52,7 +52,7 @@ def table(times: np.ndarray, attrs: dict[str, Any], **columns: tuple[tuple[str, 
 
 
 def labeled(columns: dict[str, Any]) -> dict[str, Column]:
-    """Return columns from pairs of dims (a name stands for one) and arrays."""
+    """Return columns from pairs of dims (a tuple of names, or one name) and arrays."""
     tuples = {
         name: ((dims,) if isinstance(dims, str) else tuple(dims), values) for name, (dims, values) in columns.items()
     }

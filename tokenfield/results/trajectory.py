@@ -150,7 +150,7 @@ class Trajectory:
 
     @property
     def model(self) -> Transformer:
-        """The Transformer of the run, rebuilt from the record in the run; ValueError if that record is not complete.
+        """The Transformer of the run, rebuilt from the record in the run; raises ValueError if that record is not complete.
 
         It is complete unless the model has functions of time, large arrays or your own classes, or differs between layers.
         """
@@ -182,7 +182,7 @@ class Trajectory:
         Args:
             name: the name of an observable, such as "order_parameter" or "clusters", a user's own as "module:function", or a
                 function of a state.
-            options: its parameters. A parameter `model` is the model of the run by default.
+            options: its parameters. If it has a parameter `model`, the default is the model of the run.
 
         Example:
             >>> import tokenfield as tkf

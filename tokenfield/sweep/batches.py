@@ -13,17 +13,17 @@ from ..config.run import RunConfig
 from ..normalization import PostLN
 from .cells import Cells
 
-AT_ONCE = 1 << 17  # pairs of tokens held at once
+AT_ONCE = 1 << 17  # maximum number of pairs of tokens in memory at once
 SMALLEST = 4
-LARGEST = 16  # members side by side: the numbers of more of them would leave the cache
-MOST, IN_A_BATCH = 512, 1 << 19  # cells of a batch, and pairs of tokens in them: many, for the last run by themselves
+LARGEST = 16  # members side by side: the numbers of more would not fit in the cache
+MOST, IN_A_BATCH = 512, 1 << 19  # cells and pairs of tokens per batch: many, as the last cells run alone
 FREE = {"attention": {"beta", "V"}, "norm": {"alpha"}, "noise": {"kappa", "seed"}, "tokens": {"seed", "rho", "spread"}}
 """Numbers that members of one batch may differ in."""
 
 
 class Batch(NamedTuple):
-    """The `size` cells that one program runs (if there are fewer, the last one is repeated), and the maximum number that
-    run at a time: when one ends, the next one starts."""
+    """The cells that one program runs: `size` of them (if there are fewer, the last one is repeated), at most `width` at a
+    time. When one ends, the next one starts."""
 
     cells: tuple[int, ...]
     size: int
@@ -41,8 +41,8 @@ def batches(cells: Cells) -> list[Batch]:
 
 
 def in_one_thread(cells: Cells, all_batches: list[Batch]) -> bool:
-    """Return whether all runs are small and batched, in programs of one thread: their bits then do not depend on the number
-    of threads that a process has."""
+    """Return whether all runs are small and batched, in programs of one thread: then their bits do not depend on the number
+    of threads of the process."""
     return all(config.noise is None for config in cells.configs) and all(batch.width > 1 for batch in all_batches)
 
 
@@ -51,7 +51,7 @@ def _kind(config: RunConfig) -> str:
     data: dict[str, Any] = config.model_dump(mode="json")
     for section, free in _free(config).items():
         own = section != "tokens" and ":" in ((data[section] or {}).get("kind") or "")
-        for key in () if own else free:  # of a user's class nothing is known
+        for key in () if own else free:  # nothing is known about a user's class
             if isinstance((data[section] or {}).get(key), float):
                 data[section][key] = "a number"
     data["tokens"] |= {key: None for key in FREE["tokens"]}
@@ -92,7 +92,7 @@ def _coarsens(cells: Cells, config: RunConfig) -> bool:
     try:
         assert config.t1 is not None
         return coarsens(build.model(config), circle_tokens([0.0]), config.t1)
-    except Exception:  # running the cell will say what is wrong with it
+    except Exception:  # running the cell will report the error
         return False
 
 

@@ -65,7 +65,7 @@ class Cells:
 
 
 class _Contents(dict[str, str | None]):
-    """Hashes of the files that strings refer to: arrays, and modules with a user's classes and functions."""
+    """Hashes of the files to which strings refer: arrays, and modules with a user's classes and functions."""
 
     def __missing__(self, text: str) -> str | None:
         path = path_of(text) if is_array_file(text) else source_of(text)

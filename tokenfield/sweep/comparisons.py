@@ -9,8 +9,8 @@ from ..report.story import Comparison
 from . import predicted
 from .result import SweepResult
 
-MOST_VALUES = 8  # of an axis
-MOST_POINTS = 3  # of the other axes
+MOST_VALUES = 8  # maximum number of values of an axis
+MOST_POINTS = 3  # maximum number of points of the other axes
 
 
 def comparisons(found: SweepResult) -> Iterator[Comparison]:
@@ -29,7 +29,7 @@ def comparisons(found: SweepResult) -> Iterator[Comparison]:
 
 
 def _aligned(found: SweepResult, name: str, axis: str, here: dict[str, Any]) -> Iterator[Comparison]:
-    """Compare the time at which equiangular tokens are aligned with that at which half of all pairs are."""
+    """Compare the time at which equiangular tokens align with the time at which half of all pairs have aligned."""
     threshold = (found.plan.record[name].model_extra or {}).get("threshold")
     if threshold is None or (times := predicted.aligned_times(found.plan, here, axis, float(threshold))) is None:
         return
@@ -37,7 +37,7 @@ def _aligned(found: SweepResult, name: str, axis: str, here: dict[str, Any]) -> 
     for k, place in _chosen(found, axis, here):
         curve = mean.isel({axis: k})
         reached = crossing(curve[f"time_{name}"].values, curve.values, 0.5)
-        yield _compared(f"time to alignment at {place}", times[k], reached, 0.1, "later than the sweep lasts")
+        yield _compared(f"time to alignment at {place}", times[k], reached, 0.1, "after the end of the runs")
 
 
 def _threshold(found: SweepResult, name: str, axis: str, here: dict[str, Any]) -> Iterator[Comparison]:

@@ -1,4 +1,4 @@
-"""Estimate the cost of a plan: cells, batches, disk, memory, and time, for which parts of it are run."""
+"""Estimate the cost of a plan: cells, batches, disk, memory, and time. For the time, short parts of the plan are run."""
 
 import math
 import time
@@ -15,18 +15,18 @@ from .plan import Plan, Recorded, Spaced
 from .run_batch import check_seeds, run_cells, start
 from .sizes import disk_of, held_by, memory_of, refuse_too_large
 
-FIRST_PART = 0.01  # of the time of a batch, to see how long all of it would take
-ENOUGH, LONG = 1.0, 2.0  # seconds: a part that says enough, and one that is not run again
+FIRST_PART = 0.01  # fraction of the time of a batch that is run first
+ENOUGH, LONG = 1.0, 2.0  # seconds: a part long enough for an estimate, and one too long to be run again
 COMPILING = 30.0  # seconds: more than it takes to compile a batch
 TRIED = 20.0  # seconds of a dry run, after which no further shape is tried
-WORK, MIN_TOKENS = 1e9, 256  # products of numbers in one step of a batch that is tried, and tokens in it at least
+WORK, MIN_TOKENS = 1e9, 256  # maximum multiplications in one step of a tried batch; minimum number of tokens in it
 
 
 class Estimate(NamedTuple):
-    """Counts and sizes; `seconds` is for one core, from first short parts of one batch of each shape.
+    """Counts and sizes; `seconds` is for one core, estimated from short first parts of one batch of each shape.
 
-    `bytes` are on disk; `memory` is all that is held at once, of which the runs take `runs`; `failures` are what cells
-    that were tried ended with.
+    `bytes` is the size on disk; `memory` is the maximum memory, of which the runs take `runs` bytes; `failures` are the errors
+    of cells that were tried.
     """
 
     cells: int
@@ -65,8 +65,8 @@ def _shape(config: RunConfig, batch: Batch) -> tuple[Any, ...]:
 
 
 def _time(plan: Plan, cells: Cells, groups: list[list[Batch]]) -> tuple[float | None, tuple[str, ...]]:
-    """Return seconds for all batches, those with most work tried first; where trying them all takes too long, the rest is taken
-    from the one of the nearest work. None where every cell that was tried fails."""
+    """Return the seconds for all batches (None if every cell that was tried fails), and the failures. Batches with the most work
+    are tried first; if this takes too long, the others are scaled from the batch with the nearest work."""
     begun, failures, total = time.perf_counter(), [], 0.0
     tried: list[tuple[float, float]] = []  # work and seconds of one batch
     works = [(_work(plan, cells, group[0]), group) for group in groups]
@@ -91,8 +91,8 @@ def _work(plan: Plan, cells: Cells, batch: Batch) -> float:
 
 
 def _seconds(plan: Plan, cells: Cells, group: list[Batch]) -> tuple[float | None, list[str]]:
-    """Return seconds for one batch of a shape, from runs of the middle one to two short times: what does not grow with time is
-    paid once. A batch that is quick is run to its end. Cells that fail are named and left out."""
+    """Return the seconds for one batch of a shape, from runs of the middle batch to two short times: costs that do not grow with
+    time are counted once. A quick batch is run to its end. Cells that fail are named and left out."""
     batch = group[len(group) // 2]
     members, scale = _thinned(plan, [cells[k] for k in batch.cells], _work(plan, cells, batch))
     members = _with_step(plan, members)
@@ -129,7 +129,7 @@ def _name(cells: Cells, k: int) -> str:
 
 
 def _thinned(plan: Plan, members: list[Cell], work: float) -> tuple[list[Cell], float]:
-    """Cells with fewer tokens where a step would take long, and by how much it is longer with all: work grows as n²."""
+    """Return cells with fewer tokens if a step would take long, and the factor for all tokens: work grows like n²."""
     config = members[0].config
     tokens = config.tokens
     reduced = plan.state == "equiangular" or config.state is not None
@@ -154,27 +154,27 @@ def _with_step(plan: Plan, members: list[Cell]) -> list[Cell]:
         small, model, *_ = reduction(start(plan, members[0]), build.model(config), NOISE_TOLERANCE)
         flow: Any = segments(small, model)[0].flow
         dt = float(default_dt(flow, small, config.t1))
-    except Exception:  # running the cell will say what is wrong with it
+    except Exception:  # running the cell will report the error
         return members
     return _changed(members, lambda config: {"dt": dt})
 
 
 def _taken(plan: Plan, members: list[Cell], batch: Batch) -> tuple[list[Outcome], float]:
-    """Outcomes and seconds of a batch. The first go compiles, and is not counted unless it takes long in any case; of two
-    others the quicker one counts, for the machine may have had something else to do."""
-    goes: list[float] = []
+    """Return the outcomes and the seconds of a batch. The first run compiles, and is counted only if it is long. Of two more
+    runs the faster one is counted, because the machine may have been busy."""
+    durations: list[float] = []
     while True:
         begun = time.perf_counter()
         outcomes = run_cells(plan, members, batch.size, batch.width)
-        goes.append(time.perf_counter() - begun)
-        enough = goes[-1] > (COMPILING if len(goes) == 1 else ENOUGH) or len(goes) == 3
+        durations.append(time.perf_counter() - begun)
+        enough = durations[-1] > (COMPILING if len(durations) == 1 else ENOUGH) or len(durations) == 3
         if enough or any(outcome.error for outcome in outcomes):
-            return outcomes, max(min(goes), 1e-9)
+            return outcomes, max(min(durations), 1e-9)
 
 
 def _shortened(plan: Plan, members: list[Cell], part: float) -> tuple[Plan, list[Cell]]:
-    """Cells to a part of their time or depth. As many states as before are measured in this time, but for runs in steps,
-    of which those are that lie in it."""
+    """Return the plan and its cells, shortened to a part of their time or depth. As many states as before are measured in this
+    time; for runs in steps, only the states within it."""
     if part >= 1:
         return plan, members
     config = members[0].config

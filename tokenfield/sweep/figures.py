@@ -16,7 +16,7 @@ from ..plotting.style import GRAY, INK, PALETTE, WIDTH, Sheet, styled, write_tit
 from . import predicted
 from .result import SweepResult
 
-MANY = 8  # values from which on an axis is drawn as a side of a heat map
+MANY = 8  # an axis of at least this many values becomes a side of a heat map
 COLORS = "viridis"
 OVER = [patheffects.withStroke(linewidth=3, foreground="white")]
 NAMES = {
@@ -28,7 +28,7 @@ NAMES = {
     "time": "$t$",
 }
 MOST_PANELS = 12
-MOST_LETTERS = 100  # that fit in a row of the legend
+MOST_LETTERS = 100  # maximum number of characters in a row of the legend
 INFINITY = float("inf")
 
 
@@ -37,8 +37,8 @@ def plot_sweep(found: SweepResult, name: str) -> Sheet:
     """Draw one quantity of a sweep, averaged over repeats.
 
     Quantities saved over time, or over two long axes, are heat maps; others are curves, with a band of one standard
-    deviation over repeats. Further axes are small multiples, on one scale. Theory is drawn over it where the plan names
-    it. Repeats without a value are left out of the mean, and open marks show where.
+    deviation over repeats. Further axes become small multiples on one scale. If the plan names a theory, it is drawn over
+    the values. Repeats without a value are left out of the mean; open marks show where.
 
     Example:
         >>> import tokenfield as tkf
@@ -148,12 +148,12 @@ def _text(axis: str, value: Any) -> str:
 
 
 def _letters(text: str) -> int:
-    """Return the approximate width of a text in letters: a mathematical symbol counts as one."""
+    """Return the approximate width of a text in characters: a mathematical symbol counts as one."""
     return len(re.sub(r"\\\w+", "x", text).replace("$", ""))
 
 
 def _lines(parts: Sequence[str], width: int, between: str = ", ") -> str:
-    """Join parts to lines of at most a given width, without breaking a part."""
+    """Join parts into lines of at most a given width, without breaking a part."""
     lines: list[str] = []
     for part in parts:
         if lines and _letters(lines[-1] + between + part) <= width:
@@ -164,7 +164,7 @@ def _lines(parts: Sequence[str], width: int, between: str = ", ") -> str:
 
 
 def _columns(labels: list[str]) -> int:
-    """As many columns of the legend as fit, with rows of about equal length."""
+    """Return as many columns of the legend as fit, with rows of about equal length."""
     if not labels:
         return 1
     fit = max(1, min(len(labels), MOST_LETTERS // (max(map(_letters, labels)) + 6)))
@@ -268,7 +268,7 @@ def _heat_map(
 def _over_map(
     found: SweepResult, name: str, here: dict[str, Any], across: str, up: str
 ) -> tuple[np.ndarray, np.ndarray, str] | None:
-    """Return the theory's curve over a heat map: across, up, and what it is."""
+    """Return the theory's curve over a heat map: its horizontal and vertical values, and its label; None if there is none."""
     plan, quantity = found.plan, found.plan.record[name]
     if across.startswith("time_"):
         if quantity.observable != "fraction_above":
@@ -337,7 +337,7 @@ def _curves(ax: Axes, found: SweepResult, name: str, here: dict[str, Any], acros
         ax.set_xticks(x, [_kind(value) for value in values[across].values])
         ax.set_xlim(-0.5, len(x) - 0.5)
     else:
-        ax.update_datalim(np.column_stack([x, np.zeros(len(x))]), updatey=False)  # also where there is no value
+        ax.update_datalim(np.column_stack([x, np.zeros(len(x))]), updatey=False)  # include points without a value
         ax.set_xscale("log" if _logarithmic(x) else "linear")
 
 

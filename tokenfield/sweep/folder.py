@@ -1,4 +1,4 @@
-"""The folder of a sweep: a clear error if it cannot be written."""
+"""One-line errors for a sweep folder that cannot be written."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -24,7 +24,7 @@ found.plot("{name}").savefig("again.png")"""
 ABOUT = {
     "equiangular": "Theory for tokens that start equiangular: the time at which their cosine reaches the threshold, compared with "
     "the time at which half of all pairs have. Random tokens follow it in high dimension only.",
-    "critical-kappa": "Theory for very many tokens: the inverse noise above which disorder is unstable, compared with the place "
+    "critical-kappa": "Theory for very many tokens: the inverse noise above which disorder is unstable, compared with the point "
     "where the measured curve is halfway between its ends. In a finite system the two need not be equal.",
     "critical-gamma": "Theory for equiangular tokens.",
     "first-clusters": "Theory: the mode of the uniform law that grows fastest. Single runs differ by one or two.",

@@ -61,12 +61,12 @@ def resolve(name: str) -> str:
 
 
 def for_its_kind(data: dict[str, Any], axes: Mapping[str, Sequence[Any]]) -> None:
-    """Where the kind of a table is an axis, leave out the values that only other kinds on that axis take."""
+    """Leave out values that only other kinds on the axis take, if the kind of a table is an axis."""
     for name, kinds in axes.items():
         section, _, key = resolve(name).partition(".")
         if key == "kind" and section in SECTIONS and isinstance(data.get(section), dict):
             part, table = SECTIONS[section], data[section]
-            with contextlib.suppress(ValueError):  # of a kind that is not known: it is refused with the rest
+            with contextlib.suppress(ValueError):  # an unknown kind: validation reports it later
                 taken = part.takes(table["kind"])
                 others = {each for kind in kinds for each in part.takes(kind)}
                 data[section] = {each: value for each, value in table.items() if each in taken or each not in others}
@@ -80,7 +80,7 @@ def put(data: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
             put_key(data, resolve(name), value, "run.{table}: must be a table, got {found}")
     if GAMMA in values:
         tokens, attention = data.get("tokens", {}), data.setdefault("attention", {})
-        if isinstance(tokens, dict) and isinstance(attention, dict):  # other things are refused with the rest
+        if isinstance(tokens, dict) and isinstance(attention, dict):  # validation reports other values later
             n = tokens.get("n", StartPart.usual["n"])
             if not isinstance(n, (int, float)) or not n >= 1:
                 raise ValueError(f"run.tokens.n: must be a whole number >= 1, got {shown(n)}")

@@ -33,7 +33,7 @@ class Section(BaseModel):
 
 
 class Spaced(Section):
-    """Values evenly spaced, `linspace = [first, last, count]`, or in their logarithm, `logspace`, or a plain list."""
+    """Values of an axis: a list, `linspace = [first, last, count]`, or `logspace`, which is evenly spaced in the logarithm."""
 
     values: list[Value] | None = None
     linspace: tuple[float, float, int] | None = None
@@ -79,7 +79,7 @@ class Spaced(Section):
 
 
 def _whole(value: float) -> float:
-    """Return a number without the rounding that keeps it from being whole."""
+    """Return a number, rounded if it is whole up to rounding errors."""
     return float(round(value)) if abs(value - round(value)) <= 1e-12 * abs(value) else value
 
 
@@ -104,15 +104,15 @@ class Plan(Section):
     """A base run, the axes along which it is varied, and the quantities that are saved for each run.
 
     Attributes:
-        name: its name in figures and folders; that of the file by default.
-        about: a sentence about it, for figures.
+        name: its name in figures and folders; by default, the name of the file.
+        about: a sentence about it, for reports.
         state: "tokens", or "equiangular" for the reduction to one cosine.
         run: the base run, with the keys and tables of a run.
         axes: the parameters that are varied, by a short name or a dotted key, each with its values; the last varies fastest.
         repeats: number of independent starts at every point.
-        seed: the seed from which those of all cells are made.
+        seed: the seed from which the seeds of all cells are made.
         seeds: "independent" gives every cell its own seed; "shared" gives repeat r the same seed at all points.
-        record: the quantities saved for each run, by names of your choice.
+        record: the quantities saved for each run, under names of your choice.
         batch: number of cells that run side by side; chosen by default.
         theory: a curve to draw over the figures: "equiangular", "critical-kappa", "first-clusters" or "critical-gamma".
 
@@ -235,7 +235,7 @@ def _explain(error: ValidationError) -> str:
 
 
 def _where(message: str, values: Mapping[str, Value]) -> str:
-    """Return a message about a key of a run, with the name that the plan has for it."""
+    """Return a message about a key of a run, with the name of that key in the plan."""
     unknown, key = "unknown key ", message.partition(":")[0]
     for name in values:
         if name != GAMMA and resolve(name) == key:

@@ -8,7 +8,7 @@ from .._quiet import shows_progress
 
 
 class SweepProgress(AbstractContextManager):
-    """Shown on standard error or below the cell of a notebook; only there and on a terminal, unless asked for."""
+    """A progress bar on standard error, or below the cell of a notebook; by default shown only there and on a terminal."""
 
     def __init__(self, show: bool | None, title: str, total: int):
         self.show = in_notebook() or shows_progress() if show is None else show

@@ -43,7 +43,7 @@ class SweepResult:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Cells: all of them, done, failed."""
+        """The number of cells, and how many of them are done and have failed."""
         status = self.dataset["status"].values
         return {"cells": status.size, "done": int((status == DONE).sum()), "failed": int((status == FAILED).sum())}
 
@@ -59,7 +59,7 @@ class SweepResult:
         ]
 
     def mean(self, name: str) -> "xarray.DataArray":
-        """Return a quantity's mean over repeats, without cells that failed or that have no value."""
+        """Return the mean of a quantity over repeats, without cells that failed or have no value."""
         return self.dataset[name].mean("repeat", keep_attrs=True)
 
     @overload
@@ -67,12 +67,12 @@ class SweepResult:
     @overload
     def plot(self, name: str | None = None, *, ax: "Axes") -> "Axes": ...
     def plot(self, name: str | None = None, *, ax: "Axes | None" = None) -> "Figure | Axes":
-        """Return a picture of one quantity (the first by default): a heat map or curves, small multiples for further axes, and
-        theory over it where the plan names it.
+        """Draw one quantity (the first by default) as a heat map or as curves, with small multiples for further axes, and theory
+        if the plan names one.
 
         Args:
             name: the quantity.
-            ax: your own matplotlib axes, for a sweep that has one panel; they are returned.
+            ax: your own matplotlib axes, for a sweep with a single panel; they are returned.
         """
         from .figures import draw_sweep, plot_sweep
 

@@ -50,7 +50,7 @@ def sweep(
         resume: continue the sweep in the folder, with the same bits as without the interruption.
         overwrite: replace a sweep in the folder.
         retry: with resume, run failed cells again.
-        progress: show cells done and failed, rate and time left; None for "on a terminal".
+        progress: show cells done and failed, rate and time left; None for "only on a terminal".
 
     Returns:
         A `SweepResult`: `.dataset` has one axis for each parameter, and `repeat`. Its bits do not depend on the engine.
@@ -116,7 +116,7 @@ def _store(plan: Plan, cells: Cells, folder: Path | None, resume: bool, overwrit
             f"--out: {folder} holds this sweep, {done} of {len(cells)} cells done: --resume continues with it, "
             "--overwrite starts again"
         )
-    for leftover in (folder / DATASET).rglob("*.partial"):  # of a kill while Zarr was writing
+    for leftover in (folder / DATASET).rglob("*.partial"):  # left by a kill while Zarr was writing
         leftover.unlink(missing_ok=True)
     if damage:
         store.forget(damage)

@@ -33,16 +33,16 @@ def run_batch(plan: str, number: int) -> list[Outcome]:
 def worker_environment(plan: str) -> dict[str, str]:
     """Return the environment variables to set before a process runs batches of a plan.
 
-    Bits of single large runs may depend on the number of threads, so that is left alone. Where all runs are small and side
-    by side, in programs of one thread, a process has no other: with more of them XLA hands the small parts of one program
-    from thread to thread, and takes half as long again.
+    The bits of single large runs may depend on the number of threads, so it is not changed for them. If all runs are small and
+    batched, in programs of one thread, a process gets one thread: with more, XLA moves the small parts of one program from
+    thread to thread, and takes half as long again.
     """
     return {"NPROC": "1"} if in_one_thread(*prepared(plan)) else {}  # read by XLA when it starts its threads
 
 
 def run_cells(plan: Plan, cells: list[Cell], size: int, width: int) -> list[Outcome]:
-    """Run cells side by side. If that fails, each half by itself, in a batch of the same shape: one bad cell is found
-    in a few goes, and the others have the bits that they would have without it."""
+    """Run cells side by side. If that fails, run each half alone, in a batch of the same shape: one bad cell is found after a
+    few attempts, and the others have the same bits as without it."""
     try:
         built = _build(plan, cells)
         bad = [isinstance(pair, Exception) for pair in built]
@@ -69,7 +69,7 @@ def _failed(error: Any) -> Outcome:
 
 
 def _build(plan: Plan, cells: list[Cell]) -> list[Any]:
-    """Return a model and a state for each cell, or the error that forbids them; repeats of a point share one model."""
+    """Return a model and a state for each cell, or the error that building them raised; repeats of a point share one model."""
     firsts: dict[int, tuple[Any, Any]] = {}
 
     def one(cell: Cell) -> Any:

@@ -1,4 +1,4 @@
-"""Members of equal shape in one compiled program, of which only the recorded numbers leave the loop."""
+"""Run members of equal shape in one compiled program; only the recorded numbers leave the loop."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -80,7 +80,7 @@ def _member(tree: Any, k: int | tuple[int, int]) -> Any:
 def side_by_side(
     plan: Plan, config: RunConfig, models: list[Any], states: list[Any], width: int | None = None
 ) -> list[Outcome]:
-    """Return the outcomes of members that differ in their starts and in the numbers of their models alone."""
+    """Return the outcomes of members that differ only in their initial states and in the numbers of their models."""
     from ..driver.observed import observe_many
 
     assert config.t1 is not None

@@ -16,9 +16,9 @@ from .plan import Plan, Spaced
 from .store import chunks
 
 TEXT = 80  # bytes for id and error of a cell
-CONFIG = 5200  # bytes for the configs of a point, which the engine has too
-SHARE = 0.5  # of the memory that is free, for the dataset
-BLOCK = 4096  # bytes that a file or a folder takes at least
+CONFIG = 5200  # bytes for the configs of a point, with the copy in the engine
+SHARE = 0.5  # fraction of the free memory that the dataset may take
+BLOCK = 4096  # minimum bytes of a file or a folder
 
 SMOOTH = {"attention.beta", "attention.V", "norm.alpha", "norm.tau", "noise.kappa", "tokens.rho", "tokens.spread"}
 """Parameters that do not change any size."""
@@ -31,7 +31,7 @@ def size_of(plan: Plan) -> int:
 
 
 def disk_of(plan: Plan) -> int:
-    """Return bytes of the dataset on disk, not compressed: numbers, and for each array the folders and files that hold them."""
+    """Return the bytes of the dataset on disk, uncompressed: numbers, and the folders and files of each array."""
     series = [() if q.times is None else (len(q.times.expanded()),) for q in plan.record.values()]
     shapes = [*((*plan.shape, *extra) for extra in series), *[plan.shape] * 5]  # end, status, error, id, seed
     labels = len(plan.shape) + sum(map(len, series))  # arrays with a folder, a description, a folder and a file
@@ -40,13 +40,13 @@ def disk_of(plan: Plan) -> int:
 
 
 def _places(shape: tuple[int, ...]) -> int:
-    """Files and folders of an array: one folder for each number of a chunk but the last, which is a file."""
+    """Return the number of files and folders of an array: a folder for each index of a chunk except the last, which is a file."""
     counts = [-(-size // chunk) for size, chunk in zip(shape, chunks(shape), strict=True)]
     return 3 + sum(math.prod(counts[: k + 1]) for k in range(len(counts)))
 
 
 def memory_of(plan: Plan) -> int:
-    """Return bytes in memory: the dataset as it is read and as it is filled, and the configs of all points."""
+    """Return the bytes in memory: the dataset as it is read and as it is filled, and the configs of all points."""
     return 2 * size_of(plan) + CONFIG * (plan.count // plan.repeats)
 
 
@@ -60,7 +60,7 @@ class Held(NamedTuple):
 
 
 def held_by(plan: Plan, config: RunConfig, size: int, width: int) -> Held:
-    """What one batch holds at once: starts and ends of its cells, the stages of those that are being run, pairs of
+    """Return the memory of one batch: initial and final states of its cells, the stages of those that are running, pairs of
     tokens, and the states from which something is measured afterwards."""
     n, d = config.tokens.size
     inside = n * (min(n, d) if config.in_span else d)  # the flow lives in the span of its tokens

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import xarray
 
 PENDING, DONE, FAILED = 0, 1, 2
-PLAN = "plan.json"  # for people: the plan that counts is in the dataset
+PLAN = "plan.json"  # for people; the plan that is used is in the dataset
 LABELS = {
     "repeat": "repeat",
     "status": "status of the cell",
@@ -162,7 +162,7 @@ def chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def open_store(plan: Plan, cells: Cells, folder: Path, retry: bool = True) -> tuple[Store, list[Damage]]:
-    """Return the store of the same plan, and the damaged files in it; a ValueError that shows the difference for another one's."""
+    """Return the store of the same plan, and the damaged files in it; raise ValueError with the differences from another plan."""
     old = plan_in(folder)
     changes = differences(old.canonical(), plan.canonical())
     if changes:

@@ -94,7 +94,7 @@ def read(folder: Path) -> tuple["xarray.Dataset", list[Damage]]:
         dataset = xarray.open_zarr(place, consolidated=False, zarr_format=3, chunks=None)
         fixed = dataset.drop_vars(results(plan)).load()
         group = zarr.open_group(place, mode="r", zarr_format=3)
-        for name in reversed(results(plan)):  # status first: what is done by then has its numbers already
+        for name in reversed(results(plan)):  # status first: done cells already have their numbers
             array: Any = group[name]
             found[name] = (
                 np.full(array.shape, np.nan) if array.dtype.kind == "f" else np.zeros(array.shape, array.dtype)
@@ -122,7 +122,7 @@ def read(folder: Path) -> tuple["xarray.Dataset", list[Damage]]:
 
 
 def open_dataset(folder: Path) -> "xarray.Dataset":
-    """Return the dataset of the sweep in a folder, in memory; a ValueError that names the first file that is damaged."""
+    """Return the dataset of the sweep in a folder, in memory; raise ValueError with the first damaged file."""
     dataset, damage = read(folder)
     if damage:
         lost = int(lost_cells(dataset["status"].shape, damage).sum())

@@ -17,8 +17,8 @@ class HeadWeights(NamedTuple):
         O: (H, d, k) output maps; o: (d,) their bias.
         scaling: 1/sqrt(k), usually.
         frequencies: (k/2,) angles per position of the rotary embedding, or None.
-        causal: token i sees tokens j <= i.
-        window: token i sees tokens j > i - window only, or None.
+        causal: token i attends to tokens j <= i only.
+        window: token i attends to tokens j > i - window only; None for no window.
     """
 
     Q: np.ndarray
@@ -41,8 +41,8 @@ class BlockWeights(NamedTuple):
     Attributes:
         attention_norm, mlp_norm: LayerNorm or RMSNorm modules.
         inner, outer: (weight, bias) of the MLP's maps, (m, d) and (d, m).
-        activation: its name in the model's configuration.
-        gate: (weight, bias) of the gate, or None.
+        activation: the name of the activation in the model's config.
+        gate: (m, d) weight of the gate, or None.
     """
 
     attention_norm: Any
@@ -63,19 +63,19 @@ class AbstractFamily(abc.ABC):
 
     @abc.abstractmethod
     def causal(self, config: Any) -> bool:
-        """Return True if tokens see only earlier tokens."""
+        """Return True if tokens attend only to themselves and earlier tokens."""
 
     @abc.abstractmethod
     def blocks(self, model: Any) -> list[Any]:
-        """Return the blocks in the order in which they are run; a shared block occurs again and again."""
+        """Return the blocks in the order in which they are run; a shared block occurs once per layer."""
 
     @abc.abstractmethod
     def attention(self, block: Any) -> Any:
-        """Return the module whose first input is what attention reads."""
+        """Return the module whose first input is the input of attention."""
 
     @abc.abstractmethod
     def projection(self, block: Any) -> Any:
-        """Return the module whose output is what attention gives, before residual and norm."""
+        """Return the module whose output is the output of attention, before residual and norm."""
 
     @abc.abstractmethod
     def weights(self, model: Any, block: Any) -> HeadWeights:
@@ -87,14 +87,14 @@ class AbstractFamily(abc.ABC):
 
     @abc.abstractmethod
     def embedded(self, model: Any, ids: Any) -> Any:
-        """Return (1, n, d) what the first block reads of (1, n) token numbers."""
+        """Return the input (1, n, d) of the first block for token ids (1, n)."""
 
     @abc.abstractmethod
     def final(self, model: Any) -> Any | None:
         """Return the norm after the last block, or None."""
 
     def supports(self, config: Any) -> tuple[bool, str]:
-        """Return whether attention can be read, and the reason if it cannot."""
+        """Return whether attention is supported, and the reason if it is not."""
         return True, ""
 
     def shared(self, config: Any) -> bool:
@@ -102,7 +102,7 @@ class AbstractFamily(abc.ABC):
         return False
 
     def lost_positions(self, config: Any) -> int:
-        """Entries of the position table that no token can use."""
+        """Return the number of entries of the position table that no token can use."""
         return 0
 
 
@@ -112,13 +112,13 @@ def array(parameter: Any) -> np.ndarray:
 
 
 def linear(layer: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Matrix (out, in) and bias (out,) of a linear layer."""
+    """Return the matrix (out, in) and the bias (out,) of a linear layer."""
     W = array(layer.weight)
     return W, np.zeros(len(W)) if layer.bias is None else array(layer.bias)
 
 
 def by_heads(W: np.ndarray, b: np.ndarray, heads: int, repeats: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Return (H k, d) as (H, k, d), each head `repeats` times where several queries share it; the bias alike."""
+    """Return (H k, d) as (H, k, d), each head `repeats` times if several queries share it; the bias likewise."""
     split = W.reshape(heads, -1, W.shape[1]), b.reshape(heads, -1)
     return np.repeat(split[0], repeats, axis=0), np.repeat(split[1], repeats, axis=0)
 

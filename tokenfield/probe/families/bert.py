@@ -18,7 +18,7 @@ class Bert(AbstractFamily):
     def supports(self, config):
         kind = getattr(config, "position_embedding_type", "absolute") or "absolute"
         if kind != "absolute":
-            return False, f"position_embedding_type {shown(kind)} adds scores that are not read (supported: 'absolute')"
+            return False, f"position_embedding_type {shown(kind)} is not supported (supported: 'absolute')"
         return True, ""
 
     def lost_positions(self, config):

@@ -18,9 +18,9 @@ class GPT2(AbstractFamily):
 
     def supports(self, config):
         if getattr(config, "add_cross_attention", False):
-            return False, "cross-attention is not read (supported: self-attention)"
+            return False, "cross-attention is not supported (supported: self-attention)"
         if getattr(config, "reorder_and_upcast_attn", False):
-            return False, "reorder_and_upcast_attn is not read (supported: the plain order of products)"
+            return False, "reorder_and_upcast_attn is not supported (supported: the default order of products)"
         return True, ""
 
     def blocks(self, model):
@@ -33,7 +33,7 @@ class GPT2(AbstractFamily):
         return block.attn.c_proj
 
     def block(self, model, block):
-        first, second = block.mlp.c_fc, block.mlp.c_proj  # which keep their matrices transposed
+        first, second = block.mlp.c_fc, block.mlp.c_proj  # which store their matrices transposed
         inner, outer = ((array(layer.weight).T, array(layer.bias)) for layer in (first, second))
         return BlockWeights(block.ln_1, block.ln_2, inner, outer, model.config.activation_function)
 
@@ -47,7 +47,7 @@ class GPT2(AbstractFamily):
 
     def weights(self, model: Any, block: Any) -> HeadWeights:
         own, heads = block.attn, model.config.num_attention_heads
-        # These layers keep their matrices transposed, and queries, keys and values side by side.
+        # These layers store their matrices transposed, and queries, keys and values side by side.
         W, b = array(own.c_attn.weight).T, array(own.c_attn.bias)
         (Q, q), (K, k), (V, v) = map(lambda W, b: by_heads(W, b, heads), np.split(W, 3), np.split(b, 3))
         O = output_by_heads(array(own.c_proj.weight).T, heads)  # noqa: E741

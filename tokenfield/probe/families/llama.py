@@ -20,7 +20,10 @@ class Llama(AbstractFamily):
     def supports(self, config):
         kind = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
         if kind not in ("default", "linear", "llama3"):
-            return False, f"rotary positions of type {shown(kind)} are not read (supported: default, linear, llama3)"
+            return (
+                False,
+                f"rotary positions of type {shown(kind)} are not supported (supported: default, linear, llama3)",
+            )
         return True, ""
 
     def blocks(self, model):
@@ -37,7 +40,7 @@ class Llama(AbstractFamily):
         maps = (linear(layer) for layer in (mlp.up_proj, mlp.down_proj, mlp.gate_proj))
         inner, outer, (gate, bias) = maps
         if bias.any():
-            raise ValueError("model: a gate with a bias is not read")
+            raise ValueError("model: a gate with a bias is not supported")
         norms = block.input_layernorm, block.post_attention_layernorm
         return BlockWeights(*norms, inner, outer, model.config.hidden_act, gate)
 

@@ -1,4 +1,4 @@
-"""A Dask cluster: one that runs already, or one on this machine."""
+"""Run batches on a Dask cluster: an existing one, or a local one on this machine."""
 
 import logging
 import time
@@ -11,7 +11,7 @@ from ..run_batch import run_batch, worker_environment
 from .scheduler_address import require_scheduler, split_address
 
 TIMEOUT = 10  # seconds to wait for a scheduler
-LOOK, PATIENCE = 2, 30  # seconds after which to look for workers when nothing comes, and to go without any
+LOOK, PATIENCE = 2, 30  # seconds without a result before checking for workers; seconds without workers before giving up
 GO_ON = "finished cells are saved, and --resume continues"
 
 
@@ -25,7 +25,7 @@ def _distributed() -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence Dask's tracebacks when a worker or the scheduler ends: here this is handled, and reported in one line."""
+    """Silence Dask's tracebacks when a worker or the scheduler ends: this engine handles it and reports it in one line."""
     every = logging.Logger.manager.loggerDict.items()
     spoken = [log for name, log in every if name.startswith("distributed") and isinstance(log, logging.Logger)]
     spoken = [log for log in spoken if not log.disabled]
@@ -95,8 +95,8 @@ def dask_local(workers: int) -> Callable:
 
 
 def _run(client: Any, plan: str, numbers: list[int]) -> Iterator[tuple[int, list[Outcome]]]:
-    """Dask runs the batches of a dead worker again on another one, a few times. One that it has given up is then run once
-    more by itself: it may have been lost with the workers that another one killed."""
+    """Yield the outcomes of all batches. Dask runs the batches of a dead worker again on another one, a few times. A batch that
+    it has given up is run once more alone: another batch may have killed its workers."""
     lost = []
     for number, outcomes in _submitted(client, plan, numbers):
         if outcomes:
@@ -148,7 +148,7 @@ def _wait(client: Any, completed: Any) -> None:
 
 
 class _Patience:
-    """A time limit for a cluster that has lost all its workers to get new ones."""
+    """A time limit within which a cluster without workers must get new ones."""
 
     def __init__(self, client: Any):
         self.client = client

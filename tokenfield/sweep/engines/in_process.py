@@ -15,7 +15,7 @@ def in_process(plan: str, numbers: list[int]) -> Iterator[Iterator[tuple[int, li
     pool = ThreadPoolExecutor(available_cpus(), thread_name_prefix="sweep")
     try:
         yield _finished({pool.submit(run_batch, plan, number): number for number in numbers})
-    except BaseException:  # an interruption: what the threads are computing is not waited for
+    except BaseException:  # an interruption: do not wait for what the threads are computing
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown(wait=True)

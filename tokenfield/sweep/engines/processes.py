@@ -48,7 +48,7 @@ def _alone(plan: str, number: int) -> list[Outcome]:
 
 
 def _pool(plan: str, left: deque[int], workers: int) -> Generator[tuple[int, list[Outcome] | None], None, None]:
-    """Outcomes of the batches `left` as they come, until a worker dies: then None for each that was being run."""
+    """Yield the outcomes of the batches `left` as they finish, until a worker dies; then yield None for each that was running."""
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(workers, len(left)), context, begin_worker, (worker_environment(plan),))
     running: dict[Future, int] = {}

@@ -9,7 +9,7 @@ import threading
 
 from ..._shown import shown
 
-DEADLINE = 10.0  # seconds, for the name, the connection and the first word together
+DEADLINE = 10.0  # seconds for name resolution, connection and greeting together
 ADDRESS = re.compile(r"(?:(tcp|tls)://)?(\[[0-9a-fA-F:.%]+\]|[\w.-]+):(\d{1,5})", re.ASCII)
 LARGEST_GREETING = 1 << 20  # bytes; a scheduler's is a few hundred
 
@@ -27,9 +27,9 @@ def split_address(address: str) -> tuple[str, str, int]:
 def require_scheduler(address: str) -> None:
     """Raise a ValueError unless a Dask scheduler answers at an address within 10 s.
 
-    A scheduler speaks first: it sends the length of its greeting, then the greeting. What is silent, closes the connection
-    or sends something else (a web server) is not a scheduler. Dask's own client waits forever for the first, and reads the text of
-    the other as a length.
+    A scheduler sends first: the length of its greeting, then the greeting. A program that sends nothing, closes the connection
+    or sends something else (a web server) is not a scheduler. Dask's own client would wait forever for a program that sends
+    nothing, and would read the text of a web server as a length.
     """
     protocol, host, port = split_address(address)
     answers: queue.Queue[str | None] = queue.Queue()
@@ -38,7 +38,7 @@ def require_scheduler(address: str) -> None:
     try:
         problem = answers.get(timeout=DEADLINE)
     except queue.Empty:
-        problem = f"nothing came within {DEADLINE:g} s"
+        problem = f"no answer came within {DEADLINE:g} s"
     if problem is not None:
         raise ValueError(f"--scheduler: no Dask scheduler answers at {address}: {problem}")
 
@@ -53,7 +53,7 @@ def _problem(protocol: str, host: str, port: int) -> str | None:
             while len(greeting) < 8 and (part := plain.recv(8 - len(greeting))):
                 greeting += part
     except TimeoutError:
-        return f"nothing came within {DEADLINE:g} s"
+        return f"no answer came within {DEADLINE:g} s"
     except OSError as error:
         return error.strerror or str(error)
     if len(greeting) == 8 and 0 < int.from_bytes(greeting, "little") <= LARGEST_GREETING:
@@ -62,7 +62,7 @@ def _problem(protocol: str, host: str, port: int) -> str | None:
 
 
 def _tls_problem(plain: socket.socket, host: str) -> str | None:
-    """Certificates are checked by Dask's client later; here it is enough that the other side speaks TLS."""
+    """Return what is wrong with TLS, or None. Dask's client checks certificates later; here it is enough that TLS is used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
