@@ -105,7 +105,9 @@ def measure(quick: bool) -> Evidence:
     checks.append(
         at_least(f"fraction of runs of {few} tokens that end in one peak by t = {long[-1]:g}", 0.97, merged.mean())
     )
-    checks.append(close("their order parameter then; mean field: 0", at.merged, order[merged, -1].mean(), atol=0.003))
+    checks.append(
+        close("their order parameter at that time (mean field: 0)", at.merged, order[merged, -1].mean(), atol=0.003)
+    )
     checks.append(time_scale())
     if not quick:
         checks.append(departures({n: simulated(BETA, KAPPA, n, long, 200, 0.1)[1] for n in (32, 128, 512)}, long))

@@ -159,8 +159,8 @@ CLAIM = Claim(
     id="density_layers",
     section="Layers and flow",
     title="Layers acting on a density: period-two waves, and folds",
-    statement="A layer moves all tokens by one map T(x) = N(x + hΓ(x)), and a density by its push-forward. With V = vI, small waves "
-    "in the uniform density are multiplied by 1 + hvλ/(1+hvρ), where λ is the flow's growth rate for V = I and ρ = w₁/w₀. "
+    statement="A layer moves all tokens by one map T(x) = N(x + hΓ(x)), and a density by its push-forward. With V = vI, small "
+    "waves in the uniform density are multiplied by 1 + hvλ/(1+hvρ), where λ is the flow's growth rate for V = I and ρ = w₁/w₀. "
     "Repulsive layers (v = −1) converge to the uniform density, as the flow does, if h < 2/(λ+2ρ) for the largest λ; just above "
     "this step they converge to a density of period two. T folds at the least root h of 1 + h(⟨Γ,x⟩+⟨τ,DΓτ⟩) + h² det(Γ,DΓτ): "
     "there the density becomes infinite.",

@@ -64,7 +64,9 @@ def measure(quick: bool) -> Evidence:
 
     equal_words = lambda row, k, word: bool((words[row][k] == word).all())  # noqa: E731
     kinds = [next(word for word in ("settles", "blows up", "grows") if equal_words(4, k, word)) for k in range(4)]
-    checks.append(equal("blow-up, in the order of the columns", ["blows up", "grows", "grows", "blows up"], kinds))
+    checks.append(
+        equal("blow-up: outcomes, in the order of the columns", ["blows up", "grows", "grows", "blows up"], kinds)
+    )
     aim = [blow_up_direction(cov) for cov in starts]
     checks.append(
         at_most("blow-up, softmax: distance of Σ/tr Σ from its predicted direction", 1e-5, distance(shares[4][0], aim))

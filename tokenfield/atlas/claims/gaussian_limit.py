@@ -39,7 +39,8 @@ def measure(quick: bool) -> Evidence:
     published = (("11", 0.3792475), ("12", -0.1686465), ("22", 0.0749949))
     entry = lambda name: paths[0, 0, -1][int(name[0]) - 1, int(name[1]) - 1]  # noqa: E731
     checks = [
-        close(f"q, Σ₀ below, softmax, t = 1e7: Σ*_{{{at}}}", value, entry(at), atol=2e-7) for at, value in published
+        close(f"q, Σ₀ of the figure, softmax, t = 1e7: Σ*_{{{at}}}", value, entry(at), atol=2e-7)
+        for at, value in published
     ]
     for name, path in zip(KERNELS, paths, strict=True):
         off = np.abs(path[:, -1] - limits).max() / np.abs(limits).max()

@@ -93,7 +93,7 @@ def measure(quick: bool) -> Evidence:
             "d = 3, rank 2 (printed as allowed): least |UᵀMU| / |λ₂(M)| over planes U", 1.0, squeeze(rng, 100 * trials)
         ),
         at_most("M ⪯ 0: distance of range(Σ*) from ker M", 1e-7, off),
-        at_most("M ⪯ 0: Σ* along eigenvectors of M with λ < 0, of tr Σ*", 1e-12, along),
+        at_most("M ⪯ 0: Σ* along eigenvectors of M with λ < 0, relative to tr Σ*", 1e-12, along),
         at_least("M ⪯ 0: largest relative change of the positive eigenvalues", 0.5, moved),
         equal("V = I, random A: draws that diverge (predicted: finite t*)", predicted, blown),
         equal(f"random V: {settled} limits, number with rank above ⌊d/2⌋", [0] * len(over), over),

@@ -95,7 +95,7 @@ def gaussians() -> list[Check]:
     events = tkf.layers(attractive, start, 2100, time / 2000).events
     return [
         *checks,
-        close("Gaussian, A = P, h = t*/2000: time of overflow over t*", 1.0, events[0].time / time, atol=0.01),
+        close("Gaussian, A = P, h = t*/2000: time of overflow / t*", 1.0, events[0].time / time, atol=0.01),
     ]
 
 
@@ -175,7 +175,7 @@ CLAIM = Claim(
     "angles, and up to h = 2/(2δ+ck) for others, k = m(n−2+mβ) or 2mβ, m = n/(n−1). Between 2/(1+δ) and 2 there is a state of "
     "period two with cosine 1 − log((1+(n−1)s)/(1−s))/β, s = 2/h − 1. Above h = 2 repelled tokens meet at one point, which "
     "changes sign in each layer. Layers on a Gaussian (A symmetric, V = v) map each eigenvalue b of vΣA to b(1+hb)². If no b "
-    "is positive, they converge to the limit of the flow for every h up to −2/b for the least b; above it they blow up.",
+    "is positive, they converge to the limit of the flow for every h up to h = −2/b, b the least one; above it they blow up.",
     source="a question of the talks (what changes from discrete to continuous time?); derived here",
     measure=measure,
 )

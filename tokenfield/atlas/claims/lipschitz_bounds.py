@@ -52,10 +52,10 @@ def measure(quick: bool) -> Evidence:
         at_most("random inputs: largest constant / its data-dependent bound", 1.0, worst[3]),
         close("n = 5, A = diag(−1, ½), R = 3/2, the explicit tokens", 2.34185, explicit[5], atol=5e-6),
         close("the same, masked", 2.41953, local(masked, attaining(5)).constant, atol=5e-6),
-        close("lower bound there", 1.91491, found.lower, atol=5e-6),
-        close("upper bound there", 18.274, found.upper, atol=5e-4),
+        close("the same tokens: lower bound", 1.91491, found.lower, atol=5e-6),
+        close("the same tokens: upper bound", 18.274, found.upper, atol=5e-4),
         at_least(
-            "|A|R² = 100, n = 128 000: log₁₀ of the mean-field bound over the upper bound",
+            "|A|R² = 100, n = 128 000: log₁₀ of the ratio mean-field bound / upper bound",
             80.0,
             far.log_mean_field / np.log(10) - np.log10(far.upper),
         ),

@@ -50,7 +50,7 @@ def measure(quick: bool) -> Evidence:
         pairs[beta] = sa.ravel(), shift.ravel()
         checks.append(at_most(f"β = {beta:g}: relative error of mean shift = β × SA", 1e-12, max(errors)))
         checks.append(at_most(f"β = {beta:g}: distance of mean shift at t = 2/β from SA at t = 2", 1e-9, max(ends)))
-        what = f"β = {beta:g}, as printed: speed of mean shift over that of SA"
+        what = f"β = {beta:g}, as printed: speed of mean shift / speed of SA"
         checks.append(close(what, 1.0, ratios[0], rtol=1e-9, printed=True))
     return Evidence(tuple(checks), draw(pairs), CAPTION)
 

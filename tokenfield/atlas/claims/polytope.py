@@ -48,7 +48,7 @@ def measure(quick: bool) -> Evidence:
         runs.append(z)
     counts = [len(v) for v in corners]
     checks = (
-        at_most("largest escape from an earlier hull, t ≤ 5", 1e-9, max(escapes)),
+        at_most("largest distance outside an earlier hull, t ≤ 5", 1e-9, max(escapes)),
         at_most("at t = 30, largest | max_j ⟨Az, v_j⟩ − ⟨Az, z⟩ | over tokens z", 1e-8, max(ties)),
         equal("tokens farther than 1e-6 from every vertex at t = 30", 0, strays),
         at_least("largest number of vertices of a limit polytope", 3, max(counts)),

@@ -33,7 +33,7 @@ def measure(quick: bool) -> Evidence:
             )
     albert = found["albert"]
     checks += [
-        at_most(f"ALBERT, {DEEP} iterations: share of pairs with a cosine above {NEAR}", 0.1, albert.near[DEEP]),
+        at_most(f"ALBERT, {DEEP} iterations: fraction of pairs with a cosine above {NEAR}", 0.1, albert.near[DEEP]),
         at_least(f"ALBERT with random weights, {DEEP} iterations: mean cosine", NEAR, random.cosine[DEEP].mean()),
         at_least(
             "ALBERT with random weights: smallest increase of the mean cosine per iteration, after the first",

@@ -170,7 +170,7 @@ CLAIM = Claim(
     title="Large β: a density with a nonzero mean can converge to two clusters",
     statement="Collapse to one point, proved for small β, can fail for large β: there is a start on the circle from which "
     "the mean field converges to several clusters. Ours is even in the angle: narrow bumps of masses m at e and 1-m at -e, with "
-    "mean (2m-1)e. The flow keeps this symmetry, so the bumps cannot move towards each other. By linearization the small one "
+    "mean (2m-1)e. The flow keeps this symmetry, so the bumps cannot move toward each other. By linearization the small one "
     "contracts if and only if (1-m)e^β > m e^{-β}, that is β > β_c = ½ log(m/(1-m)) (under SA at the rate tanh(β - β_c)): above "
     "β_c two clusters persist forever, below it the small one dissolves and joins the other. A run of finite length can show "
     "these rates, and two clusters long after they would have merged without the symmetry. If one bump is rotated, the clusters "

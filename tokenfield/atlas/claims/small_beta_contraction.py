@@ -115,7 +115,9 @@ def measure(quick: bool) -> Evidence:
     if not quick:
         for kernel in KERNELS:
             error = against_density(kernel, 0.2)
-            checks.append(at_most(f"{kernel}, β = 0.2: W_2 of the Fourier series, largest difference", 1e-8, error))
+            checks.append(
+                at_most(f"{kernel}, β = 0.2: largest difference of W_2 from that of a Fourier series", 1e-8, error)
+            )
         checks.append(
             close("d = 5, β = 0, density: rate at t = 16, the contraction rate", 1.0, zonal_rate(5), rtol=1e-3)
         )

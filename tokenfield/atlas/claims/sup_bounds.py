@@ -51,11 +51,11 @@ def measure(quick: bool) -> Evidence:
         found = [shown[name].max(), at_one]
         if name != "Sinkhorn":  # Sinkhorn attention is defined on the support only
             found.append((np.linalg.norm(every(lambda *c, k=kernel: at_probe(k, *c)), axis=-1) / (v * R)).max())
-        checks.append(at_most(f"{name}: largest |Γ| / |V|R of all measures and points", 1 + 1e-12, max(found)))
+        checks.append(at_most(f"{name}: largest |Γ| / |V|R over all measures and points", 1 + 1e-12, max(found)))
     checks.append(at_least("as printed, sigmoid violates it: largest |Γ| / |V|R", 1 + 1e-9, max(found), printed=True))
     slope = lambda A, V, x, w, y: jax.jacfwd(lambda y: at_probe(tkf.Softmax, A, V, x, w, y))(y)  # noqa: E731
     steepest = (np.linalg.norm(every(slope), ord=2, axis=(1, 2)) / (v * a * R**2)).max()
-    checks.append(at_most("softmax: largest |DΓ| / |V||A|R² of all measures and points", 1 + 1e-12, steepest))
+    checks.append(at_most("softmax: largest |DΓ| / |V||A|R² over all measures and points", 1 + 1e-12, steepest))
     sharp = slope(A, V, np.outer(np.resize([2.0, -2.0], N), u), w, np.zeros(D)) / (2 * 12)
     checks.append(close("softmax, ½(δ_{Ru} + δ_{−Ru}): |DΓ(0)| / |V||A|R²", 1.0, np.linalg.norm(sharp, 2), rtol=1e-12))
     caption = "Random measures. Solid: the bound. Dashed: values reached by tokens at one point, e^{|A|R²} and |A|R²."
