@@ -1,6 +1,6 @@
 """tokenfield: the dynamics of tokens in deep Transformers — simulate, predict, measure.
 
-Names are imported when first used, so that `import tokenfield` (and the command line's `--help`) stay quick.
+Names are imported on first use, so that `import tokenfield` (and `--help` on the command line) stays quick.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Compiled programs on disk, so that the second run of a kind starts at once."""
+"""Cache of compiled programs on disk, so that the second run of a kind starts at once."""
 
 import os
 import sys
@@ -11,11 +11,11 @@ SETTINGS = {
 
 
 def keep_compiled_code() -> None:
-    """Keep compiled programs in the user's cache folder, unless JAX has a folder already. Imports no JAX.
+    """Keep compiled programs in the user's cache folder, unless JAX already has a folder. Imports no JAX.
 
-    A user without a home folder, as in some containers, has no cache.
+    Without a home folder, as in some containers, there is no cache.
     """
-    home = os.path.expanduser("~")  # stays "~" where there is none
+    home = os.path.expanduser("~")  # remains "~" if there is no home folder
     if home == "~" and not os.environ.get("XDG_CACHE_HOME"):
         return
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path(home, ".cache")) / "tokenfield"

@@ -1,4 +1,4 @@
-"""Input checks. Every message names the argument, what came and what is allowed."""
+"""Input checks. Every message names the argument, what was given and what is allowed."""
 
 import math
 import numbers
@@ -15,11 +15,11 @@ from ._jax import require_double
 from ._shown import shown
 from ._xla.arrays import from_numpy
 
-LARGEST = 2**63 - 1  # of a whole number
+LARGEST = 2**63 - 1  # largest whole number
 
 
 def _check_device() -> None:
-    """Raise a ValueError if the platform that JAX was told to use is not here; JAX's own error has no message."""
+    """Raise a ValueError if the platform in JAX_PLATFORMS is not available; JAX's own error has no message."""
     wanted = jax.config.jax_platforms  # type: ignore[attr-defined]
     if wanted in (None, "", "cpu"):
         return
@@ -35,17 +35,17 @@ _check_device()
 
 
 def is_concrete(*values: Any) -> bool:
-    """False inside jit, vmap or grad, where values cannot be looked at."""
+    """Return True if the values are known: False inside jit, vmap or grad."""
     return not any(isinstance(value, jax.core.Tracer) for value in values)
 
 
 def has_values(*values: Any) -> bool:
-    """True for arrays with numbers that can be looked at: not traced, and no other leaves of a tree in their place."""
+    """Return True if all values are arrays of known numbers, neither traced nor placeholders in a pytree."""
     return all(isinstance(value, (Array, np.ndarray)) for value in values) and is_concrete(*values)
 
 
 def as_float(name: str, value: Any, ndim: int | tuple[int, ...] | None = None) -> Array:
-    """Return `value` as a float64 array (float32 stays) of the allowed number of axes, finite."""
+    """Return `value` as a finite float64 array (float32 stays) with an allowed number of axes."""
     require_double()
     try:
         array = _array(value)
@@ -55,9 +55,9 @@ def as_float(name: str, value: Any, ndim: int | tuple[int, ...] | None = None) -
         if not (jnp.issubdtype(array.dtype, jnp.integer) or array.dtype == bool):
             raise ValueError(f"{name} must be real, got dtype {array.dtype}")
         array = array.astype(jnp.float64)
-    if array.dtype not in (jnp.float32, jnp.float64):  # half precision, which linear algebra does not know
+    if array.dtype not in (jnp.float32, jnp.float64):  # half precision, which linear algebra does not support
         array = array.astype(jnp.float64)
-    if array.weak_type:  # of Python numbers: it would compile everything anew
+    if array.weak_type:  # from Python numbers: weak types would cause a recompilation
         array = array.astype(array.dtype)
     allowed = (ndim,) if isinstance(ndim, int) else ndim
     if allowed is not None and array.ndim not in allowed:
@@ -71,10 +71,10 @@ def as_float(name: str, value: Any, ndim: int | tuple[int, ...] | None = None) -
 
 
 def _array(value: Any) -> Array:
-    """As an array of JAX; plain numbers go through NumPy, which compiles nothing."""
+    """Return a JAX array; plain numbers are converted by NumPy, which compiles nothing."""
     if not isinstance(value, (jax.Array, jax.core.Tracer)):
         try:
-            plain = np.array(value)  # a copy: what is handed over must not change
+            plain = np.array(value)  # a copy: the array passed to JAX must not change
         except (jax.errors.TracerArrayConversionError, ValueError, TypeError):
             return jnp.asarray(value)
         if plain.dtype.kind == "O" and all(isinstance(entry, numbers.Real) for entry in plain.flat):
@@ -87,7 +87,7 @@ def _array(value: Any) -> Array:
 
 
 def _constant(array: np.ndarray) -> Array:
-    """Return a NumPy array as one of JAX whose values can be looked at inside jit too."""
+    """Return a NumPy array as a JAX array whose values are known even inside jit."""
     with jax.ensure_compile_time_eval():
         return from_numpy(array)
 
@@ -100,7 +100,7 @@ def parameter(name: str, value: Any, ndim: int | tuple[int, ...]) -> Array | Cal
 
 
 def shape_of(name: str, value: Array | Callable) -> tuple[int, ...]:
-    """Return the shape of a model parameter; for a function of time, of its value at time 0."""
+    """Return the shape of a model parameter, or of its value at time 0 if it is a function of time."""
     if not callable(value):
         return value.shape
     try:
@@ -125,7 +125,7 @@ def number(name: str, value: Any, low: float = -math.inf, high: float = math.inf
 
 
 def reals(**values: Any) -> list[np.ndarray]:
-    """Return the values as float64 arrays of one shape, broadcast against each other; they may be infinite or NaN."""
+    """Return the values as float64 arrays, broadcast to one shape; they may be infinite or NaN."""
     arrays = []
     for name, value in values.items():
         try:
@@ -136,7 +136,7 @@ def reals(**values: Any) -> list[np.ndarray]:
         return list(np.broadcast_arrays(*arrays))
     except ValueError:
         shapes = ", ".join(str(array.shape) for array in arrays)
-        raise ValueError(f"{', '.join(values)} must have shapes that fit together, got {shapes}") from None
+        raise ValueError(f"{', '.join(values)} must have shapes that broadcast, got {shapes}") from None
 
 
 def flag(name: str, value: Any) -> bool:
@@ -147,7 +147,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def one_of(name: str, value: Any, allowed: Iterable[str]) -> str:
-    """Return `value`, or raise if it is none of the allowed words."""
+    """Return `value`, or raise if it is not one of the allowed strings."""
     allowed = tuple(allowed)
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {shown(value)}")
@@ -185,7 +185,7 @@ def positive(name: str, value: Any, *, or_zero: bool = False) -> float:
 
 
 def positive_number(name: str, value: Any, *, or_zero: bool = False) -> Array:
-    """`value` as a float64 array without axes that is finite and > 0 (or >= 0), which is not checked inside jit, vmap or grad."""
+    """Return `value` as a float64 scalar that is finite and > 0 (or >= 0); not checked inside jit, vmap or grad."""
     if not is_concrete(value):
         return as_float(name, value, 0).astype(jnp.float64)
     return _constant(np.array(positive(name, value, or_zero=or_zero)))
@@ -206,7 +206,7 @@ def count(name: str, value: Any, least: int = 1, most: int = LARGEST) -> int:
 
 
 def generator(seed: Any) -> np.random.Generator:
-    """Return the generator of random numbers of a seed."""
+    """Return the random number generator for a seed."""
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError):

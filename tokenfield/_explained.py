@@ -1,4 +1,4 @@
-"""Objects that show the arguments of their constructor, as text and in notebooks. Imports no JAX."""
+"""Objects that display the arguments of their constructor, as text and in notebooks. Imports no JAX."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -9,23 +9,23 @@ from ._shown import cut, did_you_mean
 
 MOST_ENTRIES = 12  # larger arrays are shown by their shape
 MOST_ITEMS = 4  # of a longer list, the first ones are shown
-UNKNOWN = object()  # the value of an argument that the object does not keep
+UNKNOWN = object()  # stands for an argument that the object does not store
 
 
 class Explained:
-    """An object made from arguments that it keeps, as fields of their names or in its parts."""
+    """An object that stores the arguments of its constructor, as fields of the same names or in its parts."""
 
     def arguments(self) -> dict[str, Any]:
-        """Return arguments by which the constructor makes an equal object."""
+        """Return arguments from which the constructor makes an equal object."""
         return {name: _value(self, name) for name in _parameters(type(self))}
 
     def shown_arguments(self) -> dict[str, Any]:
-        """Return what is shown of it: the arguments that differ from their defaults."""
+        """Return the arguments to show: those that differ from their defaults."""
         known = _parameters(type(self))
         return {name: value for name, value in self.arguments().items() if not _is_default(value, known.get(name))}
 
     def replace(self, **changes: Any) -> Self:
-        """Return an object made from the same arguments but for these.
+        """Return an object made from the same arguments, except for these.
 
         Inside `jit`, `vmap` and `grad` the new values may be traced.
 
@@ -71,7 +71,7 @@ def text(value: Any) -> str:
 def card(title: str, rows: Mapping[str, str], note: str = "") -> str:
     """Return a heading and a table of two columns as HTML for notebooks; all text is escaped.
 
-    Colors are the page's own, so that it can be read in dark mode.
+    It uses the colors of the page, so it is readable in dark mode.
     """
     cell = "text-align:left;vertical-align:top;padding:1px 12px 1px 0;background:none"
     lines = "".join(
@@ -85,7 +85,7 @@ def card(title: str, rows: Mapping[str, str], note: str = "") -> str:
 
 
 def grid(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table with a line of names as HTML for notebooks; all text is escaped."""
+    """Return a table with a header row as HTML for notebooks; all text is escaped."""
     cell = "text-align:left;vertical-align:top;padding:2px 12px 2px 0;background:none"
     head = "".join(f'<th style="{cell}">{escape(name)}</th>' for name in names)
     lines = ["".join(f'<td style="{cell}">{escape(value)}</td>' for value in row) for row in rows]
@@ -99,7 +99,7 @@ def _parameters(kind: type) -> Mapping[str, inspect.Parameter]:
 
 
 def _value(owner: Any, name: str) -> Any:
-    """Return an argument: the field of its name, or that of a part which is no object of its own, such as a score."""
+    """Return an argument: the field of that name, of the object or of one of its internal parts, such as a score."""
     fields = vars(owner)
     if name in fields:
         return _unwrapped(fields[name])
@@ -110,7 +110,7 @@ def _value(owner: Any, name: str) -> Any:
 
 
 def _unwrapped(value: Any) -> Any:
-    """Return the only field of a part that has one, such as the matrix of a value map."""
+    """Return the field of a part that has only one field, such as the matrix of a value map."""
     if isinstance(value, (tuple, list)):
         return [_unwrapped(item) for item in value] or None
     if _is_part(value) and len(vars(value)) == 1:
@@ -119,7 +119,7 @@ def _unwrapped(value: Any) -> Any:
 
 
 def _is_part(value: Any) -> bool:
-    """True for a module that only holds some of the arguments of another."""
+    """Return True for a module that only stores some of the arguments of another."""
     return type(value).__module__.startswith(f"{__package__}.") and not isinstance(value, Explained)
 
 
@@ -135,7 +135,7 @@ def _is_default(value: Any, parameter: inspect.Parameter | None) -> bool:
 
 
 def _named(name: str, value: Any, parameter: inspect.Parameter | None) -> str:
-    """Return `name=value`; the object that another one must have goes without a name."""
+    """Return `name=value`, or only the value for a required argument that is itself an object."""
     required = parameter is not None and parameter.default is parameter.empty
     items = value if isinstance(value, list) else [value]
     bare = required and all(isinstance(item, Explained) for item in items)
@@ -155,7 +155,7 @@ def _array_text(value: Any) -> str:
         return f"<{named}>"
     try:
         numbers = np.asarray(value)
-    except Exception:  # traced by JAX: inside jit, vmap or grad, there are no numbers to show
+    except Exception:  # traced by JAX: inside jit, vmap or grad there are no values to show
         return f"<traced {named}>"
     return f"<traced {named}>" if numbers.dtype == object else _list_text(numbers.tolist())
 

@@ -1,8 +1,8 @@
-"""Files and folders on disk: replaced in one step, so that a kill at any moment leaves the old one or the new one whole.
+"""Atomic replacement of files and folders: a kill at any moment leaves either the old or the new one complete.
 
-What is new is written under a unique temporary name. A file is then moved over the old one. A folder cannot be: the old
-one is renamed first, to a name by which it is still found (`current`), and deleted when the new one is in place. Symbolic
-links are replaced or deleted themselves, never what they point to.
+New content is written under a unique temporary name. A file is then moved over the old one. This is not possible for a folder:
+the old one is first renamed, to a name under which it is still found (`current`), and deleted when the new one is in place.
+Symbolic links are themselves replaced or deleted, never their targets.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-PATIENCE = 2.0 if os.name == "nt" else 0.0  # seconds: Windows moves no file that a virus scanner or an indexer has open
+PATIENCE = 2.0 if os.name == "nt" else 0.0  # seconds: Windows cannot move a file that a virus scanner has open
 
 
 def present(path: Path) -> bool:
@@ -23,17 +23,17 @@ def present(path: Path) -> bool:
 
 
 def aside(target: Path) -> Path:
-    """Where the old folder is while a new one takes its place."""
+    """Return the path of the old folder while a new one takes its place."""
     return target.with_name(f".old-{target.name}")
 
 
 def current(target: Path) -> Path:
-    """Return the folder at `target`, or the old one if a kill came between moving that aside and putting the new one in place."""
+    """Return the folder at `target`, or the old one if the process was killed while it was being replaced."""
     return aside(target) if not present(target) and present(aside(target)) else target
 
 
 def recover(target: Path) -> None:
-    """Bring a folder back that a killed process had moved aside, and delete temporary files that it left.
+    """Restore a folder that a killed process had moved aside, and delete the temporary files that it left.
 
     Only the process that holds the lock of `target` may call this.
     """
@@ -48,9 +48,9 @@ def recover(target: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, a link (not what it points to) or a folder, if it is there.
+    """Delete a file, a link (not its target) or a folder, if it exists.
 
-    A folder is renamed first: a kill leaves no half of it under its name.
+    A folder is renamed first, so that a kill never leaves part of it under its name.
     """
     if not path.is_dir() or path.is_symlink():
         path.unlink(missing_ok=True)
@@ -86,9 +86,9 @@ def _temporary(target: Path) -> Path:
 
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """Yield a temporary path in the same folder; what is written there replaces `target` at the end of the block.
+    """Yield a temporary path in the same folder; the file written there replaces `target` at the end of the block.
 
-    If the block raises, what was written is deleted and `target` stays as it was. The suffix is that of `target`.
+    If the block raises, the temporary file is deleted and `target` is unchanged. The suffix is that of `target`.
     """
     part = _temporary(target)
     try:

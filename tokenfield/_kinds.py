@@ -1,7 +1,7 @@
-"""Classes and functions that say their own name, found by it or as "module:Name". Imports no JAX.
+"""Registry of classes and functions by name or as "module:Name". Imports no JAX.
 
-A class joins by a class variable `kind`, a function by a decorator. Their parameters are those of their signature: nothing else
-has to be told of them.
+A class is registered by a class variable `kind`, a function by a decorator. Their parameters are those of their signature, so
+nothing else has to be registered.
 """
 
 import functools
@@ -24,25 +24,25 @@ from ._shown import cut, nearest, shown
 F = TypeVar("F", bound=Callable[..., Any])
 PACKAGE = __package__ + "."
 PLACE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-_functions: dict[str, dict[str, dict[str, Callable[..., Any]]]] = {}  # by role, name and place
+_functions: dict[str, dict[str, dict[str, Callable[..., Any]]]] = {}  # by role, name and "module:Name"
 
 
 class Named(Explained):
     """A class that TOML files, sweeps and the command line can name."""
 
     kind: ClassVar[str] = ""
-    """Its name there. A class without one is known by its place, "module:Class"."""
+    """Its name there. A class without one is found as "module:Class"."""
     title: ClassVar[str] = ""
     """Its name in figures and tables."""
 
     @classmethod
     def maker(cls) -> Callable[..., Any]:
-        """Return what makes an object from plain data. Its parameters are the keys of a table that names the class."""
+        """Return the function that makes an object from plain data. Its parameters are the keys of a table of this kind."""
         return cls
 
 
 def named(role: str, name: str) -> Callable[[F], F]:
-    """Let a function be known by a name among those of one role, such as "start" (a decorator)."""
+    """Register a function under a name and a role, such as "start" (a decorator)."""
 
     def decorate(function: F) -> F:
         _functions.setdefault(role, {}).setdefault(name, {})[place_of(function)] = function
@@ -52,17 +52,17 @@ def named(role: str, name: str) -> Callable[[F], F]:
 
 
 def found(base: type) -> dict[str, Any]:
-    """Return the concrete classes of a family by their kind: our own, and a user's as far as they have been imported."""
+    """Return the concrete classes of a family by kind: our own, and those of a user that have been imported."""
     return {kind: next(iter(places.values())) for kind, places in _family(base).items()}
 
 
 def our_kinds(base: type) -> str:
-    """Return the kinds of our own classes of a family as text, for messages."""
+    """Return the kinds of our own classes of a family as a string, for messages."""
     return ", ".join(kind for kind, each in found(base).items() if is_ours(each))
 
 
 def find(base: type, name: str) -> Any:
-    """Return the class of a kind, or a user's own that is given as "module:Class"; raise ValueError if there is none."""
+    """Return the class of a kind, or a user's class given as "module:Class"; raise ValueError if there is none."""
     if ":" in _text(name):
         return _of_family(base, name, imported(name))
     known = _family(base)
@@ -73,7 +73,7 @@ def find(base: type, name: str) -> Any:
 
 
 def find_function(role: str, name: str) -> Callable[..., Any]:
-    """Return the function of that name and role, or a user's own that is given as "module:function"."""
+    """Return the function of that name and role, or a user's function given as "module:function"."""
     if ":" in _text(name):
         function = imported(name)
         if not callable(function):
@@ -88,7 +88,7 @@ def find_function(role: str, name: str) -> Callable[..., Any]:
 
 
 def functions(role: str) -> dict[str, Callable[..., Any]]:
-    """Return the functions of a role by name: our own, and a user's as far as they have been imported."""
+    """Return the functions of a role by name: our own, and those of a user that have been imported."""
     return {name: next(iter(each.values())) for name, each in _functions.get(role, {}).items()}
 
 
@@ -99,14 +99,14 @@ def _text(name: Any) -> str:
 
 
 def _only(name: str, places: Mapping[str, Any]) -> Any:
-    """Return what has a name, or raise ValueError if that is several."""
+    """Return the only object of a name; raise ValueError if there are several."""
     if len(places) > 1:
         raise ValueError(f"{shown(name)} is the name of {' and of '.join(places)}: give one of these instead")
     return next(iter(places.values()))
 
 
 def name_of(each: Any, kind: str) -> str:
-    """Return the name by which another process finds a class or a function: its kind if it is ours, else its place."""
+    """Return the name by which another process finds a class or a function: its kind if it is ours, else "module:Name"."""
     return kind if ":" in kind or is_ours(each) or not PLACE.fullmatch(place_of(each)) else place_of(each)
 
 
@@ -120,7 +120,7 @@ def is_ours(each: Any) -> bool:
 
 
 def imported(place: str) -> Any:
-    """Return what "module:Name" stands for, with modules from the current folder too; raise ValueError if it is not there."""
+    """Return the object "module:Name", also from the current folder; raise ValueError if it does not exist."""
     module, _, name = place.partition(":")
     if not PLACE.fullmatch(place):
         raise ValueError(f"must be module:Name, such as my_module:MyClass, got {shown(place)}")
@@ -145,12 +145,12 @@ def import_module(name: str) -> ModuleType:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise ValueError(f"module {name} cannot be imported: {cut(str(error))}") from None
         raise ValueError(f"there is no module {name} in the current folder or on sys.path") from None
-    except Exception as error:  # of the user's own code, or a name that no module has
+    except Exception as error:  # raised by the user's code, or an impossible module name
         raise ValueError(f"module {name} cannot be imported: {type(error).__name__}: {cut(str(error))}") from error
 
 
 def source_of(place: str) -> Path | None:
-    """Return the file of the module of "module:Name"; None for another text, and for a module that is not in a file."""
+    """Return the file of the module of "module:Name"; None for any other string, and for a module without a file."""
     if not PLACE.fullmatch(place):
         return None
     imported(place)
@@ -162,7 +162,7 @@ def source_of(place: str) -> Path | None:
 def missing(kind: Any) -> tuple[str, ...]:
     """Return the names of abstract methods, fields and class variables that a class does not define."""
     names = [*getattr(kind, "__abstractmethods__", ())]
-    names += [*getattr(kind, "__abstractvars__", ()), *getattr(kind, "__abstractclassvars__", ())]  # of Equinox
+    names += [*getattr(kind, "__abstractvars__", ()), *getattr(kind, "__abstractclassvars__", ())]  # set by Equinox
     for each in kind.__mro__:
         annotations = inspect.get_annotations(each)
         names += [name for name, of in annotations.items() if _is_class_variable(of) and not hasattr(kind, name)]
@@ -171,9 +171,9 @@ def missing(kind: Any) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=1024)
 def parameters(maker: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a class or a function by name, with annotations evaluated where they can be.
+    """Return the parameters of a class or a function by name, with annotations evaluated if possible.
 
-    If a constructor takes any others, `**options`, those of its parent's constructor are among them.
+    If a constructor takes `**options`, the parameters of its parent's constructor are included.
     """
     try:
         signature = inspect.signature(maker, eval_str=True)
@@ -190,7 +190,7 @@ def parameters(maker: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
 
 
 def call(name: str, maker: Callable[..., Any], options: Mapping[str, Any]) -> Any:
-    """Call a class or a function with options by name; one that it does not take, or lacks, is a ValueError that says so."""
+    """Call a class or a function with options by name; raise ValueError if one is unknown or missing."""
     taken = parameters(maker)
     unknown = [key for key in options if key not in taken]
     if unknown:
@@ -206,7 +206,7 @@ def call(name: str, maker: Callable[..., Any], options: Mapping[str, Any]) -> An
 
 
 def kinds_in(package: str, base: str) -> list[str]:
-    """Return what `found` would for our own classes, read from the files of a package without importing it: for `--help`."""
+    """Return the kinds of our own classes like `found`, but read from files without importing them: for `--help`."""
     bases: dict[str, list[str]] = {}
     kinds: dict[str, str] = {}
     for path in sorted(Path(__file__).parent.joinpath(package).glob("*.py")):
@@ -230,7 +230,7 @@ def names_in(package: str, role: str) -> list[str]:
 
 
 def _of_family(base: Any, name: str, each: Any) -> Any:
-    """Return a user's class, or raise ValueError if it is none that can be used."""
+    """Return a user's class, or raise ValueError if it cannot be used."""
     if not (isinstance(each, type) and issubclass(each, base)):
         raise ValueError(f"{name} must be a class that derives from {base.__name__}, got {shown(each)}")
     if lacks := missing(each):
@@ -240,7 +240,7 @@ def _of_family(base: Any, name: str, each: Any) -> Any:
 
 
 def _family(base: Any) -> Mapping[str, Mapping[str, Any]]:
-    """Return the concrete classes below a base that say their kind, by it and by their place."""
+    """Return the concrete subclasses of a base that have a kind, by kind and by "module:Name"."""
     _import_all(base.__module__.rpartition(".")[0])
     return _by_kind((base, *_below(base)))
 
@@ -262,7 +262,7 @@ def _below(base: Any) -> Iterator[Any]:
 
 @functools.cache
 def _import_all(package: str) -> None:
-    """Import all modules of one of our packages, so that a new file is known without being listed anywhere."""
+    """Import all modules of one of our packages, so that a new file is found without being listed anywhere."""
     if package.startswith(PACKAGE):
         for each in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
             importlib.import_module(each.name)
@@ -276,7 +276,7 @@ def _is_class_variable(annotation: Any) -> bool:
 
 @contextmanager
 def _current_folder_first() -> Iterator[None]:
-    """Look for modules in the current folder before all others, as `python -m` does."""
+    """Search the current folder for modules first, as `python -m` does."""
     here = os.getcwd()
     importlib.invalidate_caches()
     sys.path.insert(0, here)

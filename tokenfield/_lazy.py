@@ -1,4 +1,4 @@
-"""Names of a package that are imported when first used, so that `import tokenfield` stays quick."""
+"""Lazy imports of the names of a package, so that `import tokenfield` stays quick."""
 
 import atexit
 import gc
@@ -9,12 +9,12 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-atexit.register(gc.freeze)  # nothing is left to collect when a process ends: looking for it takes a tenth of a second
+atexit.register(gc.freeze)  # skip the garbage collection at exit, which takes a tenth of a second and frees nothing
 
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Do not look for garbage meanwhile: an import makes many objects, and all of them stay."""
+    """Switch off garbage collection during the block: an import makes many objects, and all of them stay."""
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -25,9 +25,9 @@ def without_collection() -> Iterator[None]:
 
 
 def lazy(package: str, homes: dict[str, str]) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
-    """`(__all__, __getattr__, __dir__)` of a package, given the names that each of its modules holds, set apart by spaces."""
+    """Return `(__all__, __getattr__, __dir__)` of a package, given the names in each of its modules, separated by spaces."""
     home = {name: module for module, names in homes.items() for name in names.split()}
-    if clash := sorted(home.keys() & homes.keys()):  # importing such a module would put it in the place of the name
+    if clash := sorted(home.keys() & homes.keys()):  # importing such a module would overwrite the name
         raise ImportError(f"{package} exports {clash[0]!r} and has a module of that name: rename the module")
 
     def getter(name: str) -> Any:
@@ -45,7 +45,7 @@ def lazy(package: str, homes: dict[str, str]) -> tuple[list[str], Callable[[str]
 def drawing() -> Any:
     """Return the package `tokenfield.plotting`, for the methods `plot` and `animate` of results.
 
-    Drawing reads results, so results must not import it: it is looked up by its name when a picture is asked for.
+    Plotting imports results, so results must not import plotting: it is looked up by name when a figure is requested.
     """
     return import_module("tokenfield.plotting")
 
@@ -57,12 +57,12 @@ def measuring() -> Any:
 
 
 def live_page() -> Any:
-    """Return the package `tokenfield.explorer`, for the method `explore` of results: looked up by its name, as `drawing` is."""
+    """Return the package `tokenfield.explorer`, for the method `explore` of results: looked up by name, like `drawing`."""
     return import_module("tokenfield.explorer")
 
 
 def callable_package(package: str) -> None:
-    """Let a package be called like the function of its own name in its file `run`: `tkf.sweep(plan)`, `tkf.sweep.Plan`."""
+    """Make a package callable as the function of its name in its module `run`: `tkf.sweep(plan)`, `tkf.sweep.Plan`."""
     name = package.rpartition(".")[2]
 
     class CallablePackage(ModuleType):

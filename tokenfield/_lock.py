@@ -1,6 +1,6 @@
-"""One lock for everything that is written: run folders, sweeps, probes, checkpoints, saved runs.
+"""File locks for everything that is written: run folders, sweeps, probes, checkpoints, saved runs.
 
-The operating system releases it when a process ends, however it ends: a kill leaves no stale lock.
+The operating system releases a lock when its process ends in any way, so a kill leaves no stale lock.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ _held: dict[Path, int] = {}
 
 @contextlib.contextmanager
 def locked(file: Path, message: str, wait: float = 0.0) -> Iterator[None]:
-    """Hold a lock file, or raise ValueError(message) if another process or thread keeps it for `wait` seconds.
+    """Hold a lock file, or raise ValueError(message) if another process or thread still holds it after `wait` seconds.
 
-    A thread that holds it already may take it again. The file is deleted at the end.
+    The lock is reentrant within a thread. The file is deleted at the end.
     """
     key, me = file.parent.resolve() / file.name, threading.get_ident()
     if _held.get(key) == me:
@@ -43,7 +43,7 @@ def locked(file: Path, message: str, wait: float = 0.0) -> Iterator[None]:
         del _held[key]
         if not WINDOWS:
             with contextlib.suppress(OSError):
-                file.unlink()  # while it is locked: who has opened it meanwhile sees that it is gone, and makes a new one
+                file.unlink()  # while it is locked: a process that opened it meanwhile sees that, and makes a new one
         os.close(descriptor)
         if WINDOWS:
             with contextlib.suppress(OSError):
@@ -52,7 +52,7 @@ def locked(file: Path, message: str, wait: float = 0.0) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone_in(folder: Path | None, what: str = "run") -> Iterator[None]:
-    """Make a folder and keep other processes out of it: each would undo what the other has written."""
+    """Create a folder and lock it, because two processes would overwrite each other's files."""
     if folder is None:
         yield
         return
@@ -69,7 +69,7 @@ def alone_in(folder: Path | None, what: str = "run") -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone_with(path: Path, name: str, wait: float = 0.0) -> Iterator[None]:
-    """Keep other processes from a file or folder that an argument `name` gave, and clear up what a killed one left."""
+    """Lock a file or folder given by the argument `name`, and clean up after a killed process."""
     with contextlib.ExitStack() as stack:
         try:
             busy = f"{name}: another process is using {path}: wait for it, or give another path"
@@ -81,11 +81,11 @@ def alone_with(path: Path, name: str, wait: float = 0.0) -> Iterator[None]:
 
 
 def locking(argument: str, folder: bool = False) -> Callable[[F], F]:
-    """Decorate a function that is to have a file to itself, which a keyword argument names (None: no file).
+    """Decorate a function that needs exclusive access to a file, given by a keyword argument (None: no file).
 
     Args:
-        argument: its name.
-        folder: it is a folder that the function writes into.
+        argument: name of the keyword argument.
+        folder: True if it is a folder into which the function writes.
     """
 
     def decorate(function: F) -> F:
@@ -127,7 +127,7 @@ def _acquired(file: Path) -> int | None:
 
 
 def _is_at(descriptor: int, file: Path) -> bool:
-    """False if the file was deleted after it was opened, by the process that had it locked."""
+    """Return False if the process that held the lock deleted the file after it was opened here."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(file, follow_symlinks=False))
     except FileNotFoundError:

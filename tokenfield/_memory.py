@@ -1,4 +1,4 @@
-"""How much memory there is, and the refusal of arrays that do not fit. Imports no JAX."""
+"""Free memory, and errors for arrays that do not fit. Imports no JAX."""
 
 import math
 import os
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def free_memory() -> float:
-    """Return the bytes that programs can have, caches of files included where the system says so.
+    """Return the number of bytes available to programs, including reclaimable file caches if the system reports them.
 
-    Linux tells what is available, Windows what is free. macOS tells only what the machine has.
+    Linux reports available memory, Windows free memory, and macOS only the total memory.
     """
     for source in (_linux, _windows, _posix):
         try:
@@ -63,12 +63,12 @@ def refuse_large(name: str, *shape: int, copies: int = 1) -> None:
 
     Args:
         name: the argument.
-        shape: of an array.
-        copies: how many such arrays are held at once.
+        shape: shape of one array.
+        copies: number of such arrays in memory at once.
     """
     size = 8 * copies * math.prod(shape)
     if size > 1e8 and size > (free := free_memory()):
         numbers = " × ".join(map(str, shape))
         raise ValueError(
-            f"{name}: {numbers} numbers need {bytes_text(float(size))} of memory, {bytes_text(free)} are free: give less"
+            f"{name}: {numbers} numbers need {bytes_text(float(size))} of memory, {bytes_text(free)} are free: make it smaller"
         )

@@ -16,7 +16,7 @@ def in_notebook() -> bool:
 
 
 class NotebookBar:
-    """A bar below the cell, with a line of text; it goes away when the work is done."""
+    """A progress bar below the cell, with a line of text; it disappears when the work is done."""
 
     def __init__(self, title: str, total: float):
         from IPython.display import HTML, display
@@ -26,7 +26,7 @@ class NotebookBar:
         self.handle: Any = display(HTML(self._page(0.0, "")), display_id=True)
 
     def update(self, done: float, text: str) -> None:
-        """Show how much is done; at most five times in a second."""
+        """Update the bar, at most five times per second."""
         now = time.monotonic() - self.start
         if now - self.last >= PAUSE:
             self.last = now

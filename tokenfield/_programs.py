@@ -1,7 +1,7 @@
-"""A bound on the compiled programs that a process keeps.
+"""A bound on the number of compiled programs that a process keeps in memory.
 
-JAX keeps every program for ever. A function of time is part of its program, and so is the shape of a state: every new lambda and
-every new number of tokens leaves about 15 MB behind.
+JAX keeps every program forever. A program depends on functions of time and on the shape of the state, so every new lambda and
+every new number of tokens adds about 15 MB.
 """
 
 import functools
@@ -12,8 +12,10 @@ from typing import Any, TypeVar, cast
 import jax
 
 F = TypeVar("F", bound=Callable[..., Any])
-MOST_PROGRAMS = 400  # about 1.5 GB; those on disk stay there, and are read again
-COMPILED = "/jax/core/compile/backend_compile_duration"  # what JAX reports for each program, from disk or new
+MOST_PROGRAMS = 400  # about 1.5 GB; the cache on disk is kept, and programs are loaded from it again
+COMPILED = (
+    "/jax/core/compile/backend_compile_duration"  # JAX's event for each program, loaded from disk or newly compiled
+)
 _lock = threading.Lock()
 _count = {"programs": 0, "runs": 0}
 
@@ -27,7 +29,7 @@ jax.monitoring.register_event_duration_secs_listener(_compiled)
 
 
 def bounded(function: F) -> F:
-    """Decorate a function that runs programs: when it ends, and no other thread runs any, JAX forgets them if they are many."""
+    """Decorate a function that runs programs: when no thread runs one anymore, clear JAX's caches if there are too many."""
 
     @functools.wraps(function)
     def counted(*args: Any, **kwargs: Any) -> Any:

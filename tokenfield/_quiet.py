@@ -1,4 +1,4 @@
-"""Messages about work in progress, on standard error, and how to silence them."""
+"""Progress messages on standard error, and how to silence them."""
 
 import sys
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def quietly(silent: bool = True) -> Iterator[None]:
 
 
 def shows_progress() -> bool:
-    """Return True on a terminal, unless silenced."""
+    """Return True if standard error is a terminal, unless silenced."""
     return sys.stderr.isatty() and not _silent
 
 

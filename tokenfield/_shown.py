@@ -8,10 +8,10 @@ LONGEST_MESSAGE = 600
 
 
 def shown(value: object) -> str:
-    """Return `repr(value)` in one line of at most 80 characters; a longer one keeps its two ends."""
+    """Return `repr(value)` in one line of at most 80 characters; a longer one is cut in the middle."""
     try:
         return cut(repr(value), LONGEST)
-    except Exception:  # such as a whole number of more digits than Python prints
+    except Exception:  # such as an integer with more digits than Python prints
         return f"a {type(value).__name__} that cannot be printed"
 
 
@@ -23,13 +23,13 @@ def cut(text: str, longest: int = LONGEST) -> str:
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Return a hint at the known name that is nearest to an unknown one, if one is near."""
+    """Return a hint with the known name closest to an unknown one, or "" if none is close."""
     near = _near(name, known)
     return f": did you mean {shown(near)}?" if near else ""
 
 
 def did_you_mean(name: object, known: Iterable[str], what: str = "known keys") -> str:
-    """Return the nearest known name as a question, or all of them if none is near."""
+    """Return the closest known name as a question, or all names if none is close."""
     known = list(known)
     near = _near(name, known)
     return f"did you mean {near}?" if near else f"{what}: {', '.join(known) or 'none'}"

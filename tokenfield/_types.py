@@ -1,4 +1,4 @@
-"""What constructors take. `numpy.typing.ArrayLike` would admit words; these do not."""
+"""Types of constructor arguments. Unlike `numpy.typing.ArrayLike`, they do not admit strings."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias

@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 
 def begin_worker(environment: Mapping[str, str]) -> None:
-    """A worker leaves Ctrl-C to its parent, and ends when the parent does, even by kill -9."""
+    """Set up a worker: it ignores Ctrl-C, which the parent handles, and ends when the parent does, even by kill -9."""
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
@@ -23,6 +23,6 @@ def begin_worker(environment: Mapping[str, str]) -> None:
 
 
 def terminate(pool: ProcessPoolExecutor) -> None:
-    """End the workers of a pool at once: what they do is not waited for."""
+    """End the workers of a pool at once, without waiting for their work."""
     for process in list(pool._processes.values()):
         process.terminate()

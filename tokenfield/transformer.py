@@ -1,4 +1,4 @@
-"""A model: what moves the measure."""
+"""The model: a Transformer."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -23,8 +23,8 @@ from .normalization import AbstractNorm, AbstractTokenMap, NoNorm, PostLN, Proje
 from .spaces import AbstractSpace, Euclidean, Sphere
 
 T = TypeVar("T", bound=eqx.Module)
-PARTS = ("attention", "norm", "mlp", "noise")  # whose arguments `replace` takes too
-SHARED = ("final", "context", "encoder")  # what the layers of a model have in common
+PARTS = ("attention", "norm", "mlp", "noise")  # `replace` also takes the arguments of these
+SHARED = ("final", "context", "encoder")  # shared by all layers of a model
 
 
 class Transformer(Explained, eqx.Module):
@@ -34,11 +34,11 @@ class Transformer(Explained, eqx.Module):
         attention: any attention, e.g. `Softmax(beta=9.0)` or `MultiHead([...])`.
         norm: the normalization rule; none by default (the free flow in R^d).
         mlp: a token-wise MLP, added to the attention in the flow, a second sublayer in `layers`.
-        noise: random pushes of every token, `SphereNoise(kappa=4.0)` under Post-LN, `EuclideanNoise(kappa=4.0)` without a
+        noise: noise on every token, e.g. `SphereNoise(kappa=4.0)` under Post-LN, `EuclideanNoise(kappa=4.0)` without a
             norm. Runs of tokens then need a seed.
         fisher_rao: the rate c at which the weights of tokens grow, `m_i' = c m_i (phi_i - sum_j m_j phi_j)` with
             `phi_i = (1/beta) sum_j m_j e^{beta<x_i,x_j>}`: the Wasserstein–Fisher–Rao flow (unnormalized attention, Post-LN).
-            None leaves weights as they are.
+            None keeps the weights fixed.
         breakpoints: times at which A(t), V(t), … jump. The integrator stops and restarts there.
         context: another measure nu, e.g. `Tokens`, for cross-attention: queries come from the tokens, keys and values from nu
             (FORMULAS §13). Without `cross`, the tokens attend to the context only.
@@ -46,7 +46,7 @@ class Transformer(Explained, eqx.Module):
             `Transformer(Softmax(..., causal=True), norm, mlp, cross=Softmax(...), context=nu)`.
         mlp_norm, cross_norm: the norms of these sublayers, if they differ from that of the attention.
         encoder: the Transformer that moves the context while the tokens move; they read it as the encoder's own sublayers do.
-            None leaves the context as it is.
+            None keeps the context fixed.
         space: the space in which tokens stay, in place of a norm: `x' = P_x A(x)` (see `Projected`), e.g. `Torus()`.
 
     Example:
@@ -74,7 +74,7 @@ class Transformer(Explained, eqx.Module):
     """The number of layers whose weights the model holds (see `by_layer`): every array then has a leading axis of this length.
     None if all layers are the same."""
     repeats: int | None = eqx.field(static=True)
-    """How often the layers follow each other before `final`; None for once."""
+    """How many times the stack of layers is repeated before `final`; None for once."""
 
     def __init__(
         self,
@@ -152,8 +152,8 @@ class Transformer(Explained, eqx.Module):
     def replace(self, **changes: Any) -> "Transformer":
         """Return the same model with other arguments: its own, or those of its attention, norm, MLP or noise.
 
-        The new values may be traced, so `jax.grad(lambda beta: f(model.replace(beta=beta)))` works. For any other change there
-        is Equinox's `eqx.tree_at`.
+        The new values may be traced, so `jax.grad(lambda beta: f(model.replace(beta=beta)))` works. For any other change use
+        Equinox's `eqx.tree_at`.
 
         Example:
             >>> import tokenfield as tkf
@@ -174,7 +174,9 @@ class Transformer(Explained, eqx.Module):
         for name in changes.keys() - own.keys():
             homes = [home for home, part in parts.items() if name in part.arguments()]
             if len(homes) != 1:
-                raise ValueError(f"replace: {name} is no argument of this model: {_hint(name, given, parts, homes)}")
+                raise ValueError(
+                    f"replace: {name} is not an argument of this model: {_hint(name, given, parts, homes)}"
+                )
             inner[homes[0]][name] = changes[name]
         return super().replace(**own, **{name: parts[name].replace(**each) for name, each in inner.items() if each})
 
@@ -185,14 +187,14 @@ class Transformer(Explained, eqx.Module):
 
     @property
     def isotropic(self) -> bool:
-        """True when the flow commutes with rotations (and so stays in the span of the tokens)."""
+        """True if the flow commutes with rotations (and so stays in the span of the tokens)."""
         plain = self.mlp is None and self.noise is None and self.context is None
         return plain and self.attention.isotropic and self.norm.isotropic
 
     def sublayers(
         self, t: Float[Array, ""], w: Float[Array, " n"], positions: Float[Array, " n"], unit: bool = False
     ) -> tuple[Callable[[Float[Array, "n d"]], Float[Array, "n d"]], ...]:
-        """Return the functions of the tokens read that drive them at time t: attention, cross-attention, the MLP."""
+        """Return the sublayers at time t, as functions of their input tokens: attention, cross-attention, the MLP."""
         attention = lambda x: self.attention.of_itself(t, Measure(x, w, positions), unit)  # noqa: E731
         nu, cross, lower = self.context, self.cross, self.space.lower
         if nu is not None and cross is None:
@@ -215,7 +217,7 @@ class Transformer(Explained, eqx.Module):
         return (self.norm, *cross, *(() if self.mlp is None else (self.mlp_norm or self.norm,)))
 
     def at_layer(self, index: int | Array) -> "Transformer":
-        """The model of one layer, from 0: itself, if all layers are the same. After the last layer the first follows again."""
+        """Return the model of layer `index`, counted from 0 and cyclically; the model itself if all layers are the same."""
         if self.depth is None:
             return self
         shared = {name: getattr(self, name) for name in SHARED}
@@ -274,7 +276,7 @@ class Transformer(Explained, eqx.Module):
         return _replaced(self, repeats=(self.repeats or 1) * count("k", k))
 
     def continuous(self, depth: int | None = None) -> "Transformer":
-        """The same model for `simulate`: layer l acts from time l to l + 1, the last one forever, and there is no `final`.
+        """Return the same model for `simulate`: layer l acts from time l to l + 1, the last one forever, without `final`.
 
         Args:
             depth: take only the first `depth` layers; all of them by default.
@@ -341,7 +343,7 @@ def _staying_in(space: AbstractSpace | None) -> AbstractNorm:
 
 
 def _replaced(part: T, **fields: Any) -> T:
-    """Return a module with other fields. They are not checked, for arrays may have an axis of layers."""
+    """Return a module with other fields. They are not checked, because arrays may have an axis of layers."""
     given = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}  # type: ignore[arg-type]
     made = object.__new__(type(part))
     for name, value in (given | fields).items():
@@ -350,7 +352,7 @@ def _replaced(part: T, **fields: Any) -> T:
 
 
 def by_layer(models: Sequence[Transformer], final: AbstractTokenMap | None = None) -> Transformer:
-    """Return one model that has the weights of each of several models of one shape: layer l is that of `models[l]`.
+    """Return one model with the weights of several models of the same shape: layer l is that of `models[l]`.
 
     Args:
         models: one model for each layer. If they have a context and an encoder, these must be the same objects.
@@ -390,7 +392,7 @@ def _hint(name: str, given: Mapping[str, Any], parts: Mapping[str, Any], homes: 
 
 
 def only_transformer(model: Any) -> Transformer:
-    """Return the model, if it is one."""
+    """Return `model`, or raise ValueError if it is not a Transformer."""
     if isinstance(model, Transformer):
         return model
     hint = ": wrap it, Transformer(attention, norm)" if isinstance(model, AbstractAttention) else ""

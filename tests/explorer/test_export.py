@@ -136,9 +136,9 @@ def test_modules_become_one_script():
     ("modules", "message"),
     [
         ({"main.js": 'import { a } from "./none.js";\n'}, r"main\.js imports none\.js, which does not exist"),
-        ({"main.js": 'import { a } from "./b.js";\n', "b.js": 'import { c } from "./main.js";\n'}, "in a circle"),
-        ({"main.js": "export default 3;\n"}, "does not understand 'export default 3;'"),
-        ({"main.js": 'import * as a from "./b.js";\n', "b.js": ""}, "does not understand"),
+        ({"main.js": 'import { a } from "./b.js";\n', "b.js": 'import { c } from "./main.js";\n'}, "import cycle"),
+        ({"main.js": "export default 3;\n"}, "does not support 'export default 3;'"),
+        ({"main.js": 'import * as a from "./b.js";\n', "b.js": ""}, "does not support"),
     ],
 )
 def test_modules_that_cannot_be_joined_are_refused(modules, message):
@@ -171,7 +171,7 @@ def test_the_page_is_one_file_that_asks_for_nothing(traj, tmp_path):
     assert '"docs": "theory/"' in export_page(tmp_path / "page.html", docs="theory/").read_text()
     with pytest.raises(ValueError, match="is a folder: give a file"):
         export_page(tmp_path)
-    with pytest.raises(ValueError, match="does not exist: make it first"):
+    with pytest.raises(ValueError, match="does not exist: create it first"):
         export_page(tmp_path / "none" / "page.html")
 
 

@@ -102,7 +102,7 @@ def test_replace_can_be_differentiated():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: MODEL.replace(betta=1.0), "replace: betta is no argument of this model: did you mean beta"),
+        (lambda: MODEL.replace(betta=1.0), "replace: betta is not an argument of this model: did you mean beta"),
         (lambda: tkf.PostLN().replace(alpha=1.0), "PostLN has no argument alpha"),
         (lambda: SHOWN["Transformer(Softmax(beta=[1.0, 2.0]), norm=PreLN(), depth=2)"].replace(beta=1.0), "by layer"),
         (lambda: tkf.Transformer(tkf.MultiHead([tkf.L2(1.0), tkf.L2(2.0)])).replace(beta=1.0), "use with_scale"),

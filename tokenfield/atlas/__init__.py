@@ -1,1 +1,1 @@
-"""Claims of the literature, checked by experiment."""
+"""Claims from the literature, checked by experiment."""

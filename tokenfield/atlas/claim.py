@@ -1,4 +1,4 @@
-"""What a claim is: a statement of the literature, with what is predicted and what is measured."""
+"""Claims: statements from the literature, with predicted and measured values."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,11 +11,11 @@ OPEN = "open"
 
 
 class Check(NamedTuple):
-    """One number (or fact) predicted and measured.
+    """One number (or fact), predicted and measured.
 
-    `predicted=OPEN` marks a number that nothing foretells: it is reported, and `holds` says that it could be measured.
-    `printed=True` marks a statement tested in the form in which it was printed although that form is wrong:
-    it is expected to fail, and is shown as such beside the corrected one.
+    `predicted=OPEN` marks a number for which there is no prediction: it is reported, and `holds` says whether it could be
+    measured. `printed=True` marks a statement tested exactly as it was printed, although that form is wrong:
+    it is expected to fail, and is shown next to the corrected statement.
     """
 
     what: str
@@ -27,9 +27,9 @@ class Check(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What running a claim gives: checks, and a figure where one helps.
+    """Result of running a claim: checks, and possibly a figure.
 
-    `skipped` says why nothing was measured, and what to run so that it can be: a real model that is not installed is no failure.
+    `skipped` says why nothing was measured and what to run first. A real model that is not installed is not a failure.
     """
 
     checks: tuple[Check, ...]
@@ -39,7 +39,7 @@ class Evidence(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A claim. `measure(quick)` runs the experiment; quick keeps it to a few seconds."""
+    """A claim. `measure(quick)` runs the experiment; with `quick=True` it takes a few seconds."""
 
     id: str
     section: str
@@ -52,7 +52,7 @@ class Claim(NamedTuple):
 def close(
     what: str, predicted: float, measured: float, *, rtol: float = 0.0, atol: float = 0.0, printed: bool = False
 ) -> Check:
-    """Return `|measured - predicted| <= atol + rtol |predicted|`."""
+    """Return the check `|measured - predicted| <= atol + rtol |predicted|`."""
     allowed = atol + rtol * abs(predicted)
     tolerance = f"± {allowed:.2g}" if not rtol else f"± {rtol:.1g} relative" if not atol else f"± {allowed:.2g}"
     holds = bool(abs(measured - predicted) <= allowed)
@@ -60,15 +60,15 @@ def close(
 
 
 def at_most(what: str, bound: float, measured: float, *, printed: bool = False) -> Check:
-    """Return `measured <= bound`."""
+    """Return the check `measured <= bound`."""
     return Check(what, f"≤ {bound:.6g}", f"{measured:.6g}", "none", bool(measured <= bound), printed)
 
 
 def at_least(what: str, bound: float, measured: float, *, printed: bool = False) -> Check:
-    """Return `measured >= bound`."""
+    """Return the check `measured >= bound`."""
     return Check(what, f"≥ {bound:.6g}", f"{measured:.6g}", "none", bool(measured >= bound), printed)
 
 
 def equal(what: str, predicted: object, measured: object, *, printed: bool = False) -> Check:
-    """Return a check that the two are the same."""
+    """Return the check `measured == predicted`."""
     return Check(what, str(predicted), str(measured), "exact", bool(predicted == measured), printed)

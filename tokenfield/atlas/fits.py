@@ -1,4 +1,4 @@
-"""Lines and powers fitted to measurements, with 95 % confidence intervals."""
+"""Least-squares fits of lines and power laws, with 95 % confidence intervals."""
 
 import math
 from typing import NamedTuple
@@ -20,7 +20,7 @@ class Fit(NamedTuple):
 
 
 def coefficient(design: np.ndarray, y: np.ndarray, k: int) -> Fit:
-    """The k-th coefficient of `y = design @ c` by least squares, errors independent and of one size (Student's t)."""
+    """Return the k-th least-squares coefficient of `y = design @ c`, assuming i.i.d. errors (Student's t interval)."""
     from scipy.stats import t
 
     c, *_ = np.linalg.lstsq(design, y, rcond=None)
@@ -31,16 +31,16 @@ def coefficient(design: np.ndarray, y: np.ndarray, k: int) -> Fit:
 
 
 def slope(x: np.ndarray, y: np.ndarray) -> Fit:
-    """The slope of a line; at least three points."""
+    """Return the slope of a fitted line; needs at least three points."""
     return coefficient(np.stack([np.ones_like(x, float), x], axis=1), np.asarray(y, float), 1)
 
 
 def limit(x: np.ndarray, y: np.ndarray) -> Fit:
-    """The value for `x -> oo` of a parabola in 1/x; at least four points."""
+    """Return the limit as `x -> oo` of a fitted parabola in 1/x; needs at least four points."""
     return coefficient((x[:, None] / x[0]) ** -np.arange(3.0), np.asarray(y, float), 0)
 
 
 def power(x: np.ndarray, y: np.ndarray) -> Fit:
-    """p in `y = C x^p e^{c/x}`, a power law for large x with its first correction; at least four points."""
+    """Return p in `y = C x^p e^{c/x}`, a power law for large x with a first correction; needs at least four points."""
     design = np.stack([np.ones_like(x), np.log(x), x[0] / x], axis=1)
     return coefficient(design, np.log(y), 1)

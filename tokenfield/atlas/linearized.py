@@ -1,4 +1,4 @@
-"""Linearized runs of causal attention, for the claims about positions: the response of the last token, by `jax.grad`."""
+"""Linearized runs of causal attention, for the claims about positions: response of the last token, by `jax.grad`."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -10,7 +10,7 @@ import numpy as np
 
 import tokenfield as tkf
 
-STEPS = 16  # of fixed size: a run adapts its steps to tokens, which do not move here
+STEPS = 16  # fixed steps: an adaptive run would choose its steps by the tokens, which do not move here
 
 
 def weights(n: int, slope: float) -> np.ndarray:
@@ -21,9 +21,9 @@ def weights(n: int, slope: float) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def near_uniform(n: int, beta: float, mode: int, copies: int):
-    """Return `(slope, t1) -> (n,)`: the part of a mode at the last position after t1, by that of each position before.
+    """Return `(slope, t1) -> (n,)`: derivative of a mode's amplitude at the last position at t1, by its initial amplitudes.
 
-    Each of n positions has `copies` tokens evenly spread on the circle, which are turned by `eps_j sin(mode angle)`.
+    Each of the n positions has `copies` tokens evenly spaced on the circle, displaced by the angle `eps_j sin(mode angle)`.
     """
     angle, positions = 2 * np.pi * np.arange(copies) / copies, np.repeat(np.arange(1, n + 1) / n, copies)
     normal = np.stack([-np.sin(angle), np.cos(angle)], axis=1) * np.sin(mode * angle)[:, None]
@@ -39,7 +39,7 @@ def near_uniform(n: int, beta: float, mode: int, copies: int):
 
 @lru_cache(maxsize=8)
 def near_one_cluster(n: int, beta: float):
-    """Return `(slope, t1) -> (n,)`: how far the last of n tokens is from (1, 0) after t1, by how far each of them was."""
+    """Return `(slope, t1) -> (n,)`: derivative of the last token's displacement from (1, 0) at t1, by each initial displacement."""
 
     def part(eps, slope, t1):
         head = tkf.Softmax(beta=beta, causal=True, positions=tkf.ALiBi(slope))
@@ -50,19 +50,19 @@ def near_one_cluster(n: int, beta: float):
 
 
 def after(head, tokens, t1):
-    """Return tokens at t1 on the sphere."""
+    """Return the tokens at time t1, under Post-LN on the sphere."""
     model = tkf.Transformer(head, norm=tkf.PostLN())
     return tkf.solve(model, tokens, t1, dt=t1 / STEPS, max_steps=STEPS + 2).final.x
 
 
 def row_of(part, n: int):
-    """Return the derivative of `part` by its first argument, at 0."""
+    """Return the derivative of `part` with respect to its first argument, at 0."""
     compiled = jax.jit(jax.grad(part))
     return lambda slope, t1: np.asarray(compiled(jnp.zeros(n), jnp.asarray(float(slope)), jnp.asarray(float(t1))))
 
 
 def richardson(values: Sequence) -> np.ndarray:
-    """Return the limit of values at n, 2n, 4n, …, whose errors are powers of 1/n."""
+    """Return the Richardson extrapolation of values at n, 2n, 4n, …, whose errors are powers of 1/n."""
     found = [np.asarray(value) for value in values]
     for order in range(1, len(found)):
         found = [(2**order * fine - coarse) / (2**order - 1) for coarse, fine in pairwise(found)]

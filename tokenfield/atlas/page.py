@@ -1,4 +1,4 @@
-"""The atlas as one self-contained page, with its figures beside it."""
+"""HTML page of the atlas, with its figures in a folder next to it."""
 
 from collections.abc import Sequence
 from html import escape
@@ -58,13 +58,13 @@ EQUATIONS = (
     ("USA", "unnormalized self-attention", "x_i' = P_{x_i} (1/n) Σ_j e^{β<x_i, x_j>} x_j"),
 )
 MODELS = (
-    "Two models come again and again. Tokens x_i are unit vectors in R^d, and P_x projects to the vectors orthogonal to x. "
+    "Most claims are about two models. Tokens x_i are unit vectors in R^d, and P_x projects onto the vectors orthogonal to x. "
     "SA is self-attention, with the softmax of a Transformer; USA is unnormalized self-attention, without its denominator."
 )
 
 
 def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path) -> None:
-    """Write the page of the claims run so far, and their figures into the folder `figures` beside it."""
+    """Write the page of the claims run so far, and their figures to the folder `figures` next to it."""
     _write_figures(results, path.parent / "figures")
     good = sum(result.verdict in GOOD for result in results)
     wrong = sum(result.verdict == "corrected" for result in results)
@@ -74,7 +74,7 @@ def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path)
     fail = len(results) - skipped - good
     failing = f" {fail} do{'es' * (fail == 1)} not." if fail else ""
     corrected = (
-        f" In {wrong} of them the statement as printed in the literature fails and a corrected one holds."
+        f" For {wrong} of them the statement as printed in the literature fails and a corrected one holds."
         if wrong
         else ""
     )
@@ -82,11 +82,11 @@ def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path)
     body = [
         STYLE,
         heading("Atlas of token dynamics", 1),
-        paragraph("Which statements of the literature on tokens in deep Transformers hold in experiments?", "asked"),
+        paragraph("Which statements from the literature on tokens in deep Transformers hold in experiments?", "asked"),
         paragraph(answer, "answer"),
         paragraph(
-            "Each claim is a statement of the literature, in our words, put to an experiment: what is predicted, what "
-            "is measured, and how far apart they may be. Tests of a statement in its printed form are marked.",
+            "Each claim is a statement from the literature, in our words, tested by an experiment. The tables show the predicted "
+            "value, the measured value and the tolerance. Tests of a statement exactly as it was printed are marked.",
         ),
         f"<p>{typeset(MODELS)}</p>",
         *(
@@ -120,12 +120,12 @@ def _badge(verdict: str) -> str:
 
 
 def _marks(result: "Result") -> str:
-    """What the filter reads."""
+    """Return the HTML attributes by which the script filters."""
     return f'data-section="{escape(result.claim.section)}" data-verdict="{escape(result.verdict)}"'
 
 
 def _filter(results: Sequence["Result"]) -> str:
-    """Two menus; without a script they are not shown, and all claims are."""
+    """Return the two menus of the filter. Without JavaScript they stay hidden and all claims are shown."""
     sections = dict.fromkeys(result.claim.section for result in results)
     verdicts = dict.fromkeys(result.verdict for result in results)
     option = lambda value, label: f'<option value="{escape(value)}">{escape(label)}</option>'  # noqa: E731
@@ -174,7 +174,7 @@ def _checks(checks: Sequence[Check]) -> str:
     for check in checks:
         verdict, kind = ("holds", "good") if check.holds else ("fails", "bad")
         if check.predicted == OPEN and check.holds:
-            verdict, kind = "measured", "open"  # nothing was foretold, so nothing holds
+            verdict, kind = "measured", "open"  # nothing was predicted, so nothing can hold or fail
         if check.printed:
             verdict, kind = ("holds as printed", "bad") if check.holds else ("fails as printed", "fixed")
         cells = (check.what, check.predicted, compared(check), "–" if check.tolerance == "none" else check.tolerance)
@@ -183,7 +183,7 @@ def _checks(checks: Sequence[Check]) -> str:
 
 
 def compared(check: Check) -> str:
-    """Return the measured value; of a bound, the inequality that was found.
+    """Return the measured value, or for a bound the inequality that was found.
 
     Example:
         >>> from tokenfield.atlas.claim import at_most

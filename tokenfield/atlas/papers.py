@@ -1,4 +1,4 @@
-"""Where the papers are that claims cite."""
+"""Links to the papers that claims cite."""
 
 from html import escape
 from urllib.parse import quote
@@ -28,7 +28,7 @@ TITLES = {
     "Alcalde, Fantuzzi, Zuazua 2025": "Clustering in pure-attention hardmax transformers and its role in sentiment analysis",
     "Barbero et al. 2024": "Transformers need glasses! Information over-squashing in language tasks",
 }
-"""Papers without a known number: a search for their title."""
+"""Papers whose arXiv number is not known: linked to a search for the title."""
 
 
 def linked(source: str) -> str:

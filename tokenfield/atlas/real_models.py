@@ -1,4 +1,4 @@
-"""Real models for the claims: found where `make models` put them, run once in a process, and skipped where they are not."""
+"""Real models for the claims: found where `make models` puts them, and run once per process. Claims skip missing models."""
 
 import warnings
 from collections.abc import Callable
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 TITLES = {"minilm": "MiniLM", "albert": "ALBERT", "rxnfp": "reaction BERT", "smollm2": "SmolLM2"}
 COLORS = {"minilm": "#0072B2", "albert": "#D55E00", "rxnfp": "#009E73", "smollm2": "#CC79A7"}
 CHEMICAL = ("albert", "rxnfp")
-TOKENS = 128  # of a text
-PASSAGES = 4  # of English
-SCALES = (1.0, 4.0, 16.0)  # values of beta for energies
+TOKENS = 128  # tokens per text
+PASSAGES = 4  # passages of English
+SCALES = (1.0, 4.0, 16.0)  # values of beta in the energies
 
 
 def with_models(*quick: str, full: tuple[str, ...] = ()) -> Callable:
-    """Return a claim's `measure` that is skipped, with what to do about it, where one of its models is not installed."""
+    """Return a decorator of `measure`: if a model is not installed, the claim is skipped and says how to install it."""
 
     def wrap(measure: Callable[[bool], Evidence]) -> Callable[[bool], Evidence]:
         @wraps(measure)
@@ -39,7 +39,7 @@ def with_models(*quick: str, full: tuple[str, ...] = ()) -> Callable:
 
 
 def missing(names: tuple[str, ...]) -> str:
-    """Return why these models cannot be run, or an empty text."""
+    """Return why these models cannot be run, or an empty string."""
     absent = [name for name in ("torch", "transformers") if find_spec(name) is None]
     if absent:
         return f"{absent[0]} is not installed: {INSTALL}, then run `make models`"
@@ -55,16 +55,16 @@ def missing(names: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=8)
 def loaded(name: str, iterations: int | None = None, random: int | None = None) -> "Loaded":
-    """Return the model, or its random twin."""
+    """Return the model, or the same architecture with random weights if `random` is a seed."""
     from ..probe.loading import load
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of pickles: these were chosen
+        warnings.simplefilter("ignore")  # the warning about pickles: these files are known
         return load(model_path(name), allow_pickle=True, iterations=iterations, random=random)
 
 
 def passages(name: str) -> "list[Window]":
-    """Four passages of English of 128 tokens, or the reactions that the chemistry packages show."""
+    """Return four English passages of 128 tokens, or the example reactions of the chemistry packages."""
     from ..probe.texts import windows
 
     model, text = loaded(name), ""
@@ -77,11 +77,11 @@ def passages(name: str) -> "list[Window]":
 
 
 class Layers(NamedTuple):
-    """What the claims need of hidden states.
+    """Statistics of hidden states.
 
     Attributes:
-        cosine: (layers, texts) mean cosines over pairs i ≠ j.
-        near: (layers,) share of pairs with a cosine above 0.9.
+        cosine: (layers, texts) mean cosine over pairs i ≠ j.
+        near: (layers,) fraction of pairs with a cosine above 0.9.
         energy: (layers, texts, scales) normalized energies at `SCALES`.
         histogram: (layers, 80) counts of pairs on [-0.6, 1], all texts.
     """
@@ -94,7 +94,7 @@ class Layers(NamedTuple):
 
 @lru_cache(maxsize=16)
 def layers(name: str, iterations: int | None = None, random: int | None = None) -> Layers:
-    """Return all passages through a model."""
+    """Return the statistics of all passages at every layer of a model."""
     from ..probe.hooks import AbstractVisitor, stream
     from ..probe.texts import padded
 
@@ -116,7 +116,7 @@ def layers(name: str, iterations: int | None = None, random: int | None = None) 
 
 
 def gram_statistics(x: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray]:
-    """Return the mean cosine, share above 0.9, energies, histogram of one text at one layer."""
+    """Return the mean cosine, the fraction above 0.9, the energies and the histogram, for tokens x (n, d) of one text."""
     u = x / np.linalg.norm(x, axis=1, keepdims=True)
     G = u @ u.T
     pairs = G[np.triu_indices(len(G), 1)]
@@ -126,7 +126,7 @@ def gram_statistics(x: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray
 
 @lru_cache(maxsize=4)
 def attention_reads(name: str) -> tuple[list[np.ndarray], ...]:
-    """For each passage, what the attention of each block reads."""
+    """Return, for each passage, the inputs (n, d) of the attention of each block."""
     from ..probe.extract import attention_record
 
     model = loaded(name)

@@ -1,4 +1,4 @@
-"""Runs the claims, one after another, and keeps what has been found so far on disk."""
+"""Run the claims, and write the results to disk as they come."""
 
 import difflib
 import importlib
@@ -38,7 +38,7 @@ EXPECTED = ("holds", "corrected", "skipped")
 
 
 class Result(NamedTuple):
-    """A claim that was run: its evidence and figure (as PNG), or the error that stopped it."""
+    """Result of one claim: its evidence and figure (as PNG), or the error that stopped it."""
 
     claim: Claim
     evidence: Evidence | None
@@ -82,7 +82,7 @@ def choose(only: Sequence[str] | None) -> list[Claim]:
 
 
 def measure(claim: Claim, quick: bool) -> Result:
-    """Run one claim; an exception becomes a result of its own, so that the other claims still run."""
+    """Run one claim. An exception is returned as a result, so that the other claims still run."""
     from ..report.page import figure_png
 
     begun = time.monotonic()
@@ -96,9 +96,9 @@ def measure(claim: Claim, quick: bool) -> Result:
 
 
 def measure_all(chosen: Sequence[Claim], quick: bool, jobs: int) -> Iterator[Result]:
-    """Results as they are ready. Several jobs are processes of their own, given claims by id.
+    """Yield results as they finish. Several jobs run in separate processes, which receive claims by id.
 
-    Claims on real models go to one process together, and first: loading torch and the models takes longer than they do.
+    Claims about real models share one process and start first: loading torch and the models takes longer than measuring.
     """
     if jobs == 1 or len(chosen) == 1:
         yield from (measure(claim, quick) for claim in chosen)
@@ -117,13 +117,13 @@ def measure_all(chosen: Sequence[Claim], quick: bool, jobs: int) -> Iterator[Res
 
 
 def _measure_by_id(wanted: list[str], quick: bool) -> list[tuple[Evidence | None, bytes, str, float]]:
-    """In another process: what can be sent back, which a figure cannot."""
+    """Run claims in a worker process and return what can be pickled, so without the figures."""
     found = [measure(claim, quick) for claim in choose(wanted)]
     return [(each.evidence and each.evidence._replace(figure=None), *each[2:]) for each in found]
 
 
 def run(*, quick: bool, only: Sequence[str] | None, folder: Path, as_json: bool, jobs: int = 1) -> int:
-    """Run, print, write `index.html` and `atlas.json`; 0 when every claim came out as expected."""
+    """Run the claims, print them, write `index.html` and `atlas.json`; return 0 if every claim came out as expected."""
     from .page import write_page
 
     chosen, jobs = choose(only), count("jobs", jobs)
@@ -152,7 +152,7 @@ def run(*, quick: bool, only: Sequence[str] | None, folder: Path, as_json: bool,
 
 
 def as_data(results: Sequence[Result]) -> list[dict]:
-    """Results as plain data."""
+    """Return the results as plain data, for JSON."""
     return [
         {
             "id": result.claim.id,

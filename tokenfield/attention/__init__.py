@@ -1,4 +1,4 @@
-"""Attention kernels, one a file, behind one abstract class."""
+"""Attention kernels, one per file, behind one abstract class."""
 
 from .base import AbstractAttention as AbstractAttention
 from .base import AbstractGeneralHead as AbstractGeneralHead

@@ -17,7 +17,7 @@ from .parameters import ValueMap
 class MultiHead(AbstractAttention):
     """`Gamma = sum_h W_h (Gamma^{(h)} + v_h) + b` over heads of any kind (FORMULAS §1).
 
-    The usual form, one output matrix applied to the concatenated heads, has its blocks of columns as W_h.
+    In the usual form, one output matrix is applied to the concatenated heads; the W_h are its blocks of columns.
 
     Args:
         heads: the heads; head h maps R^d to R^{d_h} through its own V.

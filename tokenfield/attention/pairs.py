@@ -2,7 +2,7 @@
 
 Every pair of blocks of tokens is computed once. Its block E of kernel values is used for the rows of one block (as E)
 and of the other (as E^T). This halves the number of exponentials and score products, and the n x n matrix is never
-materialized. By measurement, strips of blocks are faster for tokens with few coordinates, and single blocks for many.
+materialized. In benchmarks, strips of blocks are faster for tokens with few coordinates, and single blocks for many.
 Products with E^T are computed transposed, as values^T E, which is faster in memory.
 """
 
@@ -22,7 +22,7 @@ from .sums import divide
 
 Kernel = Callable[[Float[Array, "a d"], Float[Array, "b d"]], Float[Array, "a b"]]
 
-ONE_BLOCK = 1024  # up to so many tokens the matrix is small enough to be formed whole
+ONE_BLOCK = 1024  # up to this many tokens the whole matrix is formed
 WIDE = 256  # tokens with more coordinates are multiplied block by block
 BLOCK = 512
 STRIP_ENTRIES = 1 << 23
@@ -121,7 +121,7 @@ def _symmetric_product(kernel: Kernel, weighted: Weighted, x: Array, w: Array, v
     if n <= ONE_BLOCK:
         if weighted.normalizer:
             return kernel(x, x) @ weighted.columns(values, w)
-        return (Weighted(True).rows(values, w) @ kernel(x, x))[:-1].T  # a row more, for its layout is quicker
+        return (Weighted(True).rows(values, w) @ kernel(x, x))[:-1].T  # one row more than needed: this layout is faster
     return (_by_blocks if d > WIDE else _by_strips)(kernel, weighted, x, w, values)
 
 

@@ -136,7 +136,7 @@ class Bilinear(AbstractScore):
         return d if self.Q is None else shape_of("Q", self.Q)[0]
 
     def factors(self, t, x, y, about=None):
-        bias = self.k if about is None else None  # the same in each row, once keys are taken about their mean
+        bias = self.k if about is None else None  # with keys relative to their mean, k adds only a constant to each row
         y = y if about is None else y - mean(y, about)
         if self.A is not None:
             return self.factor.astype(x.dtype) * (x @ at(self.A, t, x).T), y, None
@@ -165,7 +165,7 @@ class Bilinear(AbstractScore):
             return False
         rows, columns = shape = jnp.shape(self.A if self.Q is None else self.Q)  # type: ignore[arg-type]
         if 0 in shape or (rows != columns if self.Q is None else shape != jnp.shape(self.K)):  # type: ignore[arg-type]
-            return False  # refused for tokens of any dimension
+            return False  # `check` raises for these shapes in any dimension
         with jax.ensure_compile_time_eval():  # inside jit too
             A = np.asarray(self.matrix(jnp.zeros(()), columns))
         return bool(np.abs(A - A.T).max() <= 1e-14 * np.abs(A).max())

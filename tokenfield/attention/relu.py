@@ -18,8 +18,8 @@ class ReLU(AbstractPairwise):
 
     Args:
         power: p >= 1; 2 is squared ReLU.
-        normalized: divide by `∫ max(0, <Ax, y'>)^p dmu(y')`. Where this is 0, `Gamma(x) = 0`. Gamma is discontinuous there:
-            nearby it is an average of tokens.
+        normalized: divide by `∫ max(0, <Ax, y'>)^p dmu(y')`. Where this is 0, `Gamma(x) = 0`. Gamma is discontinuous there,
+            because nearby it is an average of tokens.
         beta, A, Q, K, V, causal, positions: as for `Softmax`.
 
     Example:

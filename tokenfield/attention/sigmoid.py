@@ -12,7 +12,7 @@ from .positions import Positions
 class Sigmoid(AbstractPairwise):
     """Sigmoid attention, `k(x, y) = 1 / (1 + e^{-<Ax,y>})`, normalized or not (FORMULAS §1).
 
-    As `k <= 1`, a probability measure supported in the ball of radius R has `|Gamma| <= |V| R`: it never blows up.
+    Since `k <= 1`, a probability measure supported in the ball of radius R has `|Gamma| <= |V| R`: there is no blow-up.
 
     Args:
         normalized: divide by `∫ 1 / (1 + e^{-<Ax,y'>}) dmu(y')`.

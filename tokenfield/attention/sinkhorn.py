@@ -1,4 +1,4 @@
-"""Sinkhorn attention: doubly stochastic."""
+"""Sinkhorn attention, whose matrix is doubly stochastic."""
 
 from functools import partial
 from typing import ClassVar
@@ -19,7 +19,7 @@ MOST_TOKENS = 4096  # the coupling is an n x n matrix
 
 
 class Sinkhorn(AbstractHead):
-    """Sinkhorn attention: `k mu mu` is the coupling of mu with itself made from `e^{<Ax,y>}` by scaling rows and
+    """Sinkhorn attention: `k mu mu` is the coupling of mu with itself obtained from `e^{<Ax,y>}` by scaling rows and
     columns (FORMULAS §1; Sander et al. 2022).
 
     The scalings are computed in the log domain by OTT-JAX until the marginals are accurate to `tolerance` (in L1);

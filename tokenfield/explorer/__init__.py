@@ -1,4 +1,4 @@
-"""The live page: a server, replays of saved runs, one-file exports and a notebook widget."""
+"""The live page: a server, replays of saved runs, single-file exports and a notebook widget."""
 
 from typing import TYPE_CHECKING
 

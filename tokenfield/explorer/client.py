@@ -1,4 +1,4 @@
-"""One page that watches: its messages in, frames out."""
+"""One connected page: receives its messages, sends frames."""
 
 import asyncio
 import contextlib
@@ -16,14 +16,14 @@ from .run import LiveRun
 from .setup import Setup
 
 _THEORY = ThreadPoolExecutor(1, "tokenfield-theory")
-"""One thread for all pages: predictions are slow Python code, and many at once would keep the server from answering."""
-REST = 0.4  # seconds without a change after which theory is asked
+"""One thread for all pages: predictions are slow Python code, and many at once would block the server."""
+REST = 0.4  # seconds without a change before predictions are computed
 
 
 class Client:
-    """A run for one websocket. `send_text` and `send_bytes` send to it.
+    """The run of one websocket. `send_text` and `send_bytes` send to that websocket.
 
-    Messages are handled one after another. A task beside them sends frames while the run plays.
+    Messages are handled one after another. A separate task sends frames while the run plays.
     """
 
     def __init__(self, send_text: Callable[[str], Awaitable[None]], send_bytes: Callable[[bytes], Awaitable[None]]):
@@ -38,7 +38,7 @@ class Client:
         self._predicting: asyncio.Task[None] | None = None
 
     async def handle(self, text: str) -> None:
-        """Handle one message. What is wrong with it is sent back in one line, and leaves the run as it was."""
+        """Handle one message. If it is invalid, send a one-line error back and leave the run unchanged."""
         try:
             message = messages.parse(text)
             await getattr(self, f"_on_{message['type']}")(message)
@@ -48,7 +48,7 @@ class Client:
             await self._send_message(type="error", message=_one_line(error))
 
     async def play(self) -> None:
-        """Send frames while the run plays, for ever."""
+        """Send frames while the run plays; never returns."""
         while True:
             await self._playing.wait()
             try:
@@ -60,7 +60,7 @@ class Client:
                 await self._send_message(type="error", message=_one_line(error))
 
     def close(self) -> None:
-        """Stop computing."""
+        """Stop all computations of this page."""
         if self._run is not None:
             self._run.close()
         self._run = None
@@ -117,7 +117,7 @@ class Client:
         return self._run
 
     async def _advance(self, wait: bool = True) -> None:
-        """Send the next frame and wait as long as it is shown. Messages are handled meanwhile, and may change the run."""
+        """Send the next frame and wait while it is shown. Messages are still handled and may change the run."""
         while (window := self._started().ahead()) is not None and not window.done():
             self._changed.clear()
             changed = asyncio.ensure_future(self._changed.wait())
@@ -132,7 +132,7 @@ class Client:
         async with self._lock:
             run = self._started()
             if (window := run.ahead()) is not None and not window.done():
-                return  # changed in the meantime
+                return  # the run has changed in the meantime
             ended = run.shot.end is not None
             frame = await self._in_thread(_next_frame, run)
             await self._send_bytes(frame)
@@ -144,7 +144,7 @@ class Client:
             await asyncio.sleep(interval)
 
     async def _show(self, run: LiveRun) -> None:
-        """Send what is known about a run, and its current frame; what theory says about it follows when it is known."""
+        """Send the description of a run and its current frame; predictions of theory follow when they are computed."""
         await self._send_message(**_info(run))
         await self._send_bytes(await self._in_thread(lambda: encode(run.frame())))
         if self._predicting is not None:
@@ -152,7 +152,7 @@ class Client:
         self._predicting = asyncio.create_task(self._predict(_info(run), run.setup, run.shot.state))
 
     async def _predict(self, info: dict[str, Any], setup: Setup, state: Any) -> None:
-        """Send the predictions of theory, which take half a second, once a slider has come to rest."""
+        """Send the predictions of theory, which take half a second, once the sliders are no longer moving."""
         with contextlib.suppress(messages.Gone):
             await asyncio.sleep(REST)
             rows = await asyncio.get_running_loop().run_in_executor(_THEORY, _theory, setup, state)
@@ -171,7 +171,7 @@ def _next_frame(run: LiveRun) -> bytes:
 
 
 def _info(run: LiveRun) -> dict[str, Any]:
-    """Return what the page is told about a run."""
+    """Return the description of a run that is sent to the page."""
     setup, state = run.setup, run.shot.state
     return {
         "type": "info",
@@ -187,7 +187,7 @@ def _info(run: LiveRun) -> dict[str, Any]:
 
 
 def _theory(setup: Setup, state: Any) -> list[dict[str, Any]]:
-    """Return what theory says about the model; nothing if it is not about such models."""
+    """Return the predictions of theory for the model; empty if there are none for such a model."""
     config = setup.config
     beta = config.attention.get("beta")
     try:

@@ -1,4 +1,4 @@
-"""States as frames: what the page draws, with the numbers measured beside it."""
+"""States as frames: the points that the page draws, and the observables shown next to them."""
 
 import math
 from functools import lru_cache, singledispatch
@@ -13,13 +13,13 @@ from ..states import AbstractDensity, CircleDensity, Equiangular, Gaussian, Sphe
 from .frames import CIRCLE_DENSITY, GAUSSIAN, NOT_MEASURED, SPHERE_DENSITY, TOKENS, Frame
 
 MOST_PAIRS = 2048
-"""With more tokens, energy and clusters, which look at all pairs, are left to whoever needs them."""
+"""With more tokens, energy and clusters, which need all pairs, are not measured for every frame."""
 ANGLES = 512
 POINTS = 2000
 
 
 class Shape(NamedTuple):
-    """What is drawn of a state: the fields of a `Frame` that come from the state alone."""
+    """Fields of a `Frame` that come from the state alone."""
 
     kind: int
     n: int
@@ -30,7 +30,7 @@ class Shape(NamedTuple):
 
 @singledispatch
 def drawn(state: Any) -> Shape:
-    """Return what the page draws of a state."""
+    """Return the fields that the page draws for a state."""
     raise ValueError(f"state: the page cannot draw a {type(state).__name__}")
 
 
@@ -69,7 +69,7 @@ def _(state: ZonalDensity) -> Shape:
 
 
 def _weighted(state: SphereDensity | ZonalDensity) -> Shape:
-    """Return evenly spread points of the 2-sphere, weighted by a density."""
+    """Return evenly spaced points of the 2-sphere, weighted by a density."""
     weights = np.maximum(np.asarray(_values(state)), 0)
     return Shape(SPHERE_DENSITY, POINTS, 3, _points(3).ravel(), weights / weights.sum())
 
@@ -82,7 +82,7 @@ def _values(state: AbstractDensity) -> Any:
 
 @lru_cache
 def _points(d: int) -> np.ndarray:
-    """Return evenly spread points of the circle, in order of their angles, or of the 2-sphere, on a spiral."""
+    """Return evenly spaced points of the circle, in order of angle, or of the 2-sphere, on a spiral."""
     if d == 2:
         angles = 2 * np.pi * np.arange(ANGLES) / ANGLES
         return np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -93,7 +93,7 @@ def _points(d: int) -> np.ndarray:
 
 
 class Measured(NamedTuple):
-    """Numbers of a state; see `Frame`."""
+    """Observables of a state; see `Frame`."""
 
     energy: float
     order: float
@@ -102,11 +102,11 @@ class Measured(NamedTuple):
 
 
 def measure(state: Any, energy_of: Any, count: bool = True) -> Measured:
-    """Measure a state.
+    """Return the observables of a state.
 
     Args:
-        energy_of: the model, or beta, of the normalized energy; None if there is no energy.
-        count: True to look for clusters.
+        energy_of: the model, or beta, for the normalized energy; None if there is no energy.
+        count: True to count clusters.
     """
     few = getattr(state, "n", 0) <= MOST_PAIRS
     found = find_clusters(state) if count and few and isinstance(state, Tokens) else None
@@ -119,7 +119,7 @@ def measure(state: Any, energy_of: Any, count: bool = True) -> Measured:
 
 
 def _number(observable: Any, *arguments: Any) -> float:
-    """Return an observable, or NaN if it is not known for this state or model."""
+    """Return an observable, or NaN if it is not defined for this state or model."""
     try:
         return float(observable(*arguments))
     except (TypeError, ValueError):

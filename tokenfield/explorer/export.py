@@ -1,7 +1,7 @@
-"""The page as one file that works from disk: modules, style and data inlined, without a build tool.
+"""The page as one file that works from disk: modules, styles and data inlined, without a build tool.
 
-The modules of the page keep to the forms `import { a, b as c } from "./x.js";`, `export function`, `export async function`,
-`export class` and `export const`, and import each other without cycles. Each becomes a function that returns its exports.
+The modules of the page only use the forms `import { a, b as c } from "./x.js";`, `export function`, `export async function`,
+`export class` and `export const`, and have no import cycles. Each becomes a function that returns its exports.
 """
 
 import os
@@ -22,7 +22,7 @@ NAME = re.compile(r"[A-Za-z_$][\w$]*")
 STYLE = re.compile(r'<link\s+rel="stylesheet"\s+href="\./([\w./-]+)"\s*/?>')
 ICON = re.compile(r'(<link\s+rel="icon"[^>]*\s)href="\./([\w./-]+)"')
 WORKER = "engine/worker.js"
-ENGINE_ID, WORKER_ID = "tokenfield-engine", "tokenfield-worker"  # main.js makes a worker of the two
+ENGINE_ID, WORKER_ID = "tokenfield-engine", "tokenfield-worker"  # main.js builds a worker from these two
 
 
 def export_page(path: str | os.PathLike, replay: dict[str, Any] | None = None, docs: str | None = None) -> Path:
@@ -30,8 +30,8 @@ def export_page(path: str | os.PathLike, replay: dict[str, Any] | None = None, d
 
     Args:
         path: the file.
-        replay: a run to be replayed, from `replay_data`; by default the page computes by itself.
-        docs: address of the pages of theory, to which formulas link.
+        replay: a run to replay, from `replay_data`; by default the page computes runs itself.
+        docs: address of the theory pages, to which formulas link.
 
     Example:
         >>> from tokenfield.explorer import export_page
@@ -41,13 +41,13 @@ def export_page(path: str | os.PathLike, replay: dict[str, Any] | None = None, d
     if target.is_dir():
         raise ValueError(f"{target} is a folder: give a file, such as {target / 'page.html'}")
     if not target.parent.is_dir():
-        raise ValueError(f"{target.parent} does not exist: make it first, or give another path")
+        raise ValueError(f"{target.parent} does not exist: create it first, or give another path")
     write_text(target, one_file(replay, docs))
     return target
 
 
 def one_file(replay: dict[str, Any] | None = None, docs: str | None = None) -> str:
-    """Return the page as one HTML text. Modules that the page shares with its worker are in it once."""
+    """Return the page as one HTML text. Modules that the page shares with its worker are included once."""
     found = page_files()
     texts = {name: data.decode() for name, data in found.items() if name.endswith((".js", ".css", ".html", ".svg"))}
     options: dict[str, Any] = {} if replay is None else {"mode": "replay", "replay": replay}
@@ -75,7 +75,7 @@ def _script(attributes: str, text: str) -> str:
 
 
 def joined(texts: dict[str, str], entry: str) -> dict[str, str]:
-    """Return a module and all that it imports as parts of one script, by their names and in the order to run them."""
+    """Return a module and all its imports as parts of one script, by name, in the order in which to run them."""
     done: dict[str, str] = {}
     _add(texts, entry, done, ())
     return done
@@ -84,7 +84,7 @@ def joined(texts: dict[str, str], entry: str) -> dict[str, str]:
 def _add(texts: dict[str, str], name: str, done: dict[str, str], above: tuple[str, ...]) -> None:
     """Add a module after those that it imports."""
     if name in above:
-        raise ValueError(f"modules of the page import each other in a circle: {' -> '.join((*above, name))}")
+        raise ValueError(f"import cycle in the modules of the page: {' -> '.join((*above, name))}")
     if name in done:
         return
     if name not in texts:
@@ -99,13 +99,13 @@ def _add(texts: dict[str, str], name: str, done: dict[str, str], above: tuple[st
     exports = _exports(source)
     body = EXPORT.sub("", IMPORT.sub(imported, source))
     if left := re.search(r"^(import|export)\b[^(\n]*", body, re.M):
-        raise ValueError(f"{name}: the export to one file does not understand {left[0]!r}")
+        raise ValueError(f"{name}: the single-file export does not support {left[0]!r}")
     result = f"return {{ {', '.join(exports)} }};\n" if exports else ""
     done[name] = f"// {name}\nconst {_variable(name)} = (() => {{\n{body}\n{result}}})();\n"
 
 
 def _renamed(names: str) -> str:
-    """`a, b as c` of an import as `a, b: c` of a pattern."""
+    """Rewrite the names `a, b as c` of an import as the pattern `a, b: c`."""
     return ", ".join(re.sub(r"\s+as\s+", ": ", each.strip()) for each in names.split(",") if each.strip())
 
 

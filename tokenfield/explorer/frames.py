@@ -14,7 +14,7 @@ HEADER = struct.Struct("<4sIIIddddII")
 TOKENS, CIRCLE_DENSITY, GAUSSIAN, SPHERE_DENSITY = 0, 1, 2, 3
 WEIGHTS, LABELS = 1, 2
 NOT_MEASURED = 0xFFFFFFFF
-"""The number of clusters where nobody has counted them."""
+"""Value of `clusters` if they were not counted."""
 
 
 class Frame(NamedTuple):
@@ -29,7 +29,7 @@ class Frame(NamedTuple):
         energy: normalized energy; NaN if there is none.
         order: order parameter; NaN if there is none.
         clusters: number of clusters, or NOT_MEASURED.
-        weights, labels: (n,) weight and cluster of each token; None if all weights are equal, or nobody has looked.
+        weights, labels: (n,) weight and cluster of each token; None if all weights are equal, or clusters were not computed.
     """
 
     kind: int
@@ -66,7 +66,7 @@ def encode(frame: Frame) -> bytes:
 
 
 def decode(data: bytes) -> list[Frame]:
-    """Return the frames in a sequence of bytes; raise ValueError if it holds anything else."""
+    """Return the frames in a sequence of bytes; raise ValueError if it contains anything else."""
     frames, place = [], 0
     while place < len(data):
         if len(data) - place < HEADER.size:

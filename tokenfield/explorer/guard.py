@@ -1,4 +1,4 @@
-"""Who may ask: this machine's own pages, with the token of the server."""
+"""Access control: only pages of this machine, with the token of the server."""
 
 import hmac
 import time
@@ -15,11 +15,11 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""Headers of every answer. The token is in the address, which must not be sent elsewhere."""
+"""Headers of every response. The address contains the token, so it must not be sent elsewhere."""
 
 
 def hosts(port: int) -> frozenset[str]:
-    """Return the names under which a browser on this machine knows the server. Others are attacks by way of DNS."""
+    """Return the host names of the server for browsers on this machine. Any other name is a DNS rebinding attack."""
     return frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost"))
 
 
@@ -29,7 +29,7 @@ def same_token(given: str | None, token: str) -> bool:
 
 
 class Guard:
-    """Answer 403 to requests with another Host, or that come from pages of another origin."""
+    """Answer 403 to requests with a wrong Host header or from pages of another origin."""
 
     def __init__(self, app: Any, allowed: Collection[str]):
         self.app, self.allowed = app, allowed
@@ -60,7 +60,7 @@ class Guard:
 
 
 class Allowance:
-    """A limit on messages: `rate` a second on average, at most `burst` at once.
+    """Rate limit for messages: `rate` per second on average, at most `burst` at once.
 
     Example:
         >>> from tokenfield.explorer.guard import Allowance
@@ -74,7 +74,7 @@ class Allowance:
         self.left, self.before = burst, 0.0
 
     def take(self, at: float | None = None) -> bool:
-        """Return True if one more message is within the limit at a time in seconds, by default now."""
+        """Return True if one more message is within the limit at a time in seconds (now by default)."""
         now = time.monotonic() if at is None else at
         self.left = min(self.burst, self.left + (now - self.before) * self.rate)
         self.before = now

@@ -1,4 +1,4 @@
-"""Messages of the page, checked."""
+"""Parsing and validation of the page's messages."""
 
 import json
 import math
@@ -7,13 +7,13 @@ from typing import Any, NoReturn
 from .._shown import shown
 from .run import Pace
 
-LARGEST = 4_000_000  # characters
+LARGEST = 4_000_000  # maximum number of characters
 KINDS = "start", "play", "pause", "step", "set", "tokens"
 SLOWEST, FASTEST = 1e-9, 1e9
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return a message; raise ValueError in one line if it is none that the server understands."""
+    """Return a message; raise ValueError with a one-line text if it is invalid."""
     if len(text) > LARGEST:
         raise ValueError(f"message: at most {LARGEST} characters, got {len(text)}")
     try:
@@ -34,7 +34,7 @@ def table(message: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def pace(message: dict[str, Any], before: Pace) -> Pace:
-    """Return the pace of a message "play"; what it leaves out stays."""
+    """Return the pace of a message "play"; keys that it omits are unchanged."""
     speed, log = message.get("speed", before.speed), message.get("log", before.log)
     if (
         isinstance(speed, bool)
@@ -49,7 +49,7 @@ def pace(message: dict[str, Any], before: Pace) -> Pace:
 
 
 def finite(value: Any) -> Any:
-    """Return plain data for JSON, with None in place of numbers that JSON does not know."""
+    """Return plain data for JSON, with None in place of NaN and infinities."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
@@ -64,4 +64,4 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 class Gone(Exception):
-    """The page has left."""
+    """The page has disconnected."""

@@ -1,4 +1,4 @@
-"""The names of kernels and norms, as configs spell them."""
+"""Names of kernels and norms, as spelled in configs."""
 
 from .._kinds import found, is_ours
 from ..attention import AbstractAttention

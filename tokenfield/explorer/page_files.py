@@ -25,12 +25,12 @@ def page_files() -> dict[str, bytes]:
 
     collect(files(__package__) / "page", "")
     if "index.html" not in found:
-        raise ValueError("tokenfield was installed without the page of the explorer: install it again")
+        raise ValueError("tokenfield was installed without the page of the explorer: reinstall it")
     return found
 
 
 def main_script(html: str) -> re.Match[str]:
-    """Return where the one script of the page is."""
+    """Return the match of the only script of the page."""
     scripts = list(SCRIPT.finditer(html))
     if len(scripts) != 1 or html.count("<script") != 1:
         raise ValueError(f"index.html must have one script, of type module, got {html.count('<script')}")
@@ -38,12 +38,12 @@ def main_script(html: str) -> re.Match[str]:
 
 
 def with_options(html: str, options: dict[str, Any]) -> str:
-    """Return the page with its options, as data before its script."""
+    """Return the page with its options as data before the script."""
     place = main_script(html).start()
     return f"{html[:place]}{options_element(options)}\n{html[place:]}"
 
 
 def options_element(options: dict[str, Any]) -> str:
-    """Return options as an element of the page. In JSON, `<` can be written as an escape: no text can end the element."""
+    """Return options as an element of the page. `<` is escaped in the JSON, so no text can end the element."""
     text = json.dumps(options, allow_nan=False).replace("<", "\\u003c")
     return f'<script type="application/json" id="tokenfield">{text}</script>'

@@ -1,4 +1,4 @@
-"""Saved runs as data that the page plays."""
+"""Saved runs as data that the page replays."""
 
 import base64
 import json
@@ -16,13 +16,13 @@ from .frames import encode
 from .names import kernel_name, norm_name
 
 DATASET, REPORT = "trajectory.zarr", "report.html"
-LARGEST = 64_000_000  # bytes of frames that a page can hold
-LARGEST_LOG = 700.0  # of a time that a double holds with room to spare
-FEW, MOST_COUNTED = 64, 400  # frames whose clusters are counted, for more tokens; others have those of the one before
+LARGEST = 64_000_000  # maximum bytes of frames in a page
+LARGEST_LOG = 700.0  # largest logarithm of a time that is safe in a double
+FEW, MOST_COUNTED = 64, 400  # number of frames with a cluster count, for many tokens; others repeat the previous count
 
 
 def open_run(path: str | os.PathLike) -> Trajectory:
-    """Return the run in a folder of `tokenfield simulate`, beside its report, or in a Zarr folder of `Trajectory.save`."""
+    """Return the run in a folder of `tokenfield simulate`, next to its report, or in a Zarr folder of `Trajectory.save`."""
     folder = as_path("path", path)
     if folder.name == REPORT and folder.is_file():
         folder = folder.parent
@@ -35,7 +35,7 @@ def open_run(path: str | os.PathLike) -> Trajectory:
 
 
 def replay_data(traj: Trajectory) -> dict[str, Any]:
-    """Return a run as plain data: `config`, `times`, `log_time_unit` and `frames`, base64 of frames one after another.
+    """Return a run as plain data: `config`, `times`, `log_time_unit` and `frames`, the concatenated frames in base64.
 
     A run with more states than a page can hold is thinned evenly.
 
@@ -76,7 +76,7 @@ def replay_data(traj: Trajectory) -> dict[str, Any]:
 
 
 def run_config(traj: Trajectory) -> dict[str, Any] | None:
-    """Return the run as the tables of a run file if the page knows all of its model, or None."""
+    """Return the run as the tables of a run file, or None if the page does not support every part of its model."""
     model = model_config(traj.models[0]) if len(traj.models) == 1 else None
     start = traj.dataset.attrs.get("start")
     if model is None:
@@ -85,7 +85,7 @@ def run_config(traj: Trajectory) -> dict[str, Any] | None:
 
 
 def model_config(model: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a recorded model (see `describe`) as tables of a run file if the page knows all of it, or None."""
+    """Return a recorded model (see `describe`) as tables of a run file, or None if the page does not support all of it."""
     attention, norm, noise = _attention(model["attention"]), _norm(model["norm"]), model.get("noise")
     if attention is None or norm is None or model.keys() - {"kind", "attention", "norm", "noise"}:
         return None
@@ -93,7 +93,7 @@ def model_config(model: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _attention(head: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the table of a head, or None if there are several or it has parts that the page does not know."""
+    """Return the table of a head, or None if there are several or it has parts that the page does not support."""
     kind, score, value = kernel_name(head["kind"]), head.get("score", {}), head.get("value", {})
     positions = head.get("positions", [])
     known = {"kind", "score", "value", "causal", "normalized", "positions", "rule", "tie", "unit_exponent"}

@@ -1,8 +1,8 @@
-"""A run that is watched: states one after another, computed a little ahead by `simulate`.
+"""A live run: successive states, computed slightly ahead by `simulate`.
 
-The run is cut into windows. Each window is one call of `simulate` from the state at which the last one ended, so every
-model, state, reduction and method that `simulate` knows can be watched. Three cases are computed as a whole: layers, rules that
-change with time, and long waits of clusters (method "coarsen", from which the times are logarithms).
+The run is split into windows. Each window is one call of `simulate` from the last state of the previous window, so every
+model, state, reduction and method of `simulate` can be shown live. Three cases are computed as a whole: layers, rules that
+change with time, and long waits of clusters (method "coarsen", whose times are logarithms).
 """
 
 import math
@@ -25,19 +25,19 @@ from .drawn import MOST_PAIRS, Measured, frame_of, measure
 from .frames import NOT_MEASURED, Frame
 from .setup import Setup, patched, set_up
 
-FRAMES = 16  # in a window
+FRAMES = 16  # per window
 RATE = 30.0  # frames per second
-SLOW_RATE = 10.0  # the same for many tokens, of which a frame is a megabyte
+SLOW_RATE = 10.0  # the same for many tokens, when a frame is about a megabyte
 MANY = 10_000
-SMALLEST_START = 0.01  # time from which log time begins
+SMALLEST_START = 0.01  # time at which log time begins
 UNTIL = 20.0  # end of a run that is computed as a whole and has no t1
-WHOLE = 301  # states of such a run
-_ROOM = threading.Semaphore(4)  # windows that are computed at a time, for all pages
+WHOLE = 301  # number of states of such a run
+_ROOM = threading.Semaphore(4)  # windows computed at the same time, for all pages
 QUICKEST, SLOWEST = 1 / 60, 0.5  # seconds between frames
 
 
 class Shot(NamedTuple):
-    """A state at a time, in units of `exp(log_time_unit)`. `end`: why the run ends here, if it does."""
+    """A state with its time, in units of `exp(log_time_unit)`. `end`: why the run ends here, or None if it goes on."""
 
     state: Any
     time: float
@@ -68,9 +68,9 @@ class LiveRun:
         self.setup = set_up(data)
         self.pace = Pace()
         self.interval = 1 / RATE
-        """Seconds from the frame before to this one."""
+        """Seconds between the previous frame and this one."""
         self.waits = False
-        """True if long waits can be skipped by log time."""
+        """True if long waits can be skipped in log time."""
         self._windows, self._changes = 0, False
         self._structure: Any = None
         self._ahead: deque[Shot] = deque()
@@ -78,7 +78,7 @@ class LiveRun:
         self._begin(Shot(self.setup.state, 0.0, 0.0))
 
     def _begin(self, shot: Shot) -> None:
-        """Go on from a state: what was computed ahead is dropped."""
+        """Continue from a state and discard everything computed ahead."""
         setup, structure = self.setup, jax.tree.structure((self.setup.model, self.setup.state))
         self.shot = shot
         self._drop()
@@ -89,7 +89,7 @@ class LiveRun:
         self.waits = isinstance(setup.state, Tokens) and coarse_obstacle(setup.model) is None
 
     def ahead(self) -> "Future[list[Shot]] | None":
-        """Return the computation that `next` has to wait for, or None if it need not wait."""
+        """Return the computation that `next` has to wait for, or None if it does not have to wait."""
         if self._ahead or self.shot.end is not None:
             return None
         if self._next is None:
@@ -97,23 +97,23 @@ class LiveRun:
         return self._next
 
     def set_pace(self, pace: Pace) -> None:
-        """Change the speed, from the state that is shown."""
+        """Change the speed, starting from the state that is shown."""
         if pace != self.pace:
             self.pace = pace
             self._drop()
 
     def set(self, patch: dict[str, Any]) -> None:
-        """Change the model; tokens stay where they are unless the patch has new ones. On an error nothing has changed."""
+        """Change the model and keep the tokens, unless the patch has new ones. If this raises an error, nothing has changed."""
         data = patched(self.setup.data, patch)
         moved = "tokens" in patch or "state" in patch
         restart = moved or self._changes or self.setup.config.depth is not None
         setup = set_up(data, None if restart else self.shot.state)
-        segments(setup.state, setup.model)  # refuses a state that this model does not move
+        segments(setup.state, setup.model)  # raises for a state without a flow under this model
         self.setup = setup
         self._begin(Shot(setup.state, 0.0, 0.0) if restart else self.shot)
 
     def place(self, x: Any) -> None:
-        """Put tokens at points x: a token was added, moved or removed by hand. Time goes on; weights become equal."""
+        """Set the tokens to points x, after one was added, moved or removed by hand. Time continues; weights become equal."""
         if not isinstance(x, list):
             raise ValueError(f"x must be a list of points, got {shown(x)}")
         setup = set_up({key: value for key, value in self.setup.data.items() if key != "state"} | {"tokens": {"x": x}})
@@ -137,14 +137,14 @@ class LiveRun:
         return self.shot
 
     def _interval(self, before: Shot, shot: Shot) -> float:
-        """Return the seconds between two states at the pace that is asked for."""
+        """Return the seconds between two states at the current pace."""
         passed = (shot.log_time - before.log_time) / math.log(10) if self.pace.log else shot.time - before.time
         wanted = passed / self.pace.speed if math.isfinite(passed) else 1 / RATE
         quickest = 1 / SLOW_RATE if getattr(shot.state, "n", 0) > MANY else QUICKEST
         return min(max(wanted, quickest), SLOWEST)
 
     def frame(self) -> Frame:
-        """Return the current state as a frame. Clusters of more than 128 tokens are counted once in a window."""
+        """Return the current state as a frame. With more than 128 tokens, clusters are counted once per window."""
         shot = self.shot
         few = getattr(shot.state, "n", 0) <= 128
         count = few or self._last_measured is None or len(self._ahead) % FRAMES == 0
@@ -156,7 +156,7 @@ class LiveRun:
         return frame_of(shot.state, shot.time, shot.log_time_unit, found)
 
     def close(self) -> None:
-        """Drop what was computed ahead; a window in progress is finished in its thread and forgotten."""
+        """Discard what was computed ahead; a window in progress is finished in its thread and discarded."""
         self._closed.set()
         self._drop()
         self._executor.shutdown(wait=False, cancel_futures=True)
@@ -174,7 +174,7 @@ class LiveRun:
         )
 
     def _compute(self, setup: Setup, shot: Shot, *options: Any) -> list[Shot]:
-        """Compute a window when there is room, unless nobody waits for it anymore."""
+        """Compute a window when a slot is free, unless it is no longer needed."""
         with _ROOM:
             return [shot] if self._closed.is_set() else _window(setup, shot, *options)
 
@@ -190,7 +190,7 @@ def _window(setup: Setup, shot: Shot, pace: Pace, number: int, changes: bool, wa
 
 
 def _short(setup: Setup, shot: Shot, pace: Pace, number: int) -> list[Shot]:
-    """Return `FRAMES` states from a state on, evenly spaced in time or in log time."""
+    """Return the next `FRAMES` states, evenly spaced in time or in log time."""
     now, span = shot.time, FRAMES / RATE * pace.speed
     if pace.log:
         times = max(now, SMALLEST_START) * np.expm1(np.log(10) * np.linspace(0, min(span, 20.0), FRAMES + 1))
@@ -232,7 +232,7 @@ def _waits(setup: Setup, state: Tokens) -> Trajectory:
 
 
 def _from(shot: Shot, traj: Trajectory, reason: str) -> list[Shot]:
-    """Return the states of a whole run after a time."""
+    """Return the states of a whole run that come after a shot."""
     unit, after = traj.log_time_unit, shot.time
     shots = [Shot(traj.state(k), float(t), unit) for k, t in enumerate(traj.times) if t > after]
     shots = shots or [shot]
@@ -241,7 +241,7 @@ def _from(shot: Shot, traj: Trajectory, reason: str) -> list[Shot]:
 
 
 def _later(shot: Shot, traj: Trajectory) -> list[Shot]:
-    """Return the states of a run in log time that began at a state. Their times are 1, in a unit of their own."""
+    """Return the states of a run in log time that began at a shot. Each has time 1, in its own unit of time."""
     logs = np.logaddexp(shot.log_time, traj.log_times)
     shots = [
         Shot(traj.state(k), 1.0, float(value)) if value > 600 else Shot(traj.state(k), math.exp(value), 0.0)

@@ -11,8 +11,8 @@ from typing import Any
 from .extra import SERVER, require
 
 HOST = "127.0.0.1"
-PAGE_START = {"attention": {"beta": 9.0}, "tokens": {"n": 256, "d": 3}}  # what the page begins with, by its own choice
-PORTS = 20  # tried, from the one that is asked for
+PAGE_START = {"attention": {"beta": 9.0}, "tokens": {"n": 256, "d": 3}}  # the page's own default start
+PORTS = 20  # number of ports to try, starting at the requested one
 
 
 def free_port(port: int, host: str = HOST) -> socket.socket:
@@ -32,10 +32,10 @@ def free_port(port: int, host: str = HOST) -> socket.socket:
 
 
 def _compile(config: dict[str, Any]) -> None:
-    """Run a little of the run that the page begins with, so that its programs are compiled when the page asks for it."""
+    """Run a little of the run that the page begins with, so that its programs are compiled before the page requests it."""
     from .run import LiveRun
 
-    with contextlib.suppress(Exception):  # the page is told what is wrong when it asks
+    with contextlib.suppress(Exception):  # the page gets the error when it requests the run
         run = LiveRun(config)
         run.next()
         run.frame()
@@ -50,13 +50,13 @@ def settings(app: Any) -> Any:
 
     return uvicorn.Config(
         app,
-        log_config=None,  # uvicorn's own would close the log handlers of this process, and streams with them
+        log_config=None,  # uvicorn's default would close the log handlers of this process, and their streams
         log_level="warning",
-        access_log=False,  # addresses have the token
+        access_log=False,  # addresses contain the token
         ws="websockets-sansio",
         ws_max_size=LARGEST,
         ws_max_queue=64,
-        ws_ping_timeout=120.0,  # a page on a busy machine may answer late
+        ws_ping_timeout=120.0,  # on a busy machine a page may respond late
         lifespan="off",
         server_header=False,
         timeout_graceful_shutdown=1,
@@ -74,11 +74,11 @@ def serve(
     """Serve the page until Ctrl-C.
 
     Args:
-        port: the port; the next one that is free if it is in use.
-        replay: a run to be replayed, from `replay_data`; None for the live engine.
+        port: the port; if it is in use, the next free one.
+        replay: a run to replay, from `replay_data`; None for the live engine.
         config: the run to begin with.
         browser: open the page in a browser.
-        say: what prints the address.
+        say: function that prints the address.
     """
     require(*SERVER)
     import uvicorn

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # starlette is in the extra `explore`
     from starlette.websockets import WebSocket
 
 MOST_CLIENTS = 32
-RATE, BURST = 120.0, 240.0  # messages a second
+RATE, BURST = 120.0, 240.0  # messages per second on average, and at once
 TYPES = {
     "css": "text/css",
     "html": "text/html",
@@ -26,7 +26,7 @@ TYPES = {
     "png": "image/png",
     "woff2": "font/woff2",
 }
-TOO_MANY, TOO_LARGE, POLICY = 1013, 1009, 1008  # codes of closed websockets
+TOO_MANY, TOO_LARGE, POLICY = 1013, 1009, 1008  # websocket close codes
 
 
 def application(
@@ -42,10 +42,10 @@ def application(
 
     Args:
         port: the port on which it is served; requests must name it.
-        token: what the address of the page must carry.
-        replay: a run to be replayed, from `replay_data`; None for the live engine.
+        token: the token that the address of the page must contain.
+        replay: a run to replay, from `replay_data`; None for the live engine.
         config: the run to begin with; the page's own by default.
-        rate, burst: messages a second that a page may send, on average and at once.
+        rate, burst: messages that a page may send, per second on average and at once.
     """
     from starlette.applications import Starlette
     from starlette.responses import PlainTextResponse, Response
@@ -77,7 +77,7 @@ def application(
     async def file(request: "Request") -> "Response":
         name = request.path_params["name"]
         kind = TYPES.get(name.rpartition(".")[2])
-        if name not in files or kind is None or name == "index.html":  # a table of names: no path is ever joined
+        if name not in files or kind is None or name == "index.html":  # a lookup in a table: paths are never joined
             return PlainTextResponse("not found\n", 404, HEADERS)
         return Response(files[name], 200, HEADERS, kind)
 
@@ -116,7 +116,7 @@ def application(
 
 
 def _sender(send: Any) -> Any:
-    """Return a function that sends, and raises Gone if the page has left."""
+    """Return a function that sends, and raises Gone if the page has disconnected."""
     from starlette.websockets import WebSocketDisconnect
 
     async def sender(data: Any) -> None:
@@ -129,7 +129,7 @@ def _sender(send: Any) -> Any:
 
 
 async def _listen(websocket: "WebSocket", client: Client, allowance: Allowance) -> None:
-    """Hand messages to a client until the page leaves, or sends more than is allowed."""
+    """Pass messages to a client until the page disconnects or exceeds the limits."""
     from starlette.websockets import WebSocketDisconnect
 
     with contextlib.suppress(WebSocketDisconnect, Gone):

@@ -1,4 +1,4 @@
-"""From a config of the page to a model and a state: the one place of the explorer that knows `tokenfield.config`."""
+"""Make a model and a state from a config of the page: the only module of the explorer that uses `tokenfield.config`."""
 
 import re
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ SHORT = {
 
 
 class Setup(NamedTuple):
-    """What a run needs: the config as data, the same checked, the model and the state at the start."""
+    """A run: the config as data and as checked, the model, and the initial state."""
 
     data: dict[str, Any]
     config: RunConfig
@@ -41,7 +41,7 @@ def set_up(data: dict[str, Any], state: Any = None) -> Setup:
     """Return the run of a config.
 
     Args:
-        data: tables of a run file; `tokens` may hold `x` and `weights` themselves.
+        data: tables of a run file; `tokens` may contain `x` and `weights` directly.
         state: the state to start from instead of that of the config.
     """
     refuse_names(data)
@@ -51,7 +51,7 @@ def set_up(data: dict[str, Any], state: Any = None) -> Setup:
     if isinstance(data.get("attention"), dict) and data["attention"].get("kind") == "hardmax":
         data["attention"].pop(
             "beta", None
-        )  # hardmax is the limit of large beta; the page keeps the number for the others
+        )  # hardmax is the limit of large beta; the page keeps beta for the other kernels
     given = _own_tokens(data.get("tokens"))
     _refuse_large(data.get("state"))
     config = read(None, {key: value for key, value in data.items() if key != "tokens" or given is None})
@@ -67,13 +67,13 @@ def set_up(data: dict[str, Any], state: Any = None) -> Setup:
 
 
 def _without_none(data: dict[str, Any]) -> dict[str, Any]:
-    """Return tables without the keys that are None, in which the page says that it leaves them to us."""
+    """Return tables without the keys that are None, for which the page wants the defaults."""
     plain = {key: _without_none(value) if isinstance(value, dict) else value for key, value in data.items()}
     return {key: value for key, value in plain.items() if value is not None}
 
 
 def refuse_names(value: Any, key: str = "config") -> None:
-    """Raise ValueError for texts that are no plain names: a page must not choose files or modules of this machine."""
+    """Raise ValueError for strings that are not plain names: a page must not choose files or modules of this machine."""
     if isinstance(value, str):
         if not NAME.fullmatch(value) or value == "file":
             raise ValueError(f"{key}: the page may name a kind, not a file or a module, got {shown(value)}")
@@ -96,7 +96,7 @@ def patched(data: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
                 result[table] = {}
             result[table][name] = value
             if key == "norm":
-                result[table] = {name: value}  # the parameters of another norm would be refused
+                result[table] = {name: value}  # parameters of the old norm would raise an error
         else:
             result[key] = value
     return result
@@ -115,7 +115,7 @@ def _own_tokens(table: Any) -> Tokens | None:
 
 
 def _on_sphere(tokens: Tokens, model: Transformer) -> Tokens:
-    """Return tokens that were placed by hand, in single precision, with the lengths that the norm fixes."""
+    """Return tokens that were placed by hand (in single precision) with exactly the lengths that the norm fixes."""
     radius = model.norm.radius(tokens.d) if isinstance(model.norm, AbstractSphereNorm) else None
     lengths = np.linalg.norm(tokens.x, axis=1, keepdims=True)
     if radius is None or not lengths.all():
@@ -124,7 +124,7 @@ def _on_sphere(tokens: Tokens, model: Transformer) -> Tokens:
 
 
 def _refuse_large(table: Any) -> None:
-    """Raise ValueError for a state other than tokens with more numbers than can be shown live."""
+    """Raise ValueError for a state other than tokens that has more numbers than can be shown live."""
     for key, most in (("modes", MOST_MODES), ("n", MOST_EQUIANGULAR), ("d", MOST_DIMENSIONS)):
         value = table.get(key, 1) if isinstance(table, dict) else 1
         if not isinstance(value, int) or value > most:
@@ -139,7 +139,7 @@ def _refuse_many(n: int, d: int) -> None:
 
 
 def refuse_slow(model: Transformer, state: Any) -> None:
-    """Raise ValueError if a velocity would look at too many pairs of tokens to be live."""
+    """Raise ValueError if a velocity needs too many pairs of tokens to run live."""
     if not isinstance(state, Tokens) or state.n <= MOST_DIRECT:
         return
     if "series" not in reduction(state, model, 1e-6).names:

@@ -1,4 +1,4 @@
-"""A run in a notebook: the page in a frame, as an anywidget, or as HTML where anywidget is not installed."""
+"""A run in a notebook: the page in an iframe, as an anywidget, or as HTML if anywidget is not installed."""
 
 import html
 import os
@@ -28,7 +28,7 @@ def explore(traj: Any, height: int = 640) -> Any:
 
     Args:
         traj: a `Trajectory`.
-        height: in pixels.
+        height: height in pixels.
 
     Returns:
         An anywidget if that package is installed, otherwise an object that notebooks show as HTML. Both have
@@ -40,7 +40,7 @@ def explore(traj: Any, height: int = 640) -> Any:
 
 
 class Page:
-    """The page as HTML, in a frame."""
+    """The page as HTML, in an iframe."""
 
     def __init__(self, replay: dict[str, Any], page: str, height: int):
         self.replay, self.page, self.height = replay, page, height
@@ -57,14 +57,14 @@ class Page:
 
 
 def _widget_class() -> Any:
-    """Return the widget's class; it is made when first asked for, as anywidget is optional."""
+    """Return the widget's class. It is created on first use, because anywidget is optional."""
     global _class
     if _class is None:
         import anywidget
         import traitlets
 
         class Explorer(anywidget.AnyWidget):
-            """The page in a frame."""
+            """The page in an iframe."""
 
             _esm = SCRIPT
             page = traitlets.Unicode("").tag(sync=True)

@@ -1,6 +1,6 @@
-"""Attention on a Gaussian measure is an affine map, `Gamma(x) = V(c + B x)`. This file has c and B for each kernel.
+"""Attention on a Gaussian measure is an affine map, `Gamma(x) = V(c + B x)`. This file computes c and B for each kernel.
 
-With `Sigma = L L^T`, a flow needs only `c + B alpha` (the map at the mean alpha) and `B L`. In terms of L they need no
+With `Sigma = L L^T`, a flow needs only `c + B alpha` (the map at the mean alpha) and `B L`. In terms of L these require no
 inverse and no root of Sigma, so Sigma and A may be singular (FORMULAS §5).
 """
 

@@ -21,7 +21,7 @@ class NoClosedEquation(ValueError):
 
 
 class Limits(NamedTuple):
-    """Where a flow ends, and what bounds its steps beside the tolerances. By default nothing does.
+    """Where a flow ends, and what bounds its steps in addition to the tolerances. By default, nothing.
 
     Args:
         contains: whether the right-hand side is defined at y; a step that ends elsewhere is rejected.
@@ -30,7 +30,7 @@ class Limits(NamedTuple):
         hidden: whether rounding errors no longer allow the solution to continue from y.
         hidden_reason: what is lost to rounding errors there, for messages.
         longest_step: given t and y, the longest stable step, where error control would notice an instability too late.
-        roughness: given the error of a step and the unknowns at its ends, another size of the error: at most 1 is accepted.
+        roughness: given the error of a step and the unknowns at its ends, a second size of the error; at most 1 is accepted.
         overflow_advice: what to do on overflow, for messages.
     """
 
@@ -78,12 +78,12 @@ class AbstractFlow(eqx.Module):
     @property
     @abc.abstractmethod
     def limits(self) -> Limits:
-        """Where the flow ends, and what bounds its steps; `Limits()` if nothing does."""
+        """Return where the flow ends and what bounds its steps; `Limits()` if nothing does."""
 
     @property
     @abc.abstractmethod
     def log_time_unit(self) -> Array:
-        """Time runs in units of `exp(log_time_unit)`; 0 means plain time."""
+        """Logarithm of the unit of time; 0 means plain time."""
 
 
 class AbstractSpectralFlow(AbstractFlow):
@@ -99,7 +99,7 @@ class AbstractSpectralFlow(AbstractFlow):
     @property
     @abc.abstractmethod
     def edge(self) -> float:
-        """How large the last coefficients of a state may be, relative to all of them, before more are needed."""
+        """The largest size of the last coefficients, relative to all of them, at which no more coefficients are needed."""
 
     @abc.abstractmethod
     def unresolved(self, y: Y) -> Bool[Array, ""]:

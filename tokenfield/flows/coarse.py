@@ -103,7 +103,7 @@ class CoarseFlow(AbstractFlow):
     def balance(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
         """Return the largest force, relative to the largest sum of the sizes of its terms: 0 in a stationary state.
 
-        Under SA, tokens of weight 0 count by their speed instead.
+        Under SA, the speed of tokens of weight 0 is used instead.
         """
         rows = self.present & (self.weights > 0) if self.passive else self.present
         scores = jnp.where(self.pulls & rows[:, None], -0.5 * self.beta * squared_distances(x), -jnp.inf)

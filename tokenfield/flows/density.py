@@ -43,7 +43,7 @@ class DensityFlow(AbstractSpectralFlow):
     heads: tuple[AbstractDensityHead, ...]
     decay: Float[Array, "..."]
     uneven: AbstractUneven | None
-    """The rest of the noise beside `decay`; None if it is the same everywhere and in all directions."""
+    """The rest of the noise, not contained in `decay`; None if the noise is uniform and isotropic."""
     unit: Float[Array, ""]
 
     def pack(self, state):
@@ -101,7 +101,7 @@ class DensityFlow(AbstractSpectralFlow):
         return _length(change) / (atol + rtol * jnp.maximum(_length(y0), _length(y1)))
 
     def _roughness(self, error: Array, y0: Array, y1: Array) -> Array:
-        """Return the error in the highest degrees, so that steps that are too large for them are rejected early."""
+        """Return the error in the highest degrees, so that steps that are too large for these degrees are rejected early."""
         high = jnp.where(self.harmonics.degree > 0.75 * self.harmonics.modes, error, 0.0)
         return _length(high) / (0.1 * self.edge * jnp.maximum(_length(y0), _length(y1)))
 
@@ -180,7 +180,7 @@ def _obstacle(kind: type, model: Transformer) -> str | None:
 
 
 def _with_modes(state: AbstractDensity, model: Transformer, tolerance: float = 0.0) -> Reduction:
-    """Give the density enough modes to resolve those that grow."""
+    """Return the density with enough modes to resolve those that grow."""
     require_closed(state, model)
     most = MOST_MODES[type(state)]
     response = sum(np.abs(np.asarray(head.response)) for head in density_heads(model.attention, state.d, most // 2))

@@ -1,9 +1,9 @@
-"""Attention to a density at any points of the sphere, and the density after its points have moved.
+"""Attention to a density, evaluated at any points of the sphere, and the density after its points have moved.
 
 With the kernel `phi(beta<x,y>)` and V = v attention is `v (∇G + R x)/N`: `G = ∫ F dmu`, `F' = phi`, is the part along the sphere,
 `R = ∫ <x,y> phi dmu` that along x, and `N = ∫ phi dmu` if the kernel is normalized, otherwise 1. All three are convolutions, which
-multiply the harmonics of degree l by a number. Since `(2l + d - 2) u P_l = (l + d - 2) P_{l+1} + l P_{l-1}`, the numbers of R are
-`((l + d - 2) w_{l+1} + l w_{l-1})/(2l + d - 2)`, w those of N.
+multiply the harmonics of degree l by a number. Since `(2l + d - 2) u P_l = (l + d - 2) P_{l+1} + l P_{l-1}`, the multipliers of R
+are `((l + d - 2) w_{l+1} + l w_{l-1})/(2l + d - 2)`, where w are those of N.
 """
 
 import equinox as eqx
@@ -15,7 +15,7 @@ from ..attention import AbstractAttention, AbstractPairwise
 from ..spectral import AbstractHarmonics, CircleHarmonics, ZonalHarmonics
 from .density_heads import at_degrees, head_multipliers, speeds
 
-POLE = 1e-6  # radians between the last points and the poles, where rings have no direction
+POLE = 1e-6  # radians between the last points and the poles, where longitude is undefined
 
 
 class HeadAtPoints(eqx.Module):
@@ -29,7 +29,7 @@ class HeadAtPoints(eqx.Module):
 class DensityField(eqx.Module):
     """Attention to densities in a basis.
 
-    Points are unit vectors: of the sphere, or for zonal densities of the half plane of its axis, (distance from the axis, height).
+    Points are unit vectors, in R^d or, for zonal densities, in a half plane bounded by the axis: (distance from the axis, height).
     """
 
     basis: AbstractHarmonics
@@ -92,7 +92,7 @@ class DensityField(eqx.Module):
 
 
 def directions(x: Float[Array, "n D"]) -> Float[Array, "i n D"]:
-    """Return tangent vectors `v_i` at points, `sum_i v_i v_i^T` the projection to the tangent space."""
+    """Return tangent vectors `v_i` at points, `sum_i v_i v_i^T` the projection onto the tangent space."""
     if x.shape[1] == 2:
         return jnp.stack([-x[:, 1], x[:, 0]], axis=1)[None]
     return jnp.eye(x.shape[1])[:, None] - x.T[:, :, None] * x
@@ -102,11 +102,11 @@ def folds(basis: AbstractHarmonics, z: Float[Array, "N 2"], dz: Float[Array, "N 
     """Return True if the map `x -> z(x)/|z(x)|` is not one-to-one, from z and its derivative along the circle at the nodes."""
     det = determinant(z, dz)
     one_to_one = (det > 0).all() | (det < 0).all()
-    if isinstance(basis, CircleHarmonics):  # once around
+    if isinstance(basis, CircleHarmonics):  # the map must wind around the circle once
         a = jnp.arctan2(z[:, 1], z[:, 0])
         winding = jnp.round((jnp.mod(jnp.diff(a, append=a[:1]) + jnp.pi, 2 * jnp.pi) - jnp.pi).sum() / (2 * jnp.pi))
         one_to_one &= jnp.abs(winding) == 1
-    else:  # no circle of latitude shrinks to a pole
+    else:  # no circle of latitude may be mapped to a pole
         one_to_one &= (z[:, 0] > 0).all() | (z[:, 0] < 0).all()
     return ~one_to_one
 

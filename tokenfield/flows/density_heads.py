@@ -18,13 +18,13 @@ from ..attention import AbstractAttention, AbstractHead, AbstractPairwise, ReLU,
 from ..spectral import AbstractHarmonics, kernel_multipliers, multipliers
 
 SMOOTH_POWER = (
-    4  # of ReLU; its multipliers fall like `l^{-power - d/2}`, and are SMOOTH within LAST degrees from about here on
+    4  # power of ReLU: from about here on the last multipliers, which fall like `l^{-power - d/2}`, are below SMOOTH
 )
-SMOOTH = 1e-13  # the last multipliers that are computed, relative to the largest
+SMOOTH = 1e-13  # bound on the last multipliers that are computed, relative to the largest
 
 
 class AbstractDensityHead(eqx.Module):
-    """One head."""
+    """The effect of one head on a density."""
 
     @abc.abstractmethod
     def potential(self, basis: AbstractHarmonics, y: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -94,7 +94,7 @@ class QuotientHead(AbstractDensityHead):
 
 
 def speeds(attention: AbstractAttention) -> list[tuple[AbstractHead, Array]]:
-    """Return each head with the number v of its values and its output, in the time unit of the attention."""
+    """Return each head with the factor v of its value and output maps, in the time unit of the attention."""
     zero, one = jnp.zeros(()), jnp.ones((1, 1))
     unit = lambda head: jnp.exp(head.log_unit - attention.log_unit)  # noqa: E731
     return [(head, W(zero, head.value(zero, one))[0, 0] * unit(head)) for head, W in heads_and_outputs(attention)]
@@ -160,7 +160,7 @@ def _up_to(modes: int, w: Float[Array, " k"]) -> Float[Array, " modes"]:
 
 
 def at_degrees(basis: AbstractHarmonics, w: Float[Array, " k"]) -> Float[Array, "..."]:
-    """Return the number of its degree for each coefficient, and 0 where there is no harmonic."""
+    """Return for each coefficient the entry of w at its degree, and 0 where there is no harmonic."""
     return jnp.where(basis.degree >= 0, w[jnp.maximum(basis.degree, 0).astype(int)], 0.0)
 
 

@@ -1,4 +1,4 @@
-"""One layer on a density: every point of the sphere is moved as a token, and the density is that of the moved points."""
+"""One layer on a density: every point of the sphere moves like a token, and the new density is that of the moved points."""
 
 from collections.abc import Callable
 
@@ -53,7 +53,7 @@ class DensityLayers(AbstractLayerFlow):
 def folds_sphere(layer: Callable[[Array], Array], x: Float[Array, "N 3"]) -> Bool[Array, ""]:
     """Return True if `x -> z(x)/|z(x)|` is not one-to-one on the 2-sphere, from its derivatives at points off the poles.
 
-    Where `det(z, D_tau z, D_eta z)` never changes its sign, the map is a covering of the sphere by itself, and so one-to-one.
+    If `det(z, D_tau z, D_eta z)` never changes sign, the map is a covering of the sphere by itself, and so one-to-one.
     """
     tau = unit(jnp.stack([-x[:, 1], x[:, 0], jnp.zeros_like(x[:, 0])], axis=1))
     z, along = jax.jvp(layer, (x,), (tau,))

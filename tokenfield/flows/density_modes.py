@@ -1,14 +1,14 @@
-"""How many modes a density has, and when it needs more."""
+"""Number of modes of a density: when it must grow, and by which factor."""
 
 from ..states import AbstractDensity, CircleDensity, SphereDensity, ZonalDensity
 
 KINDS = (CircleDensity, SphereDensity, ZonalDensity)
 MOST_MODES = {CircleDensity: 2048, ZonalDensity: 1024, SphereDensity: 96}
-GROWTH = {CircleDensity: 4, ZonalDensity: 4, SphereDensity: 2}  # factor of modes; each resolution is compiled
+GROWTH = {CircleDensity: 4, ZonalDensity: 4, SphereDensity: 2}  # factor for modes; each resolution is compiled anew
 
 
 def resolution(modes: int) -> float:
-    """How large the last degrees may be, relative to all of them, before the resolution is increased (`unresolved`).
+    """Return how large the last degrees may be, relative to all of them, before the resolution is increased (`unresolved`).
 
     The Laplacian multiplies rounding errors by `modes^2`.
     """

@@ -1,11 +1,11 @@
-"""What independent noise does to a density on a sphere: the adjoint of its generator, by products and Laplacians alone.
+"""Effect of independent noise on a density on a sphere: the adjoint of its generator, by products and Laplacians alone.
 
 A generator `tr(D(x) ∇²f)`, D a matrix on the tangent space, makes a density obey `p_t = ∇·∇·(D p)`.
 
-- Equal in all directions, `D = a(x) P`, or on the circle: `Δ(a p)`.
+- Isotropic, `D = a(x) P`, or on the circle: `Δ(a p)`.
 - `D = P M P`, M a symmetric matrix of R^d. Let `b = <M x, x>`; its Hessian on the sphere is `2 P M P - 2 b P`. So the generator is
   `½ <∇²b, ∇²f> + b Δf`, and Bochner's formula, `<∇²b, ∇²f> = ½ Δ<∇b, ∇f> - ½ <∇b, ∇Δf> + 2 <∇b, ∇f>`, leaves Laplacians only,
-  as `<∇b, ∇f> = ½ (Δ(bf) - b Δf - f Δb)`. For M without trace `Δb = -2d b`, and the adjoint is
+  as `<∇b, ∇f> = ½ (Δ(bf) - b Δf - f Δb)`. For traceless M, `Δb = -2d b`, and the adjoint is
   `⅛ (b Δ²p - 2 Δ(b Δp) + Δ²(b p)) + (d+2)/4 b Δp - (d-2)/4 Δ(b p) + d b p`.
 """
 
@@ -26,15 +26,15 @@ SYMMETRIC = 1e-12  # relative tolerance for noise that must be symmetric about a
 
 
 class AbstractUneven(eqx.Module):
-    """The part of the noise beside the same diffusion a everywhere and in all directions.
+    """The noise minus a uniform isotropic diffusion a.
 
-    a is halfway between the least and the largest diffusion. So this part is at most as strong as a at any point and in any
-    direction, and the decay by a, which is exact, damps what explicit steps would let grow.
+    a is halfway between the least and the largest diffusion, so this part is at most as strong as a at any point and in any
+    direction. The decay by a, which is exact, then damps the modes that explicit steps would amplify.
     """
 
     @abc.abstractmethod
     def __call__(self, basis: AbstractHarmonics, y: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Return its part of the right-hand side for a density with coefficients y."""
+        """Return the contribution to the right-hand side for a density with coefficients y."""
 
 
 class UnevenStrength(AbstractUneven):
@@ -53,7 +53,7 @@ class UnevenStrength(AbstractUneven):
 
 
 class UnevenDirections(AbstractUneven):
-    """`∇·∇·(P M P p) + a Δp`, M without trace; `b = <M x, x>` at the nodes."""
+    """`∇·∇·(P M P p) + a Δp`, M traceless; `b = <M x, x>` at the nodes."""
 
     b: Float[Array, " N"]
     a: Float[Array, ""]

@@ -1,4 +1,4 @@
-"""The velocity of a token at any point, among given tokens."""
+"""Velocity field: the velocity of a token at any point, given the other tokens."""
 
 import equinox as eqx
 import jax
@@ -26,7 +26,7 @@ def velocity_field(model: Transformer, state: Tokens, points: Matrix, t: float =
     Args:
         model: the Transformer.
         state: the tokens; their measure is mu.
-        points: (m, d) the points x, of the length that the norm fixes if it fixes one.
+        points: (m, d) the points x; if the norm fixes lengths, they must have that length.
         t: the time, at which A(t), V(t), … are evaluated.
 
     Example:

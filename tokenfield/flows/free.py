@@ -29,7 +29,7 @@ class AbstractPointsFlow(AbstractFlow):
 
 
 class FreeFlow(AbstractPointsFlow):
-    """`x' = Gamma_mu(x) (+ MLP(x))` in R^d (FORMULAS §2); sublayers under a `PreNorm` read its map of x."""
+    """`x' = Gamma_mu(x) (+ MLP(x))` in R^d (FORMULAS §2); sublayers with a `PreNorm` act on its map of x."""
 
     model: Transformer
     weights: Float[Array, " n"]

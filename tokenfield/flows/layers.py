@@ -1,4 +1,4 @@
-"""The discrete Transformer: what one layer does to tokens, to tokens at equal angles, and to a Gaussian.
+"""The discrete Transformer: one layer on tokens, on equiangular tokens, and on a Gaussian.
 
 For densities see `density_layers.py`.
 """
@@ -210,5 +210,5 @@ def check_layers(state: Any, model: Transformer) -> None:
 
 @eqx.filter_jit
 def one_layer(model: Transformer, t, x, weights, positions, step):
-    """Return the tokens after a layer, and whether the norm met one of length 0."""
+    """Return the tokens after a layer, and whether a token has length 0 before the norm."""
     return LayerFlow(model=model, weights=weights, positions=positions).layer(t, x, step)

@@ -26,7 +26,7 @@ def root(S: Float[Array, "d d"]) -> Float[Array, "d d"]:
 
 @root.defjvp
 def _(primals, tangents):
-    """`dL = (I - P/2) dS L^{+T}`, where P projects on the range of S: `dL L^T + L dL^T = P dS + dS P - P dS P`."""
+    """`dL = (I - P/2) dS L^{+T}`, where P projects onto the range of S: `dL L^T + L dL^T = P dS + dS P - P dS P`."""
     (S,), (dS,) = primals, tangents
     L, inverse = _factors(_once(S))
     dS, P = (dS + dS.T) / 2, L @ inverse
@@ -42,7 +42,7 @@ def _factors(S: Float[Array, "d d"]) -> tuple[Float[Array, "d d"], Float[Array, 
 
 
 def _nan_if_raised(null: Float[Array, "d d"], dS: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """0, or NaN if dS has a part in the null space on both sides.
+    """Return 0, or NaN if dS has a part in the null space on both sides.
 
     In reverse mode it is 0: a gradient by S then applies to directions that keep the rank, such as those of `S = B B^T`.
     """
@@ -53,7 +53,7 @@ def _nan_if(condition, like: Array) -> Array:
     return jnp.where(condition, jnp.nan, jnp.zeros_like(like))
 
 
-_raised = eqxi.create_vprim(  # counted as linear in dS, since derivatives must be
+_raised = eqxi.create_vprim(  # declared linear in dS, as a derivative must be
     "nan_if_raised",
     impl=lambda null, dS: [_nan_if(jnp.abs(null @ dS @ null).max() > 1e-9 * jnp.abs(dS).max(), dS)],
     abstract_eval=lambda null, dS: [dS],

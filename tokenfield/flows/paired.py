@@ -24,7 +24,7 @@ class PairedFlow(AbstractFlow):
     Args:
         decoder: the flow of the tokens, whose model has a context.
         encoder: the flow of the context.
-        norm: the encoder's: the tokens read the context as the encoder's own sublayers do.
+        norm: the encoder's norm; the tokens read the context through it, as the encoder's own sublayers do.
         start: the context at time 0.
     """
 

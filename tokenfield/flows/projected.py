@@ -10,9 +10,9 @@ from .base import AbstractFlow, Limits, largest_ratio
 
 
 class ProjectedFlow(AbstractFlow):
-    """`x' = P_x (Gamma_mu(x) + MLP(x))`, P_x the projection to the tangent space at x.
+    """`x' = P_x (Gamma_mu(x) + MLP(x))`, P_x the projection onto the tangent space at x.
 
-    The velocity is evaluated at the projection of x to the space, so that the last stage of a step stays valid after the
+    The velocity is evaluated at the projection of x onto the space, so that the last stage of a step stays valid after the
     retraction.
     """
 

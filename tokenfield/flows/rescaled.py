@@ -45,7 +45,7 @@ SQUARINGS = 40  # enough to compute e^M for |M| up to 2^40
 
 
 class Stage(enum.Enum):
-    """Where attention is computed: at the current tokens, at the tokens at time `held`, or nowhere."""
+    """Where attention is evaluated: at the current tokens, at the tokens at time `held`, or nowhere."""
 
     FREE = "free"
     DECIDED = "decided"

@@ -133,7 +133,7 @@ def _smooth_flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> Abstr
 
 @reduced.register(Tokens)
 def _(state: Tokens, model: Transformer, tolerance: float = 0.0) -> Reduction:
-    """Use sums by a series ("series") and coordinates in the span of the tokens ("span")."""
+    """Return the problem with sums by a series ("series") and coordinates in the span of the tokens ("span")."""
     names: tuple[str, ...] = ()
     plain = model.fisher_rao is None and model.context is None
     if isinstance(model.norm, AbstractSphereNorm) and not model.norm.scale_free and plain:

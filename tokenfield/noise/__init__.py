@@ -1,4 +1,4 @@
-"""Kinds of noise, one a file."""
+"""Kinds of noise, one per file."""
 
 from .anisotropic import AnisotropicNoise as AnisotropicNoise
 from .base import AbstractNoise as AbstractNoise

@@ -15,14 +15,14 @@ from .base import AbstractNoise
 class AnisotropicNoise(AbstractNoise):
     """`dX_i = P(drift) dt + sqrt(2/kappa) P_{X_i} S dB_i` on the sphere, S a (d, k) matrix, B_i independent in R^k.
 
-    In the sense of Itô on the sphere: the noise has no tangent drift, its generator is
-    `(1/kappa) tr(P S S^T P ∇²f)` with the sphere's Hessian, in R^d `-(1/kappa) tr(P S S^T P) X dt` beside the Itô
-    integral. (The Stratonovich equation would add the tangent drift `-(1/kappa) P S S^T X`; for S = I both are
-    `SphereNoise`.) For tokens under `PostLN`.
+    The equation is in the sense of Itô on the sphere: the noise has no tangent drift, and its generator is
+    `(1/kappa) tr(P S S^T P ∇²f)` with the sphere's Hessian. In R^d this means the term `-(1/kappa) tr(P S S^T P) X dt` in
+    addition to the Itô integral. (The Stratonovich equation would add the tangent drift `-(1/kappa) P S S^T X`; for S = I both
+    are `SphereNoise`.) For tokens under `PostLN`.
 
     Args:
         kappa: inverse strength of the noise.
-        S: (d, d) matrix that shapes the noise.
+        S: (d, k) matrix that shapes the noise.
 
     Example:
         >>> import tokenfield as tkf

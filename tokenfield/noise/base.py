@@ -1,4 +1,4 @@
-"""What noise is: random pushes of every token, of strength `2/kappa`."""
+"""The interface of noise: random displacements of every token, of strength `2/kappa`."""
 
 import abc
 import math
@@ -15,35 +15,35 @@ from ..spaces import AbstractSpace
 class AbstractNoise(Named, eqx.Module):
     """Noise of inverse temperature kappa, in the time of the run.
 
-    A new kind says in which spaces it acts (`space`), how many Gaussian numbers a push takes (`draws`) and what it does with
-    them (`displacement`).
+    A new kind defines in which spaces it acts (`space`), how many normal numbers a displacement needs (`draws`) and the
+    displacement itself (`displacement`).
     """
 
     kappa: eqx.AbstractVar[Array]
     space: eqx.AbstractClassVar[type[AbstractSpace]]
-    """The class of the spaces in which it acts."""
+    """The class of the spaces in which the noise acts."""
 
     @abc.abstractmethod
     def draws(self, n: int, d: int) -> tuple[int, ...]:
-        """Return the shape of the independent standard normal numbers behind one push of n tokens in R^d."""
+        """Return the shape of the independent standard normal numbers for one displacement of n tokens in R^d."""
 
     @abc.abstractmethod
     def displacement(
         self, xi: Float[Array, "..."], x: Float[Array, "n d"], h: Float[Array, ""], space: AbstractSpace
     ) -> Float[Array, "n d"]:
-        """Where noise alone takes tokens x of a space in time h, less x, for given normal numbers xi."""
+        """Return the displacement of tokens x of a space by the noise alone in time h, for given standard normal numbers xi."""
 
     def kick(
         self, key: PRNGKeyArray, x: Float[Array, "n d"], h: Float[Array, ""], space: AbstractSpace
     ) -> Float[Array, "n d"]:
         """Return a random displacement of tokens x of a space in time h."""
         shape = self.draws(*x.shape)
-        xi = jax.random.normal(key, (math.prod(shape),), x.dtype)  # the numbers of `shape`, twice as fast
+        xi = jax.random.normal(key, (math.prod(shape),), x.dtype)  # the same numbers as with `shape`, but twice as fast
         return self.displacement(materialize(xi, h < 0).reshape(shape), x, h, space)
 
     @abc.abstractmethod
     def rate(self, x: Float[Array, "n d"], space: AbstractSpace) -> Array:
-        """At most the rate at which tokens x of a space forget where they were, as in `e^{-rate t}`; 0 in R^d."""
+        """Return an upper bound of the rate at which correlations with the start decay, as in `e^{-rate t}`; 0 in R^d."""
 
     @abc.abstractmethod
     def check(self, d: int) -> None:

@@ -1,4 +1,4 @@
-"""Brownian noise in the space of the tokens, whichever it is."""
+"""Brownian noise in any space of the tokens."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from .base import AbstractNoise
 
 
 class AbstractBrownian(AbstractNoise):
-    """Brownian motion of every token, whatever the tokens share."""
+    """Brownian motion of every token, independent or common to all."""
 
     def displacement(self, xi, x, h, space):
         return space.brownian(xi, x, 2 * h / self.kappa)

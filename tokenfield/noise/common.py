@@ -1,4 +1,4 @@
-"""One Brownian motion that pushes all tokens."""
+"""One Brownian motion that moves all tokens."""
 
 from typing import ClassVar
 
@@ -13,10 +13,10 @@ from .brownian import AbstractBrownian
 class CommonNoise(AbstractBrownian):
     """`dX_i = P(drift) dt + sqrt(2/kappa) P_{X_i} ∘ dB` with the same Brownian motion B of R^d for all tokens.
 
-    In Itô form the same correction `-((d-1)/kappa) X_i` appears as for `SphereNoise` (Itô and Stratonovich differ by
-    nothing tangent), so each token by itself is moved as by `SphereNoise`. Together they are not: tokens at one place
-    stay together, and without drift tokens cluster, since B pushes towards one point of the sphere at a time. For
-    tokens under `PostLN`.
+    In Itô form the same correction `-((d-1)/kappa) X_i` appears as for `SphereNoise` (the difference of Itô and Stratonovich
+    has no tangent part), so the noise of each single token has the same law as `SphereNoise`. The joint law differs: tokens at
+    one point stay together, and without drift tokens cluster, since at each time dB moves all of them toward one point of the
+    sphere. For tokens under `PostLN`.
 
     Args:
         kappa: inverse strength of the noise.

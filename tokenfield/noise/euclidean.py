@@ -13,7 +13,7 @@ from .brownian import AbstractBrownian
 class EuclideanNoise(AbstractBrownian):
     """`dX = Gamma_mu(X) dt + sqrt(2/kappa) dB` in R^d (FORMULAS §5): a Gaussian's covariance gains `(2/kappa) I`.
 
-    Tokens have independent Brownian motions, without a norm.
+    Tokens have independent Brownian motions. For tokens without a norm.
 
     Args:
         kappa: inverse strength of the noise.

@@ -1,4 +1,4 @@
-"""Noise whose strength depends on where a token is."""
+"""Noise whose strength depends on the position of the token."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -21,9 +21,9 @@ SENSES = ("ito", "stratonovich")
 class MultiplicativeNoise(AbstractNoise):
     """`dX_i = P(drift) dt + sqrt(2/kappa) g(X_i) dW_i` on the sphere, g a function of a token, W_i independent.
 
-    In the sense of Itô (the default) the generator of the noise is `(g²/kappa) Δ`; in that of Stratonovich it is
-    `(1/kappa) (g² Δ + g <∇g, ∇>)`, a drift `(1/kappa) g ∇g` more, made by a Heun corrector. Without drift the
-    stationary density is `1/g²` for Itô, on the circle `1/g` for Stratonovich. For tokens under `PostLN`.
+    In the sense of Itô (the default) the generator of the noise is `(g²/kappa) Δ`. In the sense of Stratonovich it is
+    `(1/kappa) (g² Δ + g <∇g, ∇>)`, with the additional drift `(1/kappa) g ∇g`, computed by a Heun corrector. Without drift the
+    stationary density is proportional to `1/g²` for Itô, and on the circle to `1/g` for Stratonovich. For tokens under `PostLN`.
 
     Args:
         kappa: inverse strength.

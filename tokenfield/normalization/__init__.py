@@ -1,4 +1,4 @@
-"""Normalization rules, one a file: speed factor, radial equation, discrete layer."""
+"""Normalization rules, one per file: speed factor, radial equation, discrete layer."""
 
 from .base import AbstractDirectionNorm as AbstractDirectionNorm
 from .base import AbstractGainNorm as AbstractGainNorm

@@ -22,8 +22,11 @@ Sublayer = Callable[[Float[Array, "n d"]], Float[Array, "n d"]]
 
 
 class TerminalLaw(NamedTuple):
-    """How `1 - rho` decays to 0: `text` describes it, `kind` is "exponential" (`e^{-rate t}`), "power" (`t^{-rate}`) or
-    "stretched" (`e^{-rate sqrt(t)}`)."""
+    """How `1 - rho` decays to 0.
+
+    `text` describes the law; `kind` is "exponential" (`e^{-rate t}`), "power" (`t^{-rate}`) or "stretched"
+    (`e^{-rate sqrt(t)}`).
+    """
 
     text: str
     kind: str
@@ -31,7 +34,7 @@ class TerminalLaw(NamedTuple):
 
 
 class AbstractNorm(Named, eqx.Module):
-    """A rule, as a layer with step h. Its flow, as h -> 0, depends on the subclass."""
+    """A normalization rule, given by its layer with step h. The subclass defines the flow, the limit h -> 0."""
 
     @abc.abstractmethod
     def layer(
@@ -159,7 +162,7 @@ class Gain(eqx.Module):
         """True if all coordinates are scaled equally; assumed inside jit, because the flow was checked before."""
         if self.g is None or not is_concrete(self.g):
             return True
-        g = np.asarray(self.g)  # not jax.numpy, whose results cannot be looked at inside jit
+        g = np.asarray(self.g)  # not jax.numpy, whose values are not known inside jit
         return bool((g == g.reshape(-1)[0]).all())
 
     def __call__(self, direction: Float[Array, "n d"]) -> Float[Array, "n d"]:

@@ -1,4 +1,4 @@
-"""nGPT: rotate tokens by a given angle toward the sublayer's direction."""
+"""nGPT: rotate tokens toward the direction of the sublayer's output."""
 
 import math
 from collections.abc import Callable

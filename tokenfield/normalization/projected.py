@@ -1,4 +1,4 @@
-"""Tokens that stay in a space: the sublayer's output is projected to the tangent space."""
+"""Tokens that stay in a space: the sublayer's output is projected onto the tangent space."""
 
 from typing import ClassVar
 
@@ -8,7 +8,7 @@ from .base import AbstractNorm, forever
 
 
 class Projected(AbstractNorm):
-    """`x' = P_x A(x)` in any space, P_x the projection to its tangent space at x; layer `x <- retract(x, h A(x))`.
+    """`x' = P_x A(x)` in any space, P_x the projection onto its tangent space at x; layer `x <- retract(x, h A(x))`.
 
     On the sphere this is `PostLN()`, and in R^d `NoNorm()`. It is usually written `Transformer(attention, space=Torus())`.
 

@@ -22,12 +22,12 @@ from .base import (
     next_target,
 )
 
-STEPS_PER_RATE = 20  # default steps in the time of the fastest rate
-FEWEST_STEPS = 100  # default steps of a run
+STEPS_PER_RATE = 20  # default number of steps per time scale of the fastest rate
+FEWEST_STEPS = 100  # default minimum number of steps of a run
 
 
 class Grid(NamedTuple):
-    """Equal steps between two times at which a step must end; `k` of `total` are taken."""
+    """Equal steps between two times at which a step must end; `k` of `total` have been taken."""
 
     begin: Float[Array, ""]
     end: Float[Array, ""]
@@ -41,7 +41,7 @@ class Langevin(AbstractMethod):
     The key of a step depends only on the number of the step, so results do not depend on where a run is interrupted.
 
     Args:
-        scheme: "heun" (half a kick, Heun's step of the drift, half a kick: weak order 2 if the kicks are exact, as those of
+        scheme: "heun" (half a kick, a Heun step of the drift, half a kick: weak order 2 if the kicks are exact, as for
             `SphereNoise` and `EuclideanNoise`, else 1) or "euler" (projected Euler–Maruyama, weak order 1).
         dt: the largest step size. Steps between two save times are equal.
         key: the random key of the run.
@@ -108,13 +108,13 @@ class Scheme(NamedTuple):
 
 
 def euler_step(flow: AbstractNoisyFlow, t, t_end, h, y, keys):
-    """Projected Euler–Maruyama, `y <- retract(y + h velocity + kick)`."""
+    """Take a projected Euler–Maruyama step, `y <- retract(y + h velocity + kick)`."""
     velocity = eqx.filter_checkpoint(flow.velocity)
     return flow.retract(plus(y, (h, velocity(t, y)), (1.0, flow.kick(keys[0], t, y, h))))
 
 
 def heun_step(flow: AbstractNoisyFlow, t, t_end, h, y, keys):
-    """Return half a kick, Heun's step of the drift, half a kick (Strang splitting)."""
+    """Take half a kick, a Heun step of the drift, and half a kick (Strang splitting)."""
     y = flow.retract(plus(y, (1.0, flow.kick(keys[0], t, y, h / 2))))
     velocity = eqx.filter_checkpoint(flow.velocity)
     first = velocity(t, y)

@@ -64,8 +64,8 @@ def solve(
         key: the random key of a model with noise, e.g. `jax.random.key(0)`.
         max_steps: maximum number of steps, including rejected ones.
         adjoint: how derivatives are computed. None supports forward and reverse mode, with memory that grows as
-            `sqrt(max_steps)`. `diffrax.ForwardMode()`, `diffrax.RecursiveCheckpointAdjoint()` and `diffrax.DirectAdjoint()` are
-            Diffrax's.
+            `sqrt(max_steps)`. Diffrax's `diffrax.ForwardMode()`, `diffrax.RecursiveCheckpointAdjoint()` and
+            `diffrax.DirectAdjoint()` are also supported.
 
     Returns:
         A `Solution`. No error depends on the values of arrays: check its `status`.

@@ -112,7 +112,7 @@ class RungeKutta(AbstractMethod):
     def _velocity(self, flow: AbstractFlow, t: Array, y: Any, inside: Any) -> Any:
         """Return the right-hand side. In derivatives, a stage outside its domain is evaluated inside it and becomes NaN.
 
-        The step is rejected either way. In reverse mode `0 · NaN` of its stages would reach everything.
+        The step is rejected either way. Otherwise, `0 · NaN` from its stages would spread to all gradients in reverse mode.
         """
         if not self.differentiated:
             return flow.velocity(t, y)

@@ -1,4 +1,4 @@
-"""Where tokens live: spaces, one a file."""
+"""Spaces in which tokens live, one per file."""
 
 from .base import AbstractBrownianSpace as AbstractBrownianSpace
 from .base import AbstractSpace as AbstractSpace

@@ -1,4 +1,4 @@
-"""What a space is: a surface in R^d, with its own inner product."""
+"""The interface of a space: a surface in R^d with an inner product."""
 
 import abc
 from typing import ClassVar
@@ -22,7 +22,8 @@ class AbstractSpace(Named, eqx.Module):
     A new space is one file: a class with these methods. If it also has a Brownian motion, derive it from
     `AbstractBrownianSpace`; tokens can then have noise.
 
-    Rows of arrays are points. `tangent` projects velocities to the surface; `retract` and `exp` move points along it.
+    Rows of arrays are points. `tangent` projects velocities onto the tangent space; `retract` and `exp` move points along the
+    surface.
     """
 
     usual_d: ClassVar[int] = 3
@@ -46,7 +47,7 @@ class AbstractSpace(Named, eqx.Module):
 
     @abc.abstractmethod
     def tangent(self, x: Points, v: Points) -> Points:
-        """Return the orthogonal projection `P_x v` of v to the tangent space at x."""
+        """Return the orthogonal projection `P_x v` of v onto the tangent space at x."""
 
     @abc.abstractmethod
     def retract(self, x: Points, v: Points) -> Points:
@@ -105,7 +106,7 @@ class AbstractBrownianSpace(AbstractSpace):
     def brownian(self, xi: Float[Array, "#n d"], x: Float[Array, "n d"], variance: Array) -> Float[Array, "n d"]:
         """Return the displacement of a step of Brownian motion from x, given standard normal numbers xi.
 
-        In a tangent direction it has the given variance to first order; its law has weak order 2 at least.
+        It has the given variance in each tangent direction, to first order; its law has weak order at least 2.
         """
 
     @abc.abstractmethod

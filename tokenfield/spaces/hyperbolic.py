@@ -13,7 +13,7 @@ class Hyperbolic(AbstractBrownianSpace):
     """Hyperbolic space of dimension m = d - 1: `<x, x> = -1`, `x_0 > 0`, with `<x, y> = -x_0 y_0 + x_1 y_1 + … + x_m y_m`.
 
     `<x, y> = -cosh(distance)`, so that scores `beta <x, y>` are largest for tokens close together, as on the sphere. The
-    mean of points, projected to the tangent space at x, points from x to their Lorentzian center.
+    mean of points, projected onto the tangent space at x, points from x to their Lorentzian center.
 
     Points are sampled as `exp_o(ξ)` with ξ standard normal, about the origin o = (1, 0, …, 0).
 
@@ -51,7 +51,7 @@ class Hyperbolic(AbstractBrownianSpace):
         return self.tangent(x, y) / sinhc(r)
 
     def distance(self, x, y):
-        # From the chord, <x - y, x - y> = 4 sinh^2(r/2): arccosh of -<x, y> has no digits for points close together.
+        # From the chord, <x - y, x - y> = 4 sinh^2(r/2): arccosh(-<x, y>) loses all digits for points close together.
         return 2 * jnp.arcsinh(_root(self.inner(x - y, x - y)) / 2)
 
     def sample(self, xi):
@@ -70,9 +70,10 @@ class Hyperbolic(AbstractBrownianSpace):
             )
 
     def brownian(self, xi, x, variance):
-        """The first of the d numbers of a token is not used. Geodesics spread more than those of the flat space in which xi was
-        drawn: a length r should drift by `(m-1)(coth r - 1/r) ≈ (m-1) r/3` relative to it, which lengthens a step by
-        `(m-1) variance/12`.
+        """Return the displacement of a Brownian step; the first of the d numbers of a token is not used.
+
+        Geodesics diverge faster than in the flat space in which xi is drawn. Relative to flat space, a length r has the
+        additional drift `(m-1)(coth r - 1/r) ≈ (m-1) r/3`, so a step is lengthened by `(m-1) variance/12`.
         """
         longer = jnp.exp((x.shape[-1] - 2) * variance / 12)
         at_origin = jnp.broadcast_to(xi, x.shape).at[..., 0].set(0.0)

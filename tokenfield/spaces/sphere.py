@@ -41,7 +41,7 @@ class Sphere(AbstractBrownianSpace):
         return self.tangent(x, y) / jnp.sinc(angle / jnp.pi)
 
     def distance(self, x, y):
-        # From chords: arccos <x, y> has no digits for points close together, arcsin none for opposite points.
+        # From chords: arccos <x, y> loses all digits for points close together, arcsin for opposite points.
         return 2 * jnp.arctan2(lengths(x - y), lengths(x + y))
 
     def sample(self, xi):
@@ -55,8 +55,10 @@ class Sphere(AbstractBrownianSpace):
             raise ValueError(f"Sphere needs d >= 2, got d = {d}")
 
     def brownian(self, xi, x, variance):
-        """Exact in law on the circle. Great circles spread faster than the flat space in which xi was drawn: a length r should
-        drift by `(d-2)(cot r - 1/r) ≈ -(d-2) r/3` relative to it, which shortens a step by `(d-2) variance/12`.
+        """Return the displacement of a Brownian step; its law is exact on the circle.
+
+        Great circles diverge more slowly than lines in the flat space in which xi is drawn. Relative to flat space, a length r
+        has the additional drift `(d-2)(cot r - 1/r) ≈ -(d-2) r/3`, so a step is shortened by `(d-2) variance/12`.
         """
         shorter = jnp.exp(-(x.shape[-1] - 2) * variance / 12)
         return along_great_circle(x, jnp.sqrt(variance) * shorter * self.tangent(x, xi))

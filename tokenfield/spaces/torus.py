@@ -16,8 +16,8 @@ CIRCLE = Sphere()
 class Torus(AbstractBrownianSpace):
     """The flat torus of m = d/2 angles, as `(cos θ_1, sin θ_1, …, cos θ_m, sin θ_m)` in R^d, a product of unit circles.
 
-    `<x, y> = sum_k cos(θ_k - φ_k)`, so that self-attention with beta = 0 is the Kuramoto model in each angle by itself, and
-    beta > 0 couples them. Distances are `(sum_k (θ_k - φ_k)^2)^{1/2}`, angles taken in (-π, π].
+    `<x, y> = sum_k cos(θ_k - φ_k)`, so self-attention with beta = 0 is a separate Kuramoto model in each angle, and
+    beta > 0 couples the angles. Distances are `(sum_k (θ_k - φ_k)^2)^{1/2}`, with angle differences taken in (-π, π].
 
     Example:
         >>> import tokenfield as tkf
@@ -66,7 +66,7 @@ class Torus(AbstractBrownianSpace):
             raise ValueError(f"Torus needs an even d, two coordinates for each angle, got d = {d}")
 
     def brownian(self, xi, x, variance):
-        """Exact in law."""
+        """Return the displacement of a Brownian step; its law is exact."""
         return on_circles(lambda xi, x: CIRCLE.brownian(xi, x, variance), xi, x)
 
     def spectral_gap(self, d):
@@ -79,6 +79,6 @@ def circles(x: Float[Array, "*n d"]) -> Float[Array, "*n m 2"]:
 
 
 def on_circles(map: Callable[..., Array], *points: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
-    """What a map of circles makes of points of the torus, circle by circle."""
+    """Return points of the torus after a map of circles is applied to each of their circles."""
     made = map(*(circles(x) for x in points))
     return made.reshape(*made.shape[:-2], -1)

@@ -1,4 +1,4 @@
-"""Representations of the measure, one a file."""
+"""Representations of the measure, one per file."""
 
 from .base import AbstractState as AbstractState
 from .circle_density import CircleDensity as CircleDensity

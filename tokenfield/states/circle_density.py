@@ -50,14 +50,14 @@ class CircleDensity(AbstractDensity):
         seed: int = 0,
         coefficients: ArrayLike | None = None,
     ) -> "CircleDensity":
-        """Return `CircleDensity(coefficients)`, or the density of a function or the uniform one, perturbed if a size is given.
+        """Return `CircleDensity(coefficients)`, or the density of a function (or the uniform one), perturbed if `size` is given.
 
         Args:
             modes: number of modes.
             function: a function to which the density is proportional; uniform by default.
             size: size of a random perturbation; none by default.
             seed: random seed of the perturbation.
-            coefficients: the coefficients instead, as the class takes them.
+            coefficients: coefficients instead of a function, as for the class.
         """
         if coefficients is not None:
             return perturbed_by(CircleDensity(coefficients), size, seed)
@@ -77,7 +77,7 @@ class CircleDensity(AbstractDensity):
 
     @staticmethod
     def from_tokens(tokens: Tokens, modes: int = 64, width: float = 0.1) -> "CircleDensity":
-        """Tokens, each spread to a Gaussian of a width in radians."""
+        """Return the density of tokens, each smoothed by a Gaussian of a width in radians."""
         return CircleDensity(smoothed(CircleHarmonics(count("modes", modes, 1)), tokens, width))
 
     def law(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -92,11 +92,11 @@ class CircleDensity(AbstractDensity):
         return passed / (2 * np.pi), (1 + density.real) / (2 * np.pi)
 
     def angles(self, u: np.ndarray) -> np.ndarray:
-        """Return the quantiles u in [0, 1] of the angle in [0, 2 pi]."""
+        """Return the quantiles of the angle, in [0, 2 pi], at levels u in [0, 1]."""
         return self.quantile()(u)
 
     def quantile(self) -> Callable[[np.ndarray], np.ndarray]:
-        """Return `angles`, for those who ask often: the law at its knots is found once."""
+        """Return the function `angles` for repeated use: the law at the knots is computed once."""
         knots = np.linspace(0, 2 * np.pi, 8 * (self.modes + 8) + 1)
         levels, wide = self.law(knots)[0], knots[1]
 

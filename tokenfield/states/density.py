@@ -1,4 +1,4 @@
-"""What a density is: a smooth measure on a sphere, by its coefficients in harmonics."""
+"""The interface of densities: smooth measures on a sphere, given by their coefficients in harmonics."""
 
 import abc
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from .base import AbstractState
 from .tokens import Tokens
 
 D = TypeVar("D", bound="AbstractDensity")
-NEGATIVE = 1e-9  # a density may fall so far below 0, relative to its largest value
+NEGATIVE = 1e-9  # allowed negative values of a density, relative to its largest value
 
 
 class AbstractDensity(AbstractState):
@@ -34,7 +34,7 @@ class AbstractDensity(AbstractState):
     @staticmethod
     @abc.abstractmethod
     def start(*arguments: Any, **options: Any) -> "AbstractDensity":
-        """Return a density from plain data: its coefficients, or the uniform one or that of a function, perhaps perturbed."""
+        """Return a density from plain data: from coefficients, or a function or the uniform density, optionally perturbed."""
 
     @classmethod
     def maker(cls):
@@ -42,11 +42,11 @@ class AbstractDensity(AbstractState):
 
     @abc.abstractmethod
     def with_coefficients(self, c: Float[Array, "..."]) -> Self:
-        """Another density in the same basis."""
+        """Return the density with other coefficients in the same basis."""
 
     @abc.abstractmethod
     def sample(self, n: int, seed: int) -> Tokens:
-        """n independent tokens with this law."""
+        """Return n independent tokens with this law."""
 
     def shown_arguments(self):
         given = self.arguments()
@@ -64,7 +64,7 @@ class AbstractDensity(AbstractState):
         return self.harmonics.d
 
     def density(self, x) -> np.ndarray:
-        """p at points x (n, d) of the sphere; it is 1 for the uniform measure.
+        """Return p at points x (n, d) of the sphere; p = 1 for the uniform measure.
 
         Example:
             >>> import tokenfield as tkf
@@ -94,23 +94,23 @@ class AbstractDensity(AbstractState):
         return self.with_coefficients(self.harmonics.embed(self.coefficients, modes))
 
     def replaced(self, c: Float[Array, "*time l"] | Float[np.ndarray, "*time l"]) -> Self:
-        """Return the density with other coefficients, unchecked: those of a run may be negative by its error where p vanishes."""
+        """Return the density with other coefficients, unchecked: in a run, errors may make p negative where it vanishes."""
         return eqx.tree_at(lambda state: state.coefficients, self, c)
 
     @property
     def spectrum(self) -> Float[Array, " l"]:
-        """The length of the coefficients of each degree 0 … modes, relative to that of all."""
+        """Return the norm of the coefficients of each degree 0 … modes, relative to that of all."""
         c, degree = self.coefficients, jnp.asarray(self.harmonics.degree).astype(int)
         squares = jnp.zeros(self.modes + 1).at[degree].add(c**2)  # where there is no harmonic, c is 0
         part = squares / squares.sum()
         return jnp.where(part == 0, 0, jnp.sqrt(jnp.where(part == 0, 1, part)))  # differentiable at 0
 
     def unresolved(self, edge: float) -> Bool[Array, ""]:
-        """Return True if the density needs more modes: degrees larger than `edge` come up to the last one.
+        """Return True if the density needs more modes: degrees with size above `edge` reach the last one.
 
-        "Up to" is within a tenth of the modes, or within the largest gap between degrees that are larger than `edge`
-        (a density with k equal peaks has degrees 0, k, 2k, … only). Rounding errors fill the last degrees evenly, where
-        those of a function fall: a tail of at most `100 edge` that does not fall is rounding, and needs no more modes.
+        "Reach" means within a tenth of the modes, or within the largest gap between degrees with size above `edge`
+        (a density with k equal peaks has only degrees 0, k, 2k, …). Rounding errors fill the last degrees evenly, while those
+        of a function decay: a tail of at most `100 edge` that does not decay is rounding, and needs no more modes.
         """
         size, degree = self.spectrum, jnp.arange(self.modes + 1)
         large = size > edge
@@ -130,7 +130,7 @@ def perturbed_by(density: D, size: float | None, seed: int) -> D:
 
 
 def as_coefficients(name: str, coefficients: Any, axes: tuple[int, int]) -> Array:
-    """Return coefficients as a float64 array of one of two numbers of axes, the larger for states stacked along time."""
+    """Return coefficients as a float64 array with one of two numbers of axes; the larger is for states stacked along time."""
     try:
         c = jnp.asarray(coefficients, float)
     except (TypeError, ValueError, OverflowError):
@@ -141,7 +141,7 @@ def as_coefficients(name: str, coefficients: Any, axes: tuple[int, int]) -> Arra
 
 
 def checked(name: str, basis: AbstractHarmonics, c: Array) -> Array:
-    """Coefficients, or a ValueError unless they are those of a probability density."""
+    """Return the coefficients; raise ValueError unless they are those of a probability density."""
     if not is_concrete(c):
         return c
     if c.shape[-len(basis.shape) :] != basis.shape or c.ndim != len(basis.shape):
@@ -197,7 +197,7 @@ def smoothed(basis: AbstractHarmonics, tokens: Tokens, width: float) -> Array:
 def invert(
     law: Callable[[np.ndarray, np.ndarray], tuple], u: np.ndarray, low: float, high: float, error: float = 1e-14
 ) -> np.ndarray:
-    """Where increasing functions take the values u. `law(x, k)` gives function number k and its slope at x.
+    """Return the points at which increasing functions take the values u. `law(x, k)` returns function number k and its slope at x.
 
     Newton's method, with bisection where it would leave the bracket, to an error relative to the bracket.
     """

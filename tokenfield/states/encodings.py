@@ -11,7 +11,7 @@ from .._memory import refuse_large
 def sinusoidal(n: int, d: int, theta: float = 10_000.0) -> Float[Array, "n d"]:
     """Return the sinusoidal encodings of positions 0, …, n-1 in R^d, to be added to tokens (Vaswani et al. 2017, §3.5).
 
-    `e_{s,2i} = sin(s theta^{-2i/d})`, `e_{s,2i+1} = cos(s theta^{-2i/d})`. For even d all have length `sqrt(d/2)`.
+    `e_{s,2i} = sin(s theta^{-2i/d})`, `e_{s,2i+1} = cos(s theta^{-2i/d})`. For even d every encoding has length `sqrt(d/2)`.
 
     Args:
         n: number of positions.

@@ -19,7 +19,7 @@ def nearly_equiangular(rho: float, n: int, d: int, seed: int = 0) -> Tokens:
         rho: the mean cosine, in [0, 1].
         n: number of tokens.
         d: dimension, at least 2.
-        seed: of the xi_i.
+        seed: random seed of the xi_i.
 
     Example:
         >>> from tokenfield.states.near_equal import nearly_equiangular

@@ -11,7 +11,7 @@ from .._types import Matrix, Number, Vector
 from ..spaces import AbstractSpace
 from .tokens import Tokens, only_tokens
 
-COPIES = 3  # as drawn, as normalized, and as handed over
+COPIES = 3  # arrays held at once: drawn, normalized, and returned
 
 
 def _unit(x: np.ndarray) -> np.ndarray:

@@ -52,7 +52,7 @@ class SphereDensity(AbstractDensity):
         seed: int = 0,
         coefficients: ArrayLike | None = None,
     ) -> "SphereDensity":
-        """Return `SphereDensity(coefficients)`, or the density of a function or the uniform one, perturbed if a size is given.
+        """Return `SphereDensity(coefficients)`, or the density of a function (or the uniform one), perturbed if `size` is given.
 
         Args:
             modes: number of modes.

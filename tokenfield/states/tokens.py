@@ -50,7 +50,7 @@ class Tokens(AbstractState):
         if not (space is None or isinstance(space, AbstractSpace)):
             raise ValueError(f"space must be a space such as Torus(), got {shown(space)}")
         self.given_space = space
-        if isinstance(x, np.ndarray):  # which may be larger than memory, in a file
+        if isinstance(x, np.ndarray):  # may be a memory-mapped file larger than memory
             refuse_large("x", *x.shape)
         self.x = as_float("x", x, 2).astype(jnp.float64)
         n, d = self.x.shape
@@ -140,8 +140,10 @@ def _in_order(n: int) -> Float[Array, " n"]:
 
 
 def moved_to(tokens: Tokens, x: np.ndarray) -> Tokens:
-    """Return tokens with the weights and positions of others, at points that need no check (a NumPy array stays one): quicker than
-    `Tokens`, for sweeps that make thousands."""
+    """Return tokens at points x, with the weights and positions of `tokens`, without checks; a NumPy array is kept as it is.
+
+    This is faster than `Tokens(...)`, for sweeps that create thousands of states.
+    """
     _, weights, positions = jax.tree.leaves(tokens)
     return jax.tree.unflatten(jax.tree.structure(tokens), [x, weights, positions])
 

@@ -57,7 +57,7 @@ class ZonalDensity(AbstractDensity):
         seed: int = 0,
         coefficients: ArrayLike | None = None,
     ) -> "ZonalDensity":
-        """Return `ZonalDensity(coefficients, d)`, or the density of a function or the uniform one, perturbed if a size is given.
+        """Return `ZonalDensity(coefficients, d)`, or the density of a function (or the uniform one), perturbed if `size` is given.
 
         Args:
             modes: number of modes.
@@ -97,7 +97,7 @@ class ZonalDensity(AbstractDensity):
 
 
 def heights(c: np.ndarray, d: int, u: np.ndarray) -> np.ndarray:
-    """Return the quantiles u of t under a zonal density with coefficients c.
+    """Return the quantiles of t at levels u, under a zonal density with coefficients c.
 
     The angle arccos t has a density proportional to `p(t) sin^{d-2}`: integrated by Gauss–Legendre panels between fine
     knots, and inverted by bisection inside a panel.

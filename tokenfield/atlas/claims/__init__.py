@@ -1,1 +1,1 @@
-"""The claims, one a file; each file ends with a `CLAIM`."""
+"""The claims, one per file; each file ends with a `CLAIM`."""

@@ -1,4 +1,4 @@
-"""The first phase at large beta: spread tokens turn to the leading directions of VA, at a rate without beta."""
+"""First phase at large beta: spread-out tokens align with the leading directions of VA, at a rate independent of beta."""
 
 import math
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from ..fits import limit, power, slope
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 TIMES = np.linspace(0, 1, 5)
-APART = 1e-3  # distance of the tokens without weight that measure rates
+APART = 1e-3  # distance from u of the zero-weight tokens that measure the rates
 TURNED_A = np.array([[1.0, 0.5], [0.0, 0.6]])
 TURNED_V = np.array([[1.0, 0.0], [0.4, 0.7]])
 SKEW_A = np.array([[1.0, 0.5, 0.0], [0.0, 0.6, 0.3], [0.2, 0.0, 0.7]])
@@ -26,7 +26,7 @@ CASES = {
 
 
 class Found(NamedTuple):
-    """What runs at several beta give: rms distance from the limit at the last time, and the slowest complex rate."""
+    """Results of runs at several beta: rms distance from the limit at the last time, and the complex rate of slowest decay."""
 
     betas: np.ndarray
     distances: np.ndarray
@@ -34,7 +34,7 @@ class Found(NamedTuple):
 
 
 def spread(d: int, longitudes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens and weights that integrate over the circle (trapezoidal rule) or the 2-sphere (Gauss–Legendre × trapezoidal)."""
+    """Return tokens and weights of a quadrature: trapezoidal on the circle, Gauss–Legendre × trapezoidal on the 2-sphere."""
     a = 2 * np.pi * (np.arange(longitudes) + 0.5) / longitudes
     if d == 2:
         return np.c_[np.cos(a), np.sin(a)], np.full(len(a), 1 / len(a))
@@ -49,9 +49,9 @@ def model(beta: float, A: np.ndarray, V: np.ndarray) -> tkf.Transformer:
 
 
 def measured(A: np.ndarray, V: np.ndarray, betas: np.ndarray, longitudes: int) -> Found:
-    """Runs from spread tokens, with tokens of no weight at the leading direction u and near it.
+    """Run spread-out tokens, with zero-weight tokens at and near the leading direction u.
 
-    Differences of the latter follow the flow linearized at u: the eigenvalues of what becomes of them are `e^{-rate t}`.
+    Differences of the latter follow the flow linearized at u: its propagator has the eigenvalues `e^{-rate t}`.
     """
     x, w = spread(len(A), longitudes)
     u = tkf.theory.alignment(A, V).basis[:, 0]
@@ -85,7 +85,7 @@ def checks_of(name: str, found: Found, exact: tkf.theory.Alignment) -> list[Chec
 
 
 def drift() -> list[Check]:
-    """Later, at beta = 100: the cluster leaves the leading direction of VA for that of V."""
+    """Check the later phase, at beta = 100: the cluster moves from the leading direction of VA to that of V."""
     times = np.linspace(0, 30, 61)
     x = tkf.circle_tokens(np.linspace(-1, 2, 200))
     run = (
@@ -100,7 +100,7 @@ def drift() -> list[Check]:
     return [
         at_most("A and V not symmetric, t = 30: sine of the angle to the leading direction of V", 1e-3, off[-1]),
         close(
-            f"the same: rate at which it decays, the gap of V, {rate.interval}",
+            f"the same: rate at which this sine decays, the spectral gap of V, {rate.interval}",
             float(np.ptp(values)),
             rate.value,
             rtol=0.01,
@@ -121,7 +121,7 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    "Softmax attention from tokens spread over the circle or the sphere. Left: root mean square distance at t = 1 from the limit "
+    "Softmax attention, tokens spread over the circle or the sphere. Left: root mean square distance at t = 1 from the limit "
     "x' = P VAx/|Ax|; lines: 1/β. Right: measured rate of approach to the leading direction (dots) and gap/|Au| (lines)."
 )
 
@@ -149,10 +149,11 @@ def draw(found):
 CLAIM = Claim(
     id="alignment_phase",
     section="Metastability",
-    title="Spread tokens first turn to the leading directions of VA",
-    statement="At large β tokens spread over the sphere move by x' = P_x VAx/|Ax| + O(1/β), A and V symmetric or not. They "
-    "turn to the eigenvector u of VA whose eigenvalue λ_1 has the largest real part, at the rate (λ_1 − Re λ_2)/|Au|, which "
-    "does not depend on β. Once they form a cluster it moves by x' = P_x Vx, to the leading direction of V.",
+    title="Spread-out tokens first align with the leading directions of VA",
+    statement="At large β, tokens spread over the sphere move by x' = P_x VAx/|Ax| + O(1/β), whether or not A and V are "
+    "symmetric. They align with the eigenvector u of VA whose eigenvalue λ_1 has the largest real part, at the rate "
+    "(λ_1 − Re λ_2)/|Au|, which does not depend on β. Once they form a cluster, it moves by x' = P_x Vx to the leading direction "
+    "of V.",
     source="Bruno, Pasqualotto, Agazzi 2025; Rigollet, The mean-field dynamics of Transformers, §5; rates derived here",
     measure=measure,
 )

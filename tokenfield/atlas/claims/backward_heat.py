@@ -1,4 +1,4 @@
-"""Large beta: softmax attention runs the heat equation backwards, unnormalized attention the porous medium equation."""
+"""Large beta: softmax attention is the backward heat equation, unnormalized attention the backward porous medium equation."""
 
 import numpy as np
 
@@ -25,8 +25,10 @@ def laplacian(density, c) -> np.ndarray:
 
 
 def limits(density) -> dict[str, np.ndarray]:
-    """Return coefficients of `-Δp` and of `-½ Δ(p^2)`, to which beta ∂_t p (SA) and ∂_t p/c (USA) tend, and of the next term
-    for SA, `-½ ∇·(p ∇(Δp/p))`, over beta."""
+    """Return coefficients of the limits `-Δp` of beta ∂_t p (SA) and `-½ Δ(p^2)` of ∂_t p/c (USA), and of SA's next term.
+
+    The next term is `-½ ∇·(p ∇(Δp/p))`, over beta.
+    """
     basis, c = density.harmonics, density.coefficients
     p, bent = basis.values(c), basis.values(laplacian(density, c))
     h = basis.coefficients(bent / p)
@@ -49,7 +51,7 @@ def velocity(density, kernel: str, beta: float) -> np.ndarray:
 
 
 def grown(beta: float, t1: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Coefficients of a density on the circle at t = 0, at t1 by the backward heat equation, `c_k e^{k^2 t/beta}`, and under SA."""
+    """Return coefficients on the circle at t = 0, at t1 by the backward heat equation, `c_k e^{k^2 t/beta}`, and at t1 under SA."""
     start = tkf.CircleDensity.from_function(lambda a: 1 + 0.5 * np.cos(a) + 0.2 * np.cos(2 * a + 1), 64)
     model = tkf.Transformer(tkf.Softmax(beta=beta), norm=tkf.PostLN())
     run = tkf.simulate(model, start, t1, save_at=[0.0, t1], rtol=1e-12, atol=1e-13, progress=False)
@@ -59,7 +61,7 @@ def grown(beta: float, t1: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def missed(first: np.ndarray, heat: np.ndarray, last: np.ndarray) -> float:
-    """How far the run is from the backward heat equation, over the change in that time."""
+    """Return the distance of the run from the backward heat equation, relative to the change in that time."""
     return float(np.linalg.norm(last - heat) / np.linalg.norm(heat - first))
 
 
@@ -85,7 +87,7 @@ def measure(quick: bool) -> Evidence:
             if kernel == "SA":
                 next_term = last * (found[last] - wanted["SA"])
                 away = np.linalg.norm(next_term - wanted["SA, next"]) / np.linalg.norm(wanted["SA, next"])
-                text = "SA, {}: what is left, times β², from -½∇·(μ∇(Δμ/μ)), relative, β = 3200"
+                text = "SA, {}: β² times the remainder, relative distance from -½∇·(μ∇(Δμ/μ)), β = 3200"
                 checks.append(at_most(text.format(place), 0.02, away))
             else:
                 cosine = -(found[last] * wanted["USA"]).sum() / np.linalg.norm(found[last]) / size
@@ -93,7 +95,7 @@ def measure(quick: bool) -> Evidence:
                 checks.append(at_least(text, 0.0, float(cosine), printed=True))
     sharp = np.array([100.0, 400.0]) if quick else np.array([50.0, 100.0, 200.0, 400.0])
     change = np.array([missed(*grown(beta, 1.0)) for beta in sharp])
-    text = "SA, circle: run to t = 1, distance from c_k e^{k²t/β} over the change in that time"
+    text = "SA, circle: run to t = 1, distance from c_k e^{k²t/β}, relative to the change in that time"
     checks.append(at_most(f"{text}, β = 400", 0.02, change[-1]))
     checks.append(close(f"{text}, power of β", -1.0, power(sharp, change), atol=0.1))
     runs = {beta: grown(beta, TAU * beta) for beta in (50.0, 200.0)}
@@ -103,8 +105,8 @@ def measure(quick: bool) -> Evidence:
 
 CAPTION = (
     "Left: relative distance of ∂_t μ from the backward heat equation (SA) and the backward porous medium equation (USA) against "
-    "β, for a smooth density; dotted: 1/β. Right: a density on the circle, and at t = 0.1 β by the backward heat equation "
-    "and under SA."
+    "β, for a smooth density; dotted: 1/β. Right: a density on the circle at t = 0, and at t = 0.1 β by the backward heat "
+    "equation and under SA."
 )
 
 
@@ -141,11 +143,11 @@ def draw(errors, runs):
 CLAIM = Claim(
     id="backward_heat",
     section="Models",
-    title="At large β, SA is the heat equation run backwards, and USA the porous medium equation run backwards",
+    title="At large β, SA is the backward heat equation and USA is the backward porous medium equation",
     statement="For a smooth density μ and large β, SA is ∂_t μ = -(1/β)Δμ, so that mode k grows at the rate k(k+d-2)/β, and USA "
     "is ∂_t μ = -(c/2)Δ(μ²), c = (1/β)∫ e^{β<x,y>} dσ(y), both up to a relative error of order 1/β (under SA the next term is "
     "-(1/2β²)∇·(μ∇(Δμ/μ))). Both limits are ill-posed: they hold for modes with k² ≪ β, and only as long as the others stay "
-    "small. The survey says reverse heat equation for SA but porous medium equation for USA; that one is backward too.",
+    "small. The survey says “reverse heat equation” for SA but “porous medium equation” for USA; the latter is backward too.",
     source="Rigollet, The mean-field dynamics of Transformers, §3.2; Bruno, Pasqualotto, Agazzi 2025 (A multiscale analysis of "
     "mean-field transformers in the moderate interaction regime)",
     measure=measure,

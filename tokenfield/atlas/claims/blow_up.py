@@ -1,4 +1,4 @@
-"""Three kernels blow up in finite time in R^d, at times that can be computed; a layer norm prevents it."""
+"""Three kernels blow up in finite time in R^d, at computable times; a layer norm prevents it."""
 
 import numpy as np
 
@@ -22,12 +22,15 @@ def run(attention, x: np.ndarray, norm=None, t1: float = T) -> tuple[float, tkf.
 
 
 def only(name: str, kernels: dict) -> tkf.MultiHead:
-    """One head of several, the others switched off: one compiled loop serves all."""
+    """Return several heads with all but one switched off, so that one compiled loop serves all kernels."""
     return tkf.MultiHead([head(A=A, V=SPEED) for head in kernels.values()], [float(name == each) for each in kernels])
 
 
 def linear_time(x: np.ndarray) -> float:
-    """Second moments obey `M' = 2 v M A M`, so `M^{-1} = M_0^{-1} - 2 v t A` (also for ReLU if all scores are >= 0)."""
+    """Return the blow-up time of linear attention: `M' = 2 v M A M`, so `M^{-1} = M_0^{-1} - 2 v t A`, M the second moments.
+
+    The same holds for ReLU attention if all scores are >= 0.
+    """
     return 1 / (2 * SPEED * np.linalg.eigvals(x.T @ x / N @ A).real.max())
 
 
@@ -38,11 +41,11 @@ def measure(quick: bool) -> Evidence:
     a = np.linalg.eigvalsh(A)[-1]
     pair_time = quad(lambda u: 1 / (2 * SPEED * u * np.sinh(u)), a, 60, epsabs=0, epsrel=1e-12)[0]
     cases = [
-        ("unnormalized", "all tokens in one place", PLACE, exp1(a) / (2 * SPEED)),
+        ("unnormalized", "all tokens at one point", PLACE, exp1(a) / (2 * SPEED)),
         ("unnormalized", "half at x, half at −x", PLACE * np.resize([1.0, -1.0], (N, 1)), pair_time),
-        ("linear", "all tokens in one place", PLACE, 1 / (2 * SPEED * a)),
+        ("linear", "all tokens at one point", PLACE, 1 / (2 * SPEED * a)),
         ("linear", "random cloud", CLOUD, linear_time(CLOUD)),
-        ("ReLU", "all tokens in one place", PLACE, 1 / (2 * SPEED * a)),
+        ("ReLU", "all tokens at one point", PLACE, 1 / (2 * SPEED * a)),
         ("ReLU", "random cloud in a quadrant", np.abs(CLOUD), linear_time(np.abs(CLOUD))),
     ]
     checks, shown = [], {}
@@ -62,7 +65,9 @@ def measure(quick: bool) -> Evidence:
     end = 1.0 if quick else 3.0
     sinkhorn = run(tkf.Sinkhorn(A=A, V=SPEED), CLOUD, t1=end)[0]
     checks.append(equal(f"Sinkhorn: blow-up before t = {end:g}", False, sinkhorn < np.inf))
-    caption = "Tokens in one place, V = 1.5 I; dotted: predicted times. Rounding ends the steepest curve at |x| = 4.6."
+    caption = (
+        "All tokens at one point, V = 1.5 I; dotted: predicted times. Rounding ends the steepest curve at |x| = 4.6."
+    )
     return Evidence(tuple(checks), draw(shown, [cases[0][3], cases[2][3]]), caption)
 
 
@@ -84,10 +89,10 @@ CLAIM = Claim(
     id="blow_up",
     section="Well-posedness and stability",
     title="Which kernels blow up in R^d",
-    statement="Unnormalized, linear and ReLU attention can blow up in finite time: with V = vI and A > 0, a cloud of "
-    "second moments M under linear attention at t* = 1/(2v λ_max(MA)), tokens in one place under unnormalized "
-    "attention at t* = E₁(⟨Ax, x⟩)/2v. A layer norm prevents it. Softmax, L2, Sinkhorn and also sigmoid attention "
-    "never blow up: the talks put sigmoid on the wrong list.",
+    statement="Unnormalized, linear and ReLU attention can blow up in finite time. With V = vI and A > 0, a cloud with "
+    "second moments M blows up under linear attention at t* = 1/(2v λ_max(MA)), and tokens at one point blow up under "
+    "unnormalized attention at t* = E₁(⟨Ax, x⟩)/2v. A layer norm prevents blow-up. Softmax, L2, Sinkhorn and also sigmoid "
+    "attention never blow up; the talks wrongly list sigmoid among the kernels that do.",
     source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part II; the times are derived here",
     measure=measure,
 )

@@ -22,7 +22,7 @@ def matrices(start, a: float, v: float) -> np.ndarray:
 
 
 def distances(P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each row, its largest entrywise distance to e_first and to e_last."""
+    """Return, for each row of P (..., n, n), its largest entrywise distance to e_first and to e_last."""
     ends = np.eye(P.shape[-1])
     return np.abs(P - ends[0]).max(axis=-1), np.abs(P - ends[-1]).max(axis=-1)
 
@@ -41,10 +41,12 @@ def measure(quick: bool) -> Evidence:
         split += bool(near_first.min() < 1e-6 and near_last.min() < 1e-6)
     checks = (
         equal("V = A = 1, start (−.7, −.2, .15, .4, .9): row i tends to e_k, k =", [1, 5, 5, 5, 5], goes_to),
-        at_most("its largest distance of a row to that limit at t = 16", 1e-6, float(np.minimum(first, last).max())),
-        at_most("random starts, a, v: most rows that are neither e_first nor e_last", 1, max(exceptional)),
-        at_most("largest rank of the limit matrix, less its exceptional rows", 2, max(ranks)),
-        equal("random starts in which both e_first and e_last occur: some", True, split > 0),
+        at_most(
+            "the same: largest distance of a row from that limit at t = 16", 1e-6, float(np.minimum(first, last).max())
+        ),
+        at_most("random starts, a, v: largest number of rows that are neither e_first nor e_last", 1, max(exceptional)),
+        at_most("largest rank of the limit matrix minus its number of exceptional rows", 2, max(ranks)),
+        equal("e_first and e_last both occur for some random starts", True, split > 0),
     )
     caption = (
         "Attention matrix of five tokens on the line, in increasing order, from (−.7, −.2, .15, .4, .9), V = A = 1."
@@ -69,9 +71,8 @@ CLAIM = Claim(
     id="boolean_matrix",
     section="Clustering in R^d",
     title="On the line the attention matrix becomes Boolean",
-    statement="Let d = 1, V > 0, A > 0 and the tokens be distinct. As t → ∞ each row of the attention matrix tends to "
-    "the unit vector of the first token or to that of the last, in the order of the line, with at most one "
-    "exceptional row.",
+    statement="Let d = 1, V > 0, A > 0, and let the tokens be distinct. As t → ∞ each row of the attention matrix tends to "
+    "the unit vector of the first or of the last token, in the order on the line, with at most one exceptional row.",
     source="Geshkovski, Letrouit, Polyanskiy, Rigollet, The emergence of clusters in self-attention dynamics, NeurIPS "
     "2023, section 2",
     measure=measure,

@@ -1,4 +1,4 @@
-"""How the last token depends on each position after some causal layers."""
+"""How the last token depends on each position after a number of causal layers."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ COLORS = ("black", "#0072B2", "#D55E00")
 
 
 def by_layers(n: int, depth: int, slope: float) -> np.ndarray:
-    """Return the last of n unit vectors of R^n after layers with beta = 0: the coefficient of each token, times (1+h)^L."""
+    """Return the coefficient (n,) of each token in the last one after layers with beta = 0, divided by (1+h)^L."""
     h = ALPHA / (1 - ALPHA)
     model = tkf.Transformer(tkf.Softmax(beta=0.0, causal=True, positions=tkf.ALiBi(slope)))
     start = tkf.Tokens(np.eye(n), positions=np.arange(1, n + 1) / n)
@@ -22,7 +22,10 @@ def by_layers(n: int, depth: int, slope: float) -> np.ndarray:
 
 
 def at_one_cluster(n: int, depth: int, beta: float) -> np.ndarray:
-    """Return the derivative of Post-LN layers at n equal tokens of the circle; one of its two directions is tangent."""
+    """Return the influence (n,) under Post-LN layers linearized at n equal tokens on the circle.
+
+    The factor sqrt 2 is there because only one of the two directions is tangent.
+    """
     model = tkf.Transformer(tkf.Softmax(beta=beta, causal=True), norm=tkf.PostLN())
     tokens = np.tile([0.6, 0.8], (n, 1))
     return np.sqrt(2) * lipschitz.influence(model, tokens, depth, ALPHA / (1 - ALPHA))
@@ -52,7 +55,7 @@ def measure(quick: bool) -> Evidence:
 
 CAPTION = (
     "Influence of each token on the last after L layers of (1-α) I + α C, α = 0.3, times the number of tokens: `layers` with "
-    "β = 0 (dots), powers for as many tokens (lines), closed form for infinitely many (dashed). The last token's own share, "
+    "β = 0 (dots), matrix powers for the same n (lines), closed form for n → ∞ (dashed). The last token's own share, "
     "(1-α)^L, is not drawn."
 )
 
@@ -75,10 +78,11 @@ def draw(rows, n):
 CLAIM = Claim(
     id="causal_layers",
     section="Causal attention",
-    title="Layers of causal averaging: in the end only the first tokens count",
-    statement="L layers of (1-α) I + α C, C the causal averaging matrix, give the last of many tokens (1-α)^L of itself and "
-    "Σ_k binom(L,k) α^k (1-α)^{L-k} (log 1/τ)^{k-1}/(k-1)! of position τ. With more layers the first tokens count more and more. "
-    "Layers with β = 0 are such layers, and so are all Post-LN layers linearized at one cluster, whatever β is.",
+    title="After many layers of causal averaging only the first tokens matter",
+    statement="Let C be the causal averaging matrix. After L layers of (1-α) I + α C, the last of many tokens depends on itself "
+    "with weight (1-α)^L and on position τ with density Σ_k binom(L,k) α^k (1-α)^{L-k} (log 1/τ)^{k-1}/(k-1)!. With more layers, "
+    "the first tokens matter more and more. Layers with β = 0 have this form, and so do Post-LN layers linearized at one cluster, "
+    "for every β.",
     source="derived here; compare Barbero et al. 2024 (Transformers need glasses!)",
     measure=measure,
 )

@@ -1,4 +1,4 @@
-"""How long finitely many noisy Kuramoto tokens stay close to their mean field: for all times, or for all times up to rotation."""
+"""How long finitely many noisy Kuramoto tokens stay close to their mean field: for all times, or only up to rotation."""
 
 import math
 from typing import NamedTuple
@@ -12,11 +12,11 @@ from .mckean_vlasov import finite_moments
 
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 BELOW, ABOVE = 1.0, 3.0  # kappa on both sides of kappa_c = 2
-SIGMAS = 3.5  # standard errors that a check allows
+SIGMAS = 3.5  # tolerance of checks, in standard errors
 
 
 class Runs(NamedTuple):
-    """Fourier coefficients `z_k`, k = 1 … 4, of n tokens: (run, time, k)."""
+    """Fourier coefficients `z_k`, k = 1 … 4, of n tokens, with axes (run, time, k)."""
 
     n: int
     kappa: float
@@ -24,7 +24,7 @@ class Runs(NamedTuple):
 
 
 def ordered_law(kappa: float) -> tuple[float, float]:
-    """r and `x = kappa r` of the ordered law `∝ e^{x cos theta}`, `r = I_1(x)/I_0(x)`."""
+    """Return r and `x = kappa r` of the ordered law `∝ e^{x cos theta}`, `r = I_1(x)/I_0(x)`."""
     from scipy.optimize import brentq
     from scipy.special import ive
 
@@ -33,10 +33,10 @@ def ordered_law(kappa: float) -> tuple[float, float]:
 
 
 def simulated(cases: list[tuple[int, float, int]], times: np.ndarray, dt: float) -> list[Runs]:
-    """Run each case (n, kappa, number of runs) from independent tokens with a stationary law of the mean field.
+    """Run each case (n, kappa, number of runs) from independent tokens drawn from a stationary law of the mean field.
 
-    Below kappa_c this is the uniform law, above it the ordered one about the angle 0. All cases are one ensemble:
-    tokens beyond the n of a case have no weight.
+    Below kappa_c this is the uniform law, above it the ordered law centered at angle 0. All cases are one ensemble:
+    tokens beyond the n of a case have weight zero.
     """
     most, models, starts = max(n for n, _, _ in cases), [], []
     for n, kappa, runs in cases:
@@ -96,7 +96,7 @@ def wandering(kappa: float) -> float:
 
 
 def first_variance(kappa: float) -> float:
-    """`n Var(phase)` of independent tokens, `∫ p psi²`: psi by its sine series, p the ordered law."""
+    """Return `n Var(phase)` of independent tokens, `∫ p psi²`: psi by its sine series, p the ordered law."""
     x = ordered_law(kappa)[1]
     a = 2 * np.pi * np.arange(512) / 512
     p = np.exp(x * np.cos(a))
@@ -105,7 +105,7 @@ def first_variance(kappa: float) -> float:
 
 
 def zero_mode(x: float) -> np.ndarray:
-    """The coefficients of `sin k theta`, k = 1 … 4, in psi."""
+    """Return the coefficients of `sin k theta`, k = 1 … 4, in psi."""
     from scipy.special import ive
 
     k = np.arange(1, 5)
@@ -113,12 +113,12 @@ def zero_mode(x: float) -> np.ndarray:
 
 
 def within(what: str, predicted: float, samples: np.ndarray) -> Check:
-    """Is the mean of independent samples the predicted one, within standard errors?"""
+    """Check that the mean of independent samples is the predicted one, within `SIGMAS` standard errors."""
     return close(what, predicted, samples.mean(), atol=SIGMAS * samples.std(ddof=1) / math.sqrt(len(samples)))
 
 
 def stays(what: str, values: np.ndarray, times: np.ndarray) -> Check:
-    """Does the mean of (run, time) values have no trend over the second half of the times?"""
+    """Check that the mean of (run, time) values has no linear trend over the second half of the times."""
     late = slice(len(times) // 2, None)
     t = times[late] - times[late].mean()
     trends = values[:, late] @ t / (t @ t) * (times[-1] - times[late][0])
@@ -137,7 +137,7 @@ def measure(quick: bool) -> Evidence:
 
 
 def bounded(run: Runs, values: np.ndarray, times: np.ndarray) -> list[Check]:
-    """Below kappa_c: (run, time) values of `n |z|²` rise as predicted, to the value of the Gibbs law, and stay there."""
+    """Check below kappa_c that (run, time) values of `n |z|²` rise as predicted to the Gibbs value and stay there."""
     name, early = f"κ = {run.kappa:g} < κ_c, n = {run.n}", fluctuation(run.n, run.kappa, times)[1:5].mean()
     gibbs = run.n * finite_moments(run.n, run.kappa)[0]
     return [
@@ -148,7 +148,7 @@ def bounded(run: Runs, values: np.ndarray, times: np.ndarray) -> list[Check]:
 
 
 def power_of_n(runs: list[Runs], late: list[np.ndarray]) -> Check:
-    """Return the power of n in the root of `E|z|²`, and that of the Gibbs law, which tends to -1/2; late: `n |z|²`, one per run."""
+    """Check the power of n in `sqrt(E|z|²)` against the Gibbs law, where it tends to -1/2. late: `n |z|²` of each run."""
     logs = np.log([run.n for run in runs])
     error = np.array([values.std(ddof=1) / math.sqrt(len(values)) / values.mean() for values in late]) / 2
     slope = lambda squares: float(np.polyfit(logs, np.log(squares) / 2, 1)[0])  # noqa: E731
@@ -160,7 +160,7 @@ def power_of_n(runs: list[Runs], late: list[np.ndarray]) -> Check:
 
 
 def ordered_checks(above: Runs, times: np.ndarray) -> list[Check]:
-    """Above kappa_c: the radius is bounded, with the Gibbs law; the angle wanders like Brownian motion."""
+    """Check above kappa_c that the error of |z| is bounded, as in the Gibbs law, and that the angle diffuses."""
     n, number = above.n, len(above.z)
     second, deviation = finite_moments(n, ABOVE)
     square = np.abs(above.z[..., 0]) ** 2
@@ -176,13 +176,13 @@ def ordered_checks(above: Runs, times: np.ndarray) -> list[Check]:
     ]
     steps = np.diff(phase(above), axis=1)
     pairs = n * (steps.reshape(number, -1, 2).sum(-1) ** 2).mean(1) / 2
-    return [*checks, within(f"{name}: n Var of the angle, for each unit of time", wandering(ABOVE), pairs)]
+    return [*checks, within(f"{name}: n Var of the angle, per unit of time", wandering(ABOVE), pairs)]
 
 
 CAPTION = (
-    "Noisy Kuramoto tokens that start independent, with a stationary law of their mean field. Left: below κ_c, n times the "
+    "Noisy Kuramoto tokens, initially independent samples of a stationary law of their mean field. Left: below κ_c, n times the "
     "mean square error of z stays bounded (dots: tokens with standard errors, line: theory). Right: above κ_c it grows without "
-    "bound, since the direction of z wanders; the error of |z| stays bounded, n Var |z| of the Gibbs law (dotted)."
+    "bound because the direction of z diffuses; the error of |z| stays bounded (dotted: n Var |z| of the Gibbs law)."
 )
 
 
@@ -211,7 +211,7 @@ def draw(times, squares, size, above):
 
 
 def dots(ax, times, values, color, label):
-    """Means over runs, with standard errors."""
+    """Plot means over runs, with standard errors."""
     error = values.std(0) / math.sqrt(len(values))
     ax.errorbar(times, values.mean(0), error, fmt="o", ms=3, lw=1, color=color, label=label)
 
@@ -220,10 +220,10 @@ CLAIM = Claim(
     id="chaos_in_time",
     section="Noise",
     title="Noisy tokens follow their mean field for all times, up to rotation",
-    statement="Below κ_c = 2 noisy Kuramoto tokens follow their mean field uniformly in time: n E|z|² rises from 1 to "
-    "1/(1 − κ/2) and stays there. Above it only the radius does so. The direction of z wanders, with "
-    "n Var = 2t/(κ(1 − I₀(κr)⁻²)), so that the error is bounded for all times only up to rotation.",
-    source="Rigollet, The mean-field dynamics of Transformers, §3; Bertini, Giacomin, Poquet 2014 (the wandering); the rest "
-    "derived here",
+    statement="Below κ_c = 2, noisy Kuramoto tokens follow their mean field uniformly in time: n E|z|² rises from 1 to "
+    "1/(1 − κ/2) and stays there. Above κ_c only |z| follows it for all times. The direction of z diffuses, with "
+    "n Var = 2t/(κ(1 − I₀(κr)⁻²)), so the error is bounded for all times only up to rotation.",
+    source="Rigollet, The mean-field dynamics of Transformers, §3; Bertini, Giacomin, Poquet 2014 (diffusion of the angle); the "
+    "rest derived here",
     measure=measure,
 )

@@ -1,4 +1,4 @@
-"""How long noisy tokens in two clusters follow their mean field, which never leaves the saddle: for a time log n/(2λ)."""
+"""Noisy tokens in two clusters follow their mean field, which stays at the saddle forever, for a time log n/(2λ)."""
 
 import math
 from functools import lru_cache
@@ -13,15 +13,15 @@ from ..claim import Check, Claim, Evidence, at_least, close
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 BETA, KAPPA = 2.0, 7.5
 GRID = 256
-SIGMAS = 3.5  # standard errors that a check allows
+SIGMAS = 3.5  # tolerance of checks, in standard errors
 MEAN_LOG, SPREAD_LOG = -(np.euler_gamma + math.log(2)) / 2, math.pi / math.sqrt(8)  # of log|g|, g standard normal
 
 
 class Saddle(NamedTuple):
-    """A stationary law of two peaks and its unstable direction.
+    """A stationary law with two peaks and its unstable direction.
 
-    growth: the rate λ of `theory.stationary_states`. rate: the same, from the matrix here. angles, law: the density on a grid.
-    mode: the left eigenfunction f, of maximum 1. start: `Var f`. noise: `(1/(kappa λ)) ∫ f'² dmu`. merged: m_1 of one peak.
+    growth: the rate λ from `theory.stationary_states`. rate: the same, from the matrix here. angles, law: the density on a grid.
+    mode: the left eigenfunction f, with maximum 1. start: `Var f`. noise: `(1/(kappa λ)) ∫ f'² dmu`. merged: m_1 of one peak.
     """
 
     growth: float
@@ -40,10 +40,10 @@ class Saddle(NamedTuple):
 
 @lru_cache(maxsize=4)
 def saddle(beta: float, kappa: float) -> Saddle:
-    """Return the law of two peaks under USA with noise on the circle, and the adjoint of its linearized equation.
+    """Return the two-peak law under USA with noise on the circle, with the leading eigenpair of the adjoint linearization.
 
     `L* f = f''/kappa + b f' + ∫ f'(theta) k(theta - ·) dmu(theta)`, `k(a) = -sin(a) e^{beta cos a}`, `b = ∫ k(· - phi) dmu(phi)`,
-    with derivatives by Fourier series.
+    with spectral (Fourier) derivatives.
     """
     known = {state.kind: state for state in tkf.theory.stationary_states(beta, kappa, 2)}
     angles = 2 * np.pi * np.arange(GRID) / GRID
@@ -68,7 +68,7 @@ def saddle(beta: float, kappa: float) -> Saddle:
 def simulated(
     beta: float, kappa: float, n: int, times: np.ndarray, runs: int, dt: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (run, time) amplitudes of the unstable direction, and order parameters, from n independent tokens in two peaks."""
+    """Return (run, time) amplitudes along the unstable direction, and order parameters, for n independent tokens of the law."""
     at = saddle(beta, kappa)
     circle = np.append(at.angles, 2 * np.pi)
     below = np.cumsum(np.append(0, (at.law + np.roll(at.law, -1)) / 2))
@@ -83,7 +83,7 @@ def simulated(
 
 
 def size(what: str, amplitudes: np.ndarray, variance: float) -> Check:
-    """Is the mean of log|a| that of a Gaussian of this variance? Unlike `E a²`, few runs that left early do not rule it."""
+    """Check the mean of log|a| against a Gaussian of this variance. Unlike `E a²`, it is not dominated by a few early exits."""
     measured = np.log(np.abs(amplitudes)).mean()
     allowed = SIGMAS * SPREAD_LOG / math.sqrt(len(amplitudes))
     return close(what, MEAN_LOG + math.log(variance) / 2, measured, atol=allowed)
@@ -103,9 +103,11 @@ def measure(quick: bool) -> Evidence:
     checks.append(close("power of n in the error, t = 1", -0.5, power, atol=allowed))
     merged = order[:, -1] > 0.9
     checks.append(
-        at_least(f"part of runs of {few} tokens that end in one peak by t = {long[-1]:g}", 0.97, merged.mean())
+        at_least(f"fraction of runs of {few} tokens that end in one peak by t = {long[-1]:g}", 0.97, merged.mean())
     )
-    checks.append(close("their order parameter then; mean field: 0", at.merged, order[merged, -1].mean(), atol=0.003))
+    checks.append(
+        close("their order parameter at that time (mean field: 0)", at.merged, order[merged, -1].mean(), atol=0.003)
+    )
     checks.append(time_scale())
     if not quick:
         checks.append(departures({n: simulated(BETA, KAPPA, n, long, 200, 0.1)[1] for n in (32, 128, 512)}, long))
@@ -113,7 +115,7 @@ def measure(quick: bool) -> Evidence:
 
 
 def time_scale() -> Check:
-    """How the rate depends on beta, for peaks of one width: the noise is divided by the drift at a peak, `e^beta`."""
+    """Check how the rate depends on beta at fixed peak width: the drift at a peak is `e^beta`, so kappa is `400 e^-beta`."""
     betas = np.array([2.0, 5.0])
     rates = [saddle(beta, 400 * math.exp(-beta)).rate for beta in betas]
     slope = float(np.polyfit(betas, np.log(rates), 1)[0])
@@ -121,7 +123,7 @@ def time_scale() -> Check:
 
 
 def departures(orders: dict[int, np.ndarray], times: np.ndarray) -> Check:
-    """Return the mean time at which tokens leave the two peaks, against log n: its slope is 1/(2λ)."""
+    """Check the mean time at which tokens leave the two peaks, against log n: the slope is 1/(2λ)."""
     first = {n: times[np.argmax(order > 0.5, axis=1)] for n, order in orders.items()}
     logs = np.log(list(first))
     lever = (logs - logs.mean()) / ((logs - logs.mean()) ** 2).sum()
@@ -131,13 +133,13 @@ def departures(orders: dict[int, np.ndarray], times: np.ndarray) -> Check:
         SIGMAS * math.sqrt(((lever * errors) ** 2).sum()),
     )
     return close(
-        "slope of the mean time of departure in log n", 1 / (2 * saddle(BETA, KAPPA).rate), slope, atol=allowed
+        "slope of the mean departure time against log n", 1 / (2 * saddle(BETA, KAPPA).rate), slope, atol=allowed
     )
 
 
 CAPTION = (
-    "USA on the circle with noise, β = 2, κ = 7.5, from independent tokens with the stationary law of two peaks, which the mean "
-    "field never leaves. Left: that law and the function f (scaled) whose mean is the amplitude a of the unstable direction. "
+    "USA on the circle with noise, β = 2, κ = 7.5, from independent samples of the stationary law with two peaks. The mean field "
+    "never leaves this law. Left: the law, and the function f (scaled) whose mean is the amplitude a along the unstable direction. "
     "Right: √n times the typical |a| (dots), and theory (line), until the clusters merge."
 )
 
@@ -172,9 +174,10 @@ CLAIM = Claim(
     id="chaos_metastable",
     section="Noise",
     title="Noisy tokens in metastable clusters follow their mean field for a time log n/(2λ)",
-    statement="The law of two opposite peaks is a saddle of the mean field: it stays for ever. The error of n tokens grows along "
-    "the unstable direction f as n E a² = Var f e^{2λt} + (e^{2λt} − 1) ∫f′²dμ/(κλ), until the clusters merge, after log n/(2λ). "
-    "So no bound holds for all times, but λ falls like e^{−β}: chaos survives for times of order e^β log n.",
+    statement="The law with two opposite peaks is a saddle of the mean field, so the mean field stays there forever. The error of "
+    "n tokens grows along the unstable direction f as n E a² = Var f e^{2λt} + (e^{2λt} − 1) ∫f′²dμ/(κλ), until the clusters merge "
+    "after a time log n/(2λ). So no bound holds for all times. But λ falls like e^{−β}, so propagation of chaos holds for times "
+    "of order e^β log n.",
     source="Derived here; Rigollet, The mean-field dynamics of Transformers, §3 and §5 (the questions)",
     measure=measure,
 )

@@ -1,4 +1,4 @@
-"""One cluster on the circle, down to slightly negative beta; and why not for every negative beta."""
+"""One cluster on the circle, for beta down to -0.16; and why not for every negative beta."""
 
 import math
 
@@ -20,13 +20,13 @@ def run(flow: str, beta: float, angles: np.ndarray, t1: float = 1e4) -> tkf.Traj
 
 
 def triangle_rate(flow: str, beta: float) -> float:
-    """Return the growth rate of a shift of three equal groups 120° apart: `-f'(2pi/3)`, `f = e^{beta cos} sin`; SA: over Z."""
+    """Return the growth rate of a shift of three equal groups 120° apart: `-f'(2pi/3)`, `f = e^{beta cos} sin` (SA: over Z)."""
     far = math.exp(-beta / 2)
     return (0.5 + 0.75 * beta) * far / ((math.exp(beta) + 2 * far) / 3 if flow == "SA" else 1.0)
 
 
 def measured_rate(flow: str, beta: float) -> float:
-    """Return the same from a run: how fast the angle between the first two groups leaves 120°, or returns to it."""
+    """Return the same from a run: the rate at which the angle between the first two groups leaves 120° or returns to it."""
     shift = 1e-5 * np.repeat([1.0, -1.0, 0.0], N // 3)
     trajectory = run(flow, beta, TRIANGLE + shift, t1=1 / abs(triangle_rate(flow, beta)))
     x = trajectory.dataset["x"].values
@@ -42,7 +42,9 @@ def measure(quick: bool) -> Evidence:
     for flow in FLOWS:
         for beta in (-0.15, 0.0, 2.0) if quick else (-0.15, -0.1, 0.0, 0.5, 1.0, 2.0, 3.0):
             done = sum(tkf.clusters(run(flow, beta, angles).final, tol=2e-3).count == 1 for angles in starts)
-            checks.append(equal(f"{flow}, β = {beta:g}: random starts that end in one cluster", len(starts), done))
+            checks.append(
+                equal(f"{flow}, β = {beta:g}: number of random starts that end in one cluster", len(starts), done)
+            )
         rates[flow] = {beta: measured_rate(flow, beta) for beta in (-1.5, -1.25, -1.0, -0.8, -0.4, -0.15, 0.5, 1.0)}
         for beta in (-0.4, -1.0):
             what = f"{flow}, β = {beta:g}: growth rate of a shift of three groups 120° apart"
@@ -54,7 +56,7 @@ def measure(quick: bool) -> Evidence:
 
 CAPTION = (
     "Growth rate of a small shift of three equal groups 120° apart: formula (lines) and 12 simulated tokens (dots). "
-    "Where it is negative (β < -2/3) the groups are stable, and one cluster is not the only end. Gray: β > -0.16, proved."
+    "Where it is negative (β < -2/3) the groups are stable, so not every start ends in one cluster. Gray: β > -0.16, proved."
 )
 
 
@@ -80,8 +82,8 @@ CLAIM = Claim(
     id="circle_beta_down_to_minus_016",
     section="Clustering on the sphere",
     title="One cluster on the circle, for β > -0.16",
-    statement="On the circle (d = 2) almost every start ends in one cluster for all β > -0.16, under SA and USA. Some such "
-    "limit is needed: three equal groups 120° apart are stable as soon as β < -2/3 (linearized flow).",
+    statement="On the circle (d = 2) almost every start ends in one cluster for all β > -0.16, under SA and USA. Some lower "
+    "limit on β is needed: three equal groups 120° apart are linearly stable if β < -2/3.",
     source="Rigollet, The mean-field dynamics of Transformers, Remark 2; Polyanskiy, Rigollet, Yao 2025; the limit -2/3 is "
     "derived here",
     measure=measure,

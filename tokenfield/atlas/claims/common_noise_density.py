@@ -1,4 +1,4 @@
-"""Common noise gives a random density, that of its tokens along each path of the noise."""
+"""Under common noise the density is random; on each path of the noise it agrees with the tokens."""
 
 import numpy as np
 
@@ -32,12 +32,12 @@ def run(state, seed: int):
 
 
 def tokens(n: int) -> tkf.Tokens:
-    """n equal tokens at the quantiles of the start."""
+    """Return n tokens of equal weight at the quantiles of the initial density."""
     return tkf.circle_tokens(start(16).angles((np.arange(n) + 0.5) / n))
 
 
 def samples(dense, seed: int, n: int) -> float:
-    """Root mean square distance at T1 between the means of the density and of n independent tokens on the same path."""
+    """Return the rms distance at T1 between the means of the density and of n independent tokens on the same path."""
     starts = [start(16).sample(n, seed=100 * seed + k) for k in range(12)]
     many = tkf.simulate_many(model(SOFTMAX), starts, T1, seeds=[seed] * 12, save_at=[T1], dt=0.02, progress=False)
     found = many.dataset["x"].values[:, 0] @ [1, 1j]
@@ -49,7 +49,7 @@ def measure(quick: bool) -> Evidence:
     dense = {seed: run(start(64), seed) for seed in seeds}
     gaps = np.array([[samples(dense[seed], seed, n) for n in sizes] for seed in seeds])
     fit = slope(np.tile(np.log(sizes), len(gaps)), np.log(gaps).ravel())
-    what = f"power of n in the distance of independent tokens on one path, {fit.interval}"
+    what = f"power of n in the distance of independent tokens from the density on one path, {fit.interval}"
     checks = [close(what, -0.5, fit.value, atol=max(1.5 * fit.half, 0.05))]
     for seed in list(seeds)[:3]:
         a = 2 * np.pi * np.arange(400) / 400
@@ -57,12 +57,16 @@ def measure(quick: bool) -> Evidence:
         cloud = run(tkf.Tokens(np.stack([np.cos(a), np.sin(a)], axis=1), p / p.sum()), seed)
         pairs = zip(dense[seed].states, cloud.states, strict=True)
         gap = max(abs(mean(density) - mean(moved)) for density, moved in pairs)
-        checks.append(close(f"path {seed}: density and 400 weighted tokens at all times", 0.0, gap, atol=1e-8))
+        checks.append(
+            close(f"path {seed}: mean of the density minus that of 400 weighted tokens, all times", 0.0, gap, atol=1e-8)
+        )
         gap = abs(mean(dense[seed].final) - mean(run(tokens(100), seed).final))
-        checks.append(close(f"path {seed}: density and 100 tokens at its quantiles", 0.0, gap, atol=1e-6))
+        checks.append(
+            close(f"path {seed}: mean of the density minus that of 100 tokens at its quantiles", 0.0, gap, atol=1e-6)
+        )
     ends = np.array([mean(dense[seed].final) for seed in seeds])
     apart = float(np.abs(ends[:, None] - ends).max())
-    checks.append(at_least("distance of two paths: the density is random", 0.1, apart))
+    checks.append(at_least("largest distance between the means on two paths: the density is random", 0.1, apart))
     many = 200 if quick else 2000
     still = tkf.simulate_many(model(STILL), start(128), 0.2, seeds=range(many), save_at=[0.2], dt=0.1, progress=False)
     first = still.dataset["coefficients"].values[:, 0, 0, 1] / np.sqrt(2)
@@ -74,7 +78,7 @@ def measure(quick: bool) -> Evidence:
 CAPTION = (
     "SA with β = 2 on the circle, common noise with κ = 6. Left: the density at t = 0.5 on three paths of the noise (lines), "
     "and histograms of 2000 tokens on the same paths (dots). Right: distance at that time between the means of the density and "
-    "of n independent tokens on the same path, root mean square of 12 starts; dots are paths, the line has slope −1/2."
+    "of n independent tokens on the same path, root mean square over 12 starts; each dot is a path, the line has slope −1/2."
 )
 
 
@@ -110,10 +114,10 @@ def draw(dense, sizes, gaps):
 CLAIM = Claim(
     id="common_noise_density",
     section="Noise",
-    title="Common noise gives a random density that agrees with tokens path by path",
+    title="Common noise gives a random density, which tokens follow path by path",
     statement="If one Brownian motion B moves all tokens, their law given B is a random density, dp = −∇·(pu)dt + (1/κ)Δp dt − "
-    "√(2/κ) ∇·(p P dB). On each path of B tokens follow it: those at the quantiles of a smooth density almost exactly, "
-    "independent ones at a distance of order n^(−1/2). Its mean over B without drift obeys the heat equation.",
-    source="the survey's models of noise; derived here",
+    "√(2/κ) ∇·(p P dB). On each path of B, tokens follow this density: tokens at the quantiles of a smooth density almost exactly, "
+    "independent tokens at a distance of order n^(−1/2). Without drift, the mean of the density over B obeys the heat equation.",
+    source="noise models of the survey; derived here",
     measure=measure,
 )

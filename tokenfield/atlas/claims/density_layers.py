@@ -1,4 +1,4 @@
-"""Layers of a density: the push-forward by one map, small waves that alternate, folds."""
+"""Discrete layers acting on a density: push-forward by one map, period-two waves, folds."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def points(a: np.ndarray) -> np.ndarray:
 
 
 def naive(x: np.ndarray, beta: float, V: float, h: float, depth: int, mu: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Return tokens x that attend to weighted tokens, after layers by plain sums."""
+    """Return tokens x, which attend to the weighted tokens mu, after `depth` layers computed by plain sums."""
     y, w = mu
     for _ in range(depth):
         moved = []
@@ -38,7 +38,7 @@ def naive(x: np.ndarray, beta: float, V: float, h: float, depth: int, mu: tuple[
 
 
 def agreement(beta: float, V: float) -> float:
-    """Largest difference in the first 12 Fourier coefficients between the density and naive tokens, after three layers."""
+    """Return the largest difference of the first 12 Fourier coefficients of the density and of naive tokens, after 3 layers."""
     a = 2 * np.pi * np.arange(600) / 600
     w = law(a) / law(a).sum()
     x = naive(points(a), beta, V, STEP, 3, (points(a), w))
@@ -49,7 +49,7 @@ def agreement(beta: float, V: float) -> float:
 
 
 def naive_fold(beta: float, V: float, mass: np.ndarray, y: np.ndarray) -> float:
-    """Return the step at which neighbors on a fine circle of tokens first change their order, by bisection."""
+    """Return the step at which neighbors on a fine grid of the circle first change their order, by bisection."""
     x = points(np.linspace(0, 2 * np.pi, 4001))
     low, high = 0.0, 4.0
     for _ in range(30):
@@ -66,7 +66,7 @@ def measure(quick: bool) -> Evidence:
         ((2.0, 1.0), (2.0, -1.0)) if quick else ((1.0, 1.0), (2.0, 1.0), (4.0, 1.0), (2.0, -1.0), (4.0, -1.0))
     ):
         checks.append(
-            close(f"β = {beta:g}, V = {V:g}: density and tokens after 3 layers", 0.0, agreement(beta, V), atol=1e-10)
+            close(f"β = {beta:g}, V = {V:g}: density minus tokens after 3 layers", 0.0, agreement(beta, V), atol=1e-10)
         )
     start, kind = tkf.CircleDensity.from_function(law, 64), model(2.0)
     exact = np.asarray(
@@ -85,7 +85,7 @@ def measure(quick: bool) -> Evidence:
         found = naive_fold(beta, V, np.exp(4 * np.cos(a)) / np.exp(4 * np.cos(a)).sum(), points(a))
         checks.append(
             close(
-                f"β = {beta:g}, V = {V:g}: step at which a layer folds",
+                f"β = {beta:g}, V = {V:g}: step at which the map of a layer folds",
                 fold_step(model(beta, V), density),
                 found,
                 rtol=1e-3,
@@ -99,7 +99,7 @@ def measure(quick: bool) -> Evidence:
         factor = float(after.coefficients[0, k] / wave.coefficients[0, k])
         checks.append(
             close(
-                f"β = {beta:g}, h = {h:.3f}: factor of degree {k}",
+                f"β = {beta:g}, h = {h:.3f}: growth factor of degree {k}",
                 layer_factors(beta, 2, h, -1.0)[k],
                 factor,
                 rtol=1e-4,
@@ -112,16 +112,16 @@ def measure(quick: bool) -> Evidence:
             alternates = bool(
                 abs(c[0]) > 0.01 and abs(c[2] - c[0]) < 0.02 * abs(c[0]) and abs(c[1] + c[0]) < 0.02 * abs(c[0])
             )
-            checks.append(equal(f"β = {beta:g}, {share:g} of the step: period two", share > 1, alternates))
+            checks.append(equal(f"β = {beta:g}, {share:g} times the critical step: period two", share > 1, alternates))
             runs[beta, share] = states[-2:]
     return Evidence(tuple(checks), draw(runs), CAPTION)
 
 
 CAPTION = (
     "Left: the largest factor by which a repulsive layer (SA, V = −I, Post-LN) multiplies a small wave in the uniform density on "
-    "the circle; left of the solid line waves die out, right of it they grow and change their sign in each layer, and at the "
-    "dashed line tokens come to the other side. Dots: runs of 120 layers that come to rest (filled) or to period two (open). "
-    "Right: two densities one layer apart, just beyond the solid line for β = 4."
+    "the circle. Left of the solid line waves decay; right of it they grow and change sign in each layer; at the dashed line a "
+    "layer sends tokens to the opposite side. Dots: runs of 120 layers that converge to a fixed point (filled) or to period two "
+    "(open). Right: two densities one layer apart, just beyond the solid line for β = 4."
 )
 
 
@@ -158,12 +158,12 @@ def draw(runs):
 CLAIM = Claim(
     id="density_layers",
     section="Layers and flow",
-    title="Layers of a density: waves that alternate, and folds",
-    statement="A layer moves all tokens by one map T(x) = N(x + hΓ(x)), and a density by its push-forward. Small waves in the "
-    "uniform density are multiplied by 1 + hvλ/(1+hvρ) with V = vI, λ the flow's growth rate for V = I, ρ = w₁/w₀. Repulsive "
-    "layers (v = −1) come to the uniform density, as the flow does, if h < 2/(λ+2ρ) for the largest λ; just above they come to a "
-    "density of period two. T folds at the least root h of 1 + h(⟨Γ,x⟩+⟨τ,DΓτ⟩) + h² det(Γ,DΓτ): there the density becomes "
-    "infinite.",
+    title="Layers acting on a density: period-two waves, and folds",
+    statement="A layer moves all tokens by one map T(x) = N(x + hΓ(x)), and a density by its push-forward. With V = vI, small "
+    "waves in the uniform density are multiplied by 1 + hvλ/(1+hvρ), where λ is the flow's growth rate for V = I and ρ = w₁/w₀. "
+    "Repulsive layers (v = −1) converge to the uniform density, as the flow does, if h < 2/(λ+2ρ) for the largest λ; just above "
+    "this step they converge to a density of period two. T folds at the least root h of 1 + h(⟨Γ,x⟩+⟨τ,DΓτ⟩) + h² det(Γ,DΓτ): "
+    "there the density becomes infinite.",
     source="a question of the talks (what changes from discrete to continuous time?); derived here",
     measure=measure,
 )

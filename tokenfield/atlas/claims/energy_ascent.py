@@ -1,4 +1,4 @@
-"""The flows climb the interaction energy, at an exactly known speed."""
+"""SA and USA increase the interaction energy, at an exactly known rate."""
 
 import equinox as eqx
 import jax
@@ -17,8 +17,10 @@ FLOWS = {"SA": (tkf.Softmax, "∫ Z|v|² dμ"), "USA": (tkf.Unnormalized, "∫ |
 
 @eqx.filter_jit
 def along(flow, states, w, beta):
-    """At each state: the energy, its derivative along the velocity v by automatic differentiation, and
-    `sum_i w_i m_i |v_i|^2` with m = Z (SA) or 1 (USA)."""
+    """Return at each state the energy, its derivative along the velocity v (automatic differentiation), and the predicted rate.
+
+    The predicted rate is `sum_i w_i m_i |v_i|^2` with m = Z (SA) or 1 (USA).
+    """
 
     def at(x):
         energy = lambda x: w @ jnp.exp(beta * x @ x.T) @ w / (2 * beta)  # noqa: E731
@@ -51,7 +53,7 @@ def measure(quick: bool) -> Evidence:
                 rises.append(np.diff(energy).max())
         curves[flow] = times, slope / energy[-1], square / energy[-1]
         checks.append(at_most(f"{flow}: relative error of dE/dt = {name}", 1e-11, max(local)))
-        checks.append(at_most(f"{flow}: relative error of E(T) - E(0) = its integral in time", 1e-9, max(total)))
+        checks.append(at_most(f"{flow}: relative error of E(T) - E(0) = ∫ dE/dt dt", 1e-9, max(total)))
         checks.append(at_least(f"{flow}: smallest change of E between saved times", 0.0, min(least)))
     checks.append(
         at_most("as printed (descent): largest change of E between saved times", 0.0, max(rises), printed=True)
@@ -60,7 +62,7 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    "Speed of ascent of the energy, over the final energy, for 16 weighted tokens on the 2-sphere, β = 4: the identity "
+    "Rate of increase of the energy, divided by the final energy, for 16 weighted tokens on the 2-sphere, β = 4: the identity "
     "(line) and the derivative of the energy along the flow (dots)."
 )
 
@@ -74,16 +76,16 @@ def draw(curves):
         ax.plot(times[::3], slope[::3], "o", ms=3, color=ORANGE, label="dE/dt")
         ax.set(xlabel="time t", title=flow, ylim=(0, None))
         ax.legend(frameon=False)
-    figure.axes[0].set_ylabel("speed of ascent / final energy")
+    figure.axes[0].set_ylabel("rate of increase / final energy")
     return figure
 
 
 CLAIM = Claim(
     id="energy_ascent",
     section="Models",
-    title="Attention climbs the interaction energy",
+    title="Attention increases the interaction energy",
     statement="SA and USA increase E = (1/2β) ∬ e^{β<x,y>} dμ dμ, with dE/dt = ∫ Z|v|² dμ for SA and ∫ |v|² dμ for USA "
-    "(v the velocity, Z the softmax normalization, any weights): gradient ascent. The survey's §5.1 writes descent.",
+    "(v the velocity, Z the softmax normalization, any weights): gradient ascent. §5.1 of the survey says descent.",
     source="Rigollet, The mean-field dynamics of Transformers, (3), §5.1; Geshkovski, Letrouit, Polyanskiy, Rigollet 2025",
     measure=measure,
 )

@@ -1,4 +1,4 @@
-"""Equal angles stay equal: n tokens follow one scalar equation."""
+"""Equal angles stay equal: n tokens obey one scalar equation."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def time_to(rho1: float, beta: float) -> float:
 
 
 def scalar(t1: float, n: int, beta: float, growing: bool) -> tuple[float, float]:
-    """Cosine and length at t1 under Post-LN, or under Pre-LN (`rho' / r`, `r' = <theta, A>`), by SciPy."""
+    """Return cosine and radius at t1 under Post-LN, or Pre-LN if `growing` (`rho' / r`, `r' = <theta, A>`), by SciPy."""
     from scipy.integrate import solve_ivp
 
     def field(t, y):
@@ -48,14 +48,14 @@ def measure(quick: bool) -> Evidence:
         x = run.dataset["x"].values
         cosines = (x @ np.swapaxes(x, 1, 2))[:, *np.triu_indices(N, 1)]
         curves[beta] = run.times, cosines.mean(axis=1)
-        what = f"β = {beta:g}: largest difference of two cosines on the way"
+        what = f"β = {beta:g}: largest difference of two cosines at any time"
         checks.append(at_most(what, 1e-10, np.ptp(cosines, axis=1).max()))
     for norm, name in ((tkf.PostLN(), "Post-LN"), (tkf.PreLN(), "Pre-LN")):
         model = tkf.Transformer(tkf.Softmax(beta=2.0), norm=norm)
         end = tkf.simulate(model, tkf.equiangular_tokens(rho=0.0, n=6), 3.0, save_at=2, **TIGHT).final
         rho, r = scalar(3.0, 6, 2.0, growing=name == "Pre-LN")
         checks.append(close(f"{name}, n = 6, β = 2, t = 3: cosine", rho, tkf.mean_cosine(end), atol=1e-9))
-    checks.append(close("Pre-LN, the same: length", r, float(np.linalg.norm(end.x[0])), atol=1e-9))
+    checks.append(close("Pre-LN, the same: radius", r, float(np.linalg.norm(end.x[0])), atol=1e-9))
     return Evidence(tuple(checks), draw(curves), CAPTION)
 
 
@@ -79,10 +79,10 @@ def draw(curves):
 CLAIM = Claim(
     id="equiangular_times",
     section="Equiangular model",
-    title="Equal angles stay equal and follow one equation",
-    statement="If all cosines between n tokens are equal they stay equal, and the common cosine obeys one scalar equation; "
-    "under SA, ρ' = 2 e^{βρ}(1-ρ)((n-1)ρ+1)/(e^β+(n-1)e^{βρ}), and under Pre-LN the same divided by the length r, "
-    "r' = <θ, A>. The whole token system reproduces its times and values.",
+    title="Equal angles stay equal and obey one equation",
+    statement="If all cosines between n tokens are equal they stay equal, and the common cosine obeys one scalar equation: "
+    "under SA, ρ' = 2 e^{βρ}(1-ρ)((n-1)ρ+1)/(e^β+(n-1)e^{βρ}), and under Pre-LN the same divided by the radius r, "
+    "r' = <θ, A>. Simulations of all tokens give the same times and values.",
     source="Rigollet, The mean-field dynamics of Transformers, §6.1–6.2; Geshkovski, Letrouit, Polyanskiy, Rigollet 2025; "
     "Karagodin, Ge, Polyanskiy, Rigollet 2025",
     measure=measure,

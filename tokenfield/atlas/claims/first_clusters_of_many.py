@@ -14,15 +14,15 @@ BETAS = {2: (7.0, 30.0, 100.0), 3: (10.0, 20.0, 50.0)}
 
 
 def predicted(beta: float, d: int) -> float:
-    """k_max on the circle; on the sphere the mean number of maxima of a random harmonic of degree l = k_max."""
+    """Return k_max on the circle; on the sphere the mean number of maxima of a random harmonic of degree l = k_max."""
     top = tkf.theory.first_clusters(beta, d)
     return top if d == 2 else top * (top + 1) / (2 * math.sqrt(3))
 
 
 def first_clusters(beta: float, d: int, n: int, seed: int) -> tuple[int, np.ndarray]:
-    """Return the number of clusters when first 98 % of the tokens are in tight groups, and the tokens then."""
+    """Return the number of clusters when 98 % of the tokens first are in tight groups, and the tokens (n, d) at that time."""
     rate = tkf.theory.growth_rates(beta, d, modes=[tkf.theory.first_clusters(beta, d)])[0]
-    wait = math.log(n) / (2 * rate)  # from amplitude n^(-1/2) to 1
+    wait = math.log(n) / (2 * rate)  # time to grow from amplitude n^(-1/2) to 1
     model = tkf.Transformer(tkf.Softmax(beta), norm=tkf.PostLN())
     times = np.linspace(wait - 1, wait + 20, SAVED)
     options = {"save_at": times, "rtol": 1e-4, "atol": 1e-6, "progress": False}
@@ -54,8 +54,8 @@ def measure(quick: bool) -> Evidence:
 
 CAPTION = (
     "First clusters from independent uniform tokens. Left: counts (dots) on the circle, with k_max (line), and on the sphere, "
-    "with l(l+1)/2√3 for l = k_max (dashed). Right: the first clusters on the sphere, longitude and sine of latitude "
-    "(equal areas), at the largest β."
+    "with l(l+1)/2√3 for l = k_max (dashed). Right: the first clusters on the sphere, longitude against sine of latitude "
+    "(an equal-area map), at the largest β."
 )
 
 
@@ -85,10 +85,10 @@ CLAIM = Claim(
     id="first_clusters_of_many",
     section="Metastability",
     title="First clusters of very many tokens, on the circle and on the sphere",
-    statement="From 10⁵ independent uniform tokens the first clusters on the circle number k_max, the fastest mode, or one "
-    "less: close neighbors merge while the others still form. On the 2-sphere k_max is a degree l, with l(l+1) ≈ 2β: a random "
-    "harmonic of that degree has l(l+1)/2√3 maxima on average, about 0.58 β, and the first clusters are about as many, to "
-    "within a third.",
+    statement="From 10⁵ independent uniform tokens on the circle, the number of first clusters is k_max, the fastest-growing "
+    "mode, or one less, because close neighbors merge while others still form. On the 2-sphere k_max is a degree l, with "
+    "l(l+1) ≈ 2β. A random harmonic of that degree has l(l+1)/2√3 maxima on average, about 0.58 β, and the number of first "
+    "clusters agrees with this to within a third.",
     source="Bruno, Pasqualotto, Agazzi 2024 (circle); maxima of random harmonics: Cammarota, Marinucci, Wigman 2016; "
     "the count on the sphere is measured here",
     measure=measure,

@@ -1,4 +1,4 @@
-"""When weights move too, the energy climbs faster and all mass ends at one point."""
+"""When the weights evolve too, the energy increases faster and all mass ends at one point."""
 
 import equinox as eqx
 import jax
@@ -24,7 +24,7 @@ def model(beta: float, c: float) -> tkf.Transformer:
 
 @eqx.filter_jit
 def identity(flow, x, m, beta, c):
-    """Return `sum_i m_i |x_i'|^2 + c Var_m(phi)` at each saved state, the velocities being those of the flow."""
+    """Return `sum_i m_i |x_i'|^2 + c Var_m(phi)` at each saved state, with the velocities of the flow."""
 
     def at(x, m):
         phi = jnp.exp(beta * x @ x.T) @ m / beta
@@ -43,12 +43,12 @@ def energy(run, beta: float) -> np.ndarray:
 
 
 def weights(run) -> np.ndarray:
-    """Return (time, token), also where weights stand still."""
+    """Return the weights (time, token), also if they are constant."""
     return np.broadcast_to(run.dataset["weights"].values, run.dataset["x"].shape[:2])
 
 
 def follow(beta: float, c: float, seed: int, t1: float, nodes: np.ndarray):
-    """Return the run, and the two parts of the speed of ascent at the nodes."""
+    """Return the run, and the two parts of dE/dt (from motion, from weights) at the nodes."""
     times = np.concatenate([[0], t1 * (1 + nodes) / 2, [t1]])
     tokens = start(seed)
     run = tkf.simulate(model(beta, c), tokens, t1, save_at=times, rtol=1e-11, atol=1e-13, progress=False)
@@ -83,7 +83,7 @@ def measure(quick: bool) -> Evidence:
     ended = sum(gathered(*each) for each in starts)
     checks = (
         at_most("relative error of E(T) - E(0) = ∫ Σ mᵢ|xᵢ'|² + c Var(φ) dt", 1e-9, max(errors)),
-        at_least("largest share of the climb that the weights make", 0.05, max(shares)),
+        at_least("largest share of the increase of E that is due to the weights", 0.05, max(shares)),
         at_least("smallest change of E between saved times", 0.0, min(least)),
         equal("random starts whose mass ends at one point", len(starts), ended),
     )
@@ -91,7 +91,7 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    "Left: the normalized energy of 16 weighted tokens on the 2-sphere, β = 4, for three rates c at which weights grow. "
+    "Left: the normalized energy of 16 weighted tokens on the 2-sphere, β = 4, for three rates c of the weights. "
     "Right: their weights for c = 4; the mass goes to the cluster with the largest potential."
 )
 
@@ -115,7 +115,7 @@ def draw(runs, beta):
 CLAIM = Claim(
     id="fisher_rao",
     section="Clustering on the sphere",
-    title="Weights that move: the Wasserstein–Fisher–Rao flow",
+    title="Evolving weights: the Wasserstein–Fisher–Rao flow",
     statement="If tokens move by USA and their weights by mᵢ' = c mᵢ (φᵢ - Σ mⱼφⱼ), φᵢ = (1/β) Σ mⱼ e^{β<xᵢ,xⱼ>}, then "
     "dE/dt = Σ mᵢ|xᵢ'|² + c Var(φ) >= 0, and from almost every start all mass ends at one point.",
     source="Chen, Polyanskiy, Rigollet 2025 (the rate c is free here); Rigollet, The mean-field dynamics of Transformers",

@@ -1,4 +1,4 @@
-"""A fixed step makes metastable clusters merge late, by an amount that can be predicted."""
+"""With a fixed step, metastable clusters merge late, by a predictable amount."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def rotation_angle(theta: np.ndarray, h: float) -> np.ndarray:
 
 
 def layers(h: float) -> tuple[np.ndarray, np.ndarray]:
-    """Times and angles of that layer repeated, in the plain loop of published scripts."""
+    """Return times and angles when that layer is repeated in a plain loop, as in published scripts."""
     theta = [START]
     while len(theta) <= round(T1 / h):
         theta.append(theta[-1] + rotation_angle(theta[-1], h))
@@ -22,7 +22,7 @@ def layers(h: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def modified(h: float) -> np.ndarray:
-    """Merge times of `theta' = g - (h/2) g'g` with `g = rotation_angle/h`, the equation that the layers follow up to h^2."""
+    """Return merge times of the modified equation `theta' = g - (h/2) g'g`, `g = rotation_angle/h`: the layers up to O(h^2)."""
 
     def field(theta):
         g = rotation_angle(theta, h) / h
@@ -75,10 +75,10 @@ def draw(delays, slope):
 CLAIM = Claim(
     id="fixed_step_delay",
     section="Metastability",
-    title="What a fixed step does to a metastable run",
+    title="A fixed step delays the merges of a metastable run",
     statement="Layers x ← N(x + h Att) with a fixed h, as in published scripts, are not the flow: in the published run of five "
-    "tokens the last merge comes late by the fraction 1.09 h, 11 % for h = 0.1. Near a cluster every step is too short by the "
-    "factor 1 + h, and a long wait adds this up; the modified equation of the scheme predicts the delay.",
+    "tokens the last merge is late by the fraction 1.09 h, 11 % for h = 0.1. Near a cluster every step is too short by the "
+    "factor 1 + h, and this accumulates over a long wait. The modified equation of the scheme predicts the delay.",
     source="Geshkovski, Koubbi, Polyanskiy, Rigollet 2024 (Dynamic metastability in the self-attention model), their start; "
     "the delay is measured and derived here",
     measure=measure,

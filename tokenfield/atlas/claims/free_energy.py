@@ -1,4 +1,4 @@
-"""Noisy tokens under USA descend a free energy, at an exactly known speed."""
+"""Noisy tokens under USA decrease a free energy, at an exactly known rate."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ PANEL, MODES = 20, 40
 
 
 class Case(NamedTuple):
-    """A start, with the kind of stationary law to which it goes."""
+    """An initial density, with the kind of stationary law to which it converges."""
 
     name: str
     start: tkf.CircleDensity | tkf.ZonalDensity
@@ -28,7 +28,7 @@ class Case(NamedTuple):
     end: str
     t1: float
     left: float
-    """How far F may still be from its limit at t1: from the rate of the linearized equation."""
+    """Tolerance for F minus its limit at t1, from the rate of the linearized equation."""
 
 
 def cases(quick: bool) -> list[Case]:
@@ -68,20 +68,22 @@ def slope(state, c: np.ndarray) -> np.ndarray:
 
 
 def multipliers(flow):
-    """Return the factor of W* at each coefficient."""
+    """Return the factor by which W* multiplies each coefficient."""
     return at_degrees(flow.harmonics, flow.heads[0].kernel)
 
 
 @eqx.filter_jit
 def rates(flow, c):
-    """Return `∂_t p` at the nodes, and p, W*p there."""
+    """Return `∂_t p`, p and W*p at the nodes."""
     velocity = jax.vmap(lambda y: flow.velocity(jnp.zeros(()), y))(c)
     return [jax.vmap(flow.harmonics.values)(part) for part in (velocity, c, multipliers(flow) * c)]
 
 
 def along(flow, state, c: np.ndarray, kappa: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """At each density: F minus that of the uniform law, `dF/dt = ∫ (log p/kappa - W*p) ∂_t p`, and
-    `∫ p |∇(log p/kappa - W*p)|^2`, all by quadrature at the nodes."""
+    """Return at each density F minus F of the uniform law, `dF/dt = ∫ (log p/kappa - W*p) ∂_t p`, and the dissipation.
+
+    The dissipation is `∫ p |∇(log p/kappa - W*p)|^2`; all by quadrature at the nodes.
+    """
     change, p, W = (np.asarray(part) for part in rates(flow, jnp.asarray(c)))
     nodes = p.shape[1]
     weights = np.full(nodes, 1 / nodes) if state.d == 2 else np.asarray(state.harmonics.weights)
@@ -110,21 +112,23 @@ def measure(quick: bool) -> Evidence:
         law = min((each for each in laws if each.kind == case.end), key=lambda each: each.free_energy)
         checks += [
             at_most(f"{case.name}: relative error of dF/dt = -∫ μ|∇(log μ/κ - W*μ)|²", 1e-10, local),
-            close(f"{case.name}: F(0) - F({case.t1:g}), by the integral in time", total, F[0] - F[-1], rtol=1e-6),
+            close(f"{case.name}: F(0) - F({case.t1:g}) = -∫ dF/dt dt", total, F[0] - F[-1], rtol=1e-6),
             at_most(f"{case.name}: largest change of F between saved times", 1e-12, np.diff(F).max()),
-            close(f"{case.name}: F at t = {case.t1:g}, above the uniform law", law.free_energy, F[-1], atol=case.left),
+            close(
+                f"{case.name}: F at t = {case.t1:g} minus F of the uniform law", law.free_energy, F[-1], atol=case.left
+            ),
         ]
         if law.kind == "uniform":
-            what = f"{case.name}: rate at which F falls then, 2(1/κ - w_1/β)"
+            what = f"{case.name}: terminal decay rate of F, 2(1/κ - w_1/β)"
             checks.append(close(what, -2 * law.growth, loss[-1] / F[-1], rtol=3e-3))
         curves[case.name] = times, F, law.free_energy, change, loss
     return Evidence(tuple(checks), draw(curves), CAPTION)
 
 
 CAPTION = (
-    "Left: free energy above that of the uniform law on the circle along noisy USA (lines), and the free energies of the "
-    "stationary laws it tends to (dashed). At β = 4 two laws are stable and the start decides. Right: its speed, from "
-    "∫ F'(μ) ∂_t μ (circles) and from the dissipation (lines)."
+    "Left: free energy minus that of the uniform law along noisy USA on the circle (lines), and the free energies of the "
+    "stationary laws to which it converges (dashed). At β = 4 two laws are stable, and the initial density decides which one is "
+    "the limit. Right: -dF/dt, from ∫ F'(μ) ∂_t μ (circles) and from the dissipation (lines)."
 )
 
 
@@ -148,10 +152,10 @@ def draw(curves):
 CLAIM = Claim(
     id="free_energy",
     section="Noise",
-    title="Noise and attention descend a free energy",
+    title="Noisy attention decreases a free energy",
     statement="The law μ of noisy tokens under USA on the sphere decreases F = (1/κ)∫ μ log μ - ½∬ W dμ dμ, "
     "W = e^{β<x,y>}/β, with dF/dt = -∫ μ |∇(log μ/κ - W*μ)|² exactly: a Wasserstein gradient flow. F tends to its value at a "
-    "stationary law μ ∝ exp(κ W*μ); between the fold and κ_c two of them are stable, and the start decides.",
+    "stationary law μ ∝ exp(κ W*μ). Between the fold and κ_c two of them are stable, and the start decides which is the limit.",
     source="Rigollet, The mean-field dynamics of Transformers, (9) with its signs corrected, §7; Carrillo, Gvalani, "
     "Pavliotis, Schlichting 2020",
     measure=measure,

@@ -1,4 +1,4 @@
-"""Which kernels make Gaussian data blow up in finite time, and when."""
+"""Which attention kernels make Gaussian data blow up in finite time, and when."""
 
 import numpy as np
 
@@ -12,13 +12,13 @@ NARROW = (np.array([[0.0, 1], [0, 0]]), np.array([[1.0, 0], [0, 0]]), np.diag([0
 
 
 def attention(Q, K, V, kernel: str) -> tkf.MultiHead:
-    """One of three heads is on, so that one compiled program serves all kernels."""
+    """Return three heads of which only `kernel` is switched on, so that one compiled program serves all kernels."""
     heads = [head(Q=Q, K=K, V=V) for head in (tkf.Softmax, tkf.L2, tkf.Sinkhorn)]
     return tkf.MultiHead(heads, [float(kernel == name) for name in KERNELS])
 
 
 def random_case(rng):
-    """Q of norm 4 at most, K of condition 20 at most, V = vI, a covariance: softmax blows up between t = 0.2 and 2."""
+    """Return Q (norm at most 4), K (condition number at most 20), V = vI and a covariance with softmax blow-up in 0.2 < t < 2."""
     while True:
         Q, K, root = rng.standard_normal((3, D, D))
         v, cov = rng.uniform(0.5, 1.5), root @ root.T
@@ -29,7 +29,7 @@ def random_case(rng):
 
 
 def growth(Q, K, V, covs: np.ndarray) -> float:
-    """Largest `|Sigma'| / (2 |V| |Sigma|)` of Sinkhorn attention (spectral norms) along a run."""
+    """Return the largest `|Sigma'| / (2 |V| |Sigma|)` (spectral norms) along a run of Sinkhorn attention."""
     w, U = np.linalg.eigh(covs)
     S = (U * np.sqrt(np.maximum(w, 0))[:, None]) @ np.swapaxes(U, 1, 2)
     left, s, right = np.linalg.svd(S @ K.T @ Q @ S)
@@ -55,11 +55,11 @@ def measure(quick: bool) -> Evidence:
     last = f"before t = {T:g}"
     checks = (
         close(
-            f"softmax, {len(exact)} random A, V = vI: worst time of blow-up", exact[worst], softmax[worst], rtol=1e-6
+            f"softmax, {len(exact)} random A, V = vI: blow-up time, worst case", exact[worst], softmax[worst], rtol=1e-6
         ),
-        equal(f"L2 with the same invertible Q, K: blow-ups {last}", 0, int(np.isfinite(l2[:-1]).sum())),
-        equal(f"Sinkhorn with the same Q, K: blow-ups {last}", 0, int(np.isfinite(sinkhorn).sum())),
-        at_most("Sinkhorn: largest |Σ′| / 2|V||Σ| on the way", 1 + 1e-9, bound),
+        equal(f"L2 with the same Q and invertible K: number of blow-ups {last}", 0, int(np.isfinite(l2[:-1]).sum())),
+        equal(f"Sinkhorn with the same Q, K: number of blow-ups {last}", 0, int(np.isfinite(sinkhorn).sum())),
+        at_most("Sinkhorn: largest |Σ′| / 2|V||Σ| along the runs", 1 + 1e-9, bound),
         equal("as printed, L2 does not blow up: blow-ups for a singular K", 0, int(np.isfinite(l2[-1])), printed=True),
         close("L2, K = (1, 0), Q = (0, 1), V = diag(0, 1): time of blow-up", 3.0, l2[-1], rtol=1e-6),
         close("softmax with the same singular K (V does not commute): time of blow-up", 2.0, softmax[-1], rtol=1e-6),
@@ -91,8 +91,8 @@ CLAIM = Claim(
     section="Gaussian data",
     title="Which kernels make Gaussian data blow up",
     statement="Under softmax attention with V = vI, Σ(t) blows up at t* = 1/λ_max(Σ₀^½ M Σ₀^½) if that is positive. "
-    "Sinkhorn attention never does, as |Σ′| ≤ 2|V||Σ|. L2 attention does not when KᵀK is invertible (the talks say it "
-    "does not, full stop), but it does for some singular K, as every narrow head has.",
+    "Under Sinkhorn attention it never does, since |Σ′| ≤ 2|V||Σ|. Under L2 attention it does not if KᵀK is invertible; the talks "
+    "omit this condition, and for some singular K there is a blow-up. The K of every head narrower than d is singular.",
     source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part III; Castin, Ablin, Carrillo, Peyré "
     "2025; the bound and the singular example are derived here",
     measure=measure,

@@ -1,4 +1,4 @@
-"""Softmax attention of Gaussian data: the covariance and the mean in closed form."""
+"""Softmax attention on Gaussian data: covariance and mean in closed form."""
 
 import numpy as np
 
@@ -20,12 +20,12 @@ def wishart(rng, rank: int = D) -> np.ndarray:
 
 
 def number_case(rng, rank: int = D):
-    """V = v I, any A and covariance."""
+    """Return a case with V = v I, any A and any covariance of this rank."""
     return rng.standard_normal((D, D)), rng.uniform(-2, 2) * np.eye(D), wishart(rng, rank), np.zeros(D)
 
 
 def commuting_case(rng):
-    """V with a double eigenvalue: it commutes with M and Sigma_0, which do not commute with each other."""
+    """Return a case in which V has a double eigenvalue and commutes with M and Sigma_0, while M and Sigma_0 do not commute."""
     U, v = frame(rng), np.repeat(rng.uniform(0.5, 2, 2), [2, 1])
     blocks = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]])
     skew = rng.standard_normal((D, D))
@@ -34,19 +34,19 @@ def commuting_case(rng):
 
 
 def mean_case(rng):
-    """V = I, a symmetric A that commutes with Sigma_0, and a mean."""
+    """Return a case with V = I, a symmetric A that commutes with Sigma_0, and a mean."""
     U = frame(rng)
     cov = (U * rng.uniform(0.1, 1, D)) @ U.T
     return (U * rng.standard_normal(D)) @ U.T, np.eye(D), (cov + cov.T) / 2, rng.standard_normal(D)
 
 
 def other_case(rng):
-    """Return a random V, to which the closed form does not apply."""
+    """Return a case with a random V, to which the closed form does not apply."""
     return rng.standard_normal((D, D)) / 4, rng.standard_normal((D, D)), wishart(rng), np.zeros(D)
 
 
 def scaled(case):
-    """Return A scaled so that a blow-up is at t = 1.25, or so that the covariance changes by about its size in t = 1."""
+    """Return the case with A scaled so that blow-up is at t = 1.25, or else so that Sigma changes by about its size in t = 1."""
     A, V, cov, mean = case
     M = V @ A + A.T @ V.T
     rates = np.linalg.eigvals(cov @ M).real
@@ -84,7 +84,7 @@ def measure(quick: bool) -> Evidence:
         at_most("V = I, symmetric A that commutes with Σ₀: Σ(t)", 1e-9, part(3)),
         at_most("the same: the mean e^t Σ(t)^½ Σ₀^-½ α₀", 1e-9, max(off)),
         at_least(
-            "V that does not commute: the formula is off by (relative, t = 0.25)",
+            "V that does not commute: relative error of the formula at t = 0.25",
             1e-2,
             error(covs[-1, 5:6], naive[None]),
         ),
@@ -108,7 +108,7 @@ def draw(shown):
 CLAIM = Claim(
     id="gaussian_closed_form",
     section="Gaussian data",
-    title="Gaussian data has a closed form",
+    title="Closed form for Gaussian data",
     statement="Under softmax attention with constant A, V, let M = VA + AᵀVᵀ. If V commutes with M and Σ₀ then "
     "Σ(t) = (Σ₀⁻¹ − tM)⁻¹ up to its blow-up, also for singular Σ₀ when written without inverses. If moreover V = I "
     "and A is symmetric and commutes with Σ₀, the mean is e^t Σ(t)^½ Σ₀^-½ α₀.",

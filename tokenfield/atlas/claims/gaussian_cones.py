@@ -1,4 +1,4 @@
-"""Six behaviors of Gaussian data in the plane, kernel by kernel, in the cone of covariances."""
+"""Six behaviors of Gaussian data in the plane, for each kernel, shown in the cone of covariances."""
 
 import numpy as np
 
@@ -10,14 +10,14 @@ from ..claim import Claim, Evidence, at_least, at_most, close, equal
 
 
 def plane_limit(cov: np.ndarray) -> np.ndarray:
-    """x_2 stays, `<q, x>` shrinks by a factor E until it is uncorrelated with x_1, or to 0 if that never happens."""
+    """Return the limit: x_2 is conserved; `<q, x>` shrinks by a factor E until uncorrelated with x_1, or to 0 if it never is."""
     E = max(0.0, q[1] * (q @ cov[:, 1]) / (q @ cov @ q))
     T = np.array([[E, (E - 1) * q[1] / q[0]], [0, 1]])
     return T @ cov @ T.T
 
 
 def two_lines_limit(cov: np.ndarray) -> np.ndarray:
-    """a and b tend to |c|."""
+    """Return the limit, in which a and b equal |c|."""
     return abs(cov[0, 1]) * np.eye(2) + cov[0, 1] * (1 - np.eye(2))
 
 
@@ -64,7 +64,9 @@ def measure(quick: bool) -> Evidence:
 
     equal_words = lambda row, k, word: bool((words[row][k] == word).all())  # noqa: E731
     kinds = [next(word for word in ("settles", "blows up", "grows") if equal_words(4, k, word)) for k in range(4)]
-    checks.append(equal("blow-up, in the order of the columns", ["blows up", "grows", "grows", "blows up"], kinds))
+    checks.append(
+        equal("blow-up: outcomes, in the order of the columns", ["blows up", "grows", "grows", "blows up"], kinds)
+    )
     aim = [blow_up_direction(cov) for cov in starts]
     checks.append(
         at_most("blow-up, softmax: distance of Σ/tr Σ from its predicted direction", 1e-5, distance(shares[4][0], aim))
@@ -98,7 +100,7 @@ def measure(quick: bool) -> Evidence:
         right = np.where(up, grown, "settles") == words[5][k]
         checks.append(
             equal(
-                f"mixed, {kernel}: starts whose outcome is “{grown}” if c₀ > 0, else “settles”",
+                f"mixed, {kernel}: starts with outcome “{grown}” if c₀ > 0, and “settles” otherwise",
                 len(c),
                 int(right.sum()),
             )
@@ -117,7 +119,7 @@ def measure(quick: bool) -> Evidence:
         )
     )
     caption = (
-        "Covariances of the plane at (a − b, 2c, a + b), from starts of trace 1; q = (.406, .914). Orange: the limits."
+        "Covariances of the plane at (a − b, 2c, a + b), from starts of trace 1; q = (.406, .914). Orange: limits."
     )
     return Evidence(tuple(checks), cone_figure(runs), caption)
 
@@ -126,10 +128,10 @@ CLAIM = Claim(
     id="gaussian_cones",
     section="Gaussian data",
     title="Six behaviors of Gaussian data in the plane",
-    statement="Depending on Q, K, V (and, in the last case, on the start) a covariance of the plane tends to 0, to a "
-    "line of rank-one matrices, to a plane, to two lines, blows up, or does one or the other. Kernels that converge "
-    "do so alike, and heads of width one follow the same curve for softmax, L2 and Sinkhorn attention. Where softmax "
-    "blows up, Sinkhorn grows exponentially, and L2 as well unless K is singular. Splitting A into heads changes limits.",
+    statement="Depending on Q, K, V, a covariance of the plane tends to 0, to a line of rank-one matrices, to a plane, to two "
+    "lines, blows up, or (the mixed case) converges or blows up depending on the start. Kernels that converge have the same kind "
+    "of limit, and heads of width one follow the same curve under softmax, L2 and Sinkhorn attention. Where softmax blows up, "
+    "Sinkhorn grows exponentially, and so does L2 unless K is singular. Splitting A into heads changes the limits.",
     source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part III, figures; the examples and their "
     "limits are derived here",
     measure=measure,

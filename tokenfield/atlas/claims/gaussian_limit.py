@@ -1,4 +1,4 @@
-"""Where Gaussian data ends when nothing pushes it apart: a limit on the kernel of M, not a projection."""
+"""Limit of Gaussian data if M has no positive eigenvalue: a law on the kernel of M, but not the projection of Sigma_0."""
 
 import numpy as np
 
@@ -9,20 +9,20 @@ from ..claim import Claim, Evidence, at_least, at_most, close
 
 KERNELS, TIMES = ("softmax", "L2", "Sinkhorn"), np.concatenate([[0], np.geomspace(1e-3, 1e7, 121)])
 q = np.array([0.40632365, 0.91372922])
-PLANE = (  # a problem of R^2 in R^3
+PLANE = (  # a problem in R^2, embedded in R^3
     np.array([[*q, 0], [0, 0, 0], [0, 0, 0]]),
     np.array([[0.7, 0.1, 0], [0.1, 0.3, 0], [0, 0, 0]]),
 )
 
 
 def attention(K: np.ndarray, kernel: str) -> tkf.MultiHead:
-    """Q = −K, V = I, `A = K^T Q/sqrt 2`: one of three heads is on, so that one compiled program serves all kernels."""
+    """Return three heads, Q = −K, V = I, `A = K^T Q/sqrt 2`, of which only `kernel` is on: one program serves all kernels."""
     heads = [head(2**-0.5, Q=-K, K=K) for head in (tkf.Softmax, tkf.L2, tkf.Sinkhorn)]
     return tkf.MultiHead(heads, [float(kernel == name) for name in KERNELS])
 
 
 def random_case(rng, rank: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return keys of a rank below 3, and a covariance."""
+    """Return keys K of the given rank (below 3) in R^3, and a covariance."""
     K, root = np.zeros((3, 3)), rng.standard_normal((3, 3))
     K[:rank] = rng.standard_normal((rank, 3))
     return K, root @ root.T / 3
@@ -39,7 +39,8 @@ def measure(quick: bool) -> Evidence:
     published = (("11", 0.3792475), ("12", -0.1686465), ("22", 0.0749949))
     entry = lambda name: paths[0, 0, -1][int(name[0]) - 1, int(name[1]) - 1]  # noqa: E731
     checks = [
-        close(f"q, Σ₀ below, softmax, t = 1e7: Σ*_{{{at}}}", value, entry(at), atol=2e-7) for at, value in published
+        close(f"q, Σ₀ of the figure, softmax, t = 1e7: Σ*_{{{at}}}", value, entry(at), atol=2e-7)
+        for at, value in published
     ]
     for name, path in zip(KERNELS, paths, strict=True):
         off = np.abs(path[:, -1] - limits).max() / np.abs(limits).max()
@@ -50,7 +51,7 @@ def measure(quick: bool) -> Evidence:
     checks.append(at_most("softmax, t ≤ 1000: largest error of Σ(t) against the closed form", 1e-9, error))
     wrong = projected(*PLANE)
     away = np.linalg.norm(wrong - limits[0]) / np.linalg.norm(limits[0])
-    checks.append(at_least("the projection of Σ₀ on ker M instead: relative distance from Σ*", 0.1, away))
+    checks.append(at_least("projection of Σ₀ onto ker M instead: relative distance from Σ*", 0.1, away))
     caption = "Distance to Σ*, which decays like 1/t, for q = (.406, .914), K = qᵀ, Q = −K, Σ₀ = ((.7, .1), (.1, .3))."
     return Evidence(tuple(checks), draw(paths[:, 0], limits[0], wrong), caption)
 
@@ -83,7 +84,7 @@ CLAIM = Claim(
     section="Gaussian data",
     title="The limit of Gaussian data",
     statement="If M = A + Aᵀ has no positive eigenvalue and V = I, softmax attention sends Σ(t) to Σ* = "
-    "N(NᵀΣ₀⁻¹N)⁻¹Nᵀ, N a basis of ker M: a law on ker M, but not the projection of Σ₀ there. L2 attention with "
+    "N(NᵀΣ₀⁻¹N)⁻¹Nᵀ, N a basis of ker M: a law on ker M, but not the projection of Σ₀ onto ker M. L2 attention with "
     "Q = −K and Sinkhorn attention with A = −KᵀK have the same limit, because all three conserve NᵀΣ⁻¹N.",
     source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part III, with the limit and the L2 and "
     "Sinkhorn cases derived here",

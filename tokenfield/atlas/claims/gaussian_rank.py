@@ -1,4 +1,4 @@
-"""How large the rank of a stationary covariance can be."""
+"""Largest rank of a stationary covariance."""
 
 import numpy as np
 
@@ -19,7 +19,10 @@ def symmetric(rng, positive: int, negative: int, null: int) -> tuple[np.ndarray,
 
 
 def largest_stationary(rng, positive: int, negative: int, null: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return A with `A + A^T = M` and a stationary covariance `L L^T` of largest rank: `L^T M L = 0` pairs + with -."""
+    """Return A with `A + A^T = M`, and a stationary covariance `L L^T` of largest rank.
+
+    `L^T M L = 0` holds because L pairs positive with negative eigenvalues of M.
+    """
     M, W = symmetric(rng, positive, negative, null)
     pairs = min(positive, negative)
     L = np.hstack([W[:, :pairs] + W[:, positive : positive + pairs], W[:, positive + negative :]])
@@ -32,7 +35,7 @@ def rank(cov: np.ndarray) -> int:
 
 
 def squeeze(rng, trials: int) -> float:
-    """d = 3: smallest `|U^T M U| / |lambda_2(M)|` over random planes U, with M invertible. By interlacing it is >= 1."""
+    """Return for d = 3 the least `|U^T M U| / |lambda_2(M)|` over random planes U and invertible M; >= 1 by interlacing."""
     least = np.inf
     for _ in range(trials):
         M, _ = symmetric(rng, *((2, 1, 0) if rng.uniform() < 0.5 else (1, 2, 0)))
@@ -42,8 +45,11 @@ def squeeze(rng, trials: int) -> float:
 
 
 def range_of_limit(rng, trials: int) -> tuple[float, float, float]:
-    """For M <= 0 of rank 2 in R^4: how far range(Sigma*) is from ker M; Sigma* along eigenvectors of M with negative
-    eigenvalues; and how far the two positive eigenvalues of Sigma* are from the largest two of Sigma_0."""
+    """Return three distances for M <= 0 of rank 2 in R^4.
+
+    They are: of range(Sigma*) from ker M; of Sigma* from 0 along eigenvectors of M with negative eigenvalues; and of the two
+    positive eigenvalues of Sigma* from the largest two of Sigma_0.
+    """
     out = []
     for _ in range(trials):
         M, _ = symmetric(rng, 0, 2, 2)
@@ -81,16 +87,16 @@ def measure(quick: bool) -> Evidence:
     ranks = [max(np.flatnonzero(one.counts("settled")), default=0) for one in found[1]]
     checks = (
         at_most(f"V = I, {trials} constructed Σ: |Σ′| / |Σ|²", 1e-13, residual),
-        equal("of these, rank ≠ dim ker M + min(#positive, #negative)", 0, wrong),
+        equal("the same: cases with rank ≠ dim ker M + min(#positive, #negative)", 0, wrong),
         equal("largest rank constructed for invertible M, d = 2, 3, 4, 5", [1, 1, 2, 2], list(reached.values())),
         at_least(
             "d = 3, rank 2 (printed as allowed): least |UᵀMU| / |λ₂(M)| over planes U", 1.0, squeeze(rng, 100 * trials)
         ),
         at_most("M ⪯ 0: distance of range(Σ*) from ker M", 1e-7, off),
-        at_most("M ⪯ 0: Σ* along eigenvectors of M with λ < 0, of tr Σ*", 1e-12, along),
-        at_least("M ⪯ 0: largest relative change of the eigenvalues that stay", 0.5, moved),
+        at_most("M ⪯ 0: Σ* along eigenvectors of M with λ < 0, relative to tr Σ*", 1e-12, along),
+        at_least("M ⪯ 0: largest relative change of the positive eigenvalues", 0.5, moved),
         equal("V = I, random A: draws that diverge (predicted: finite t*)", predicted, blown),
-        equal(f"random V: of {settled} limits, those of rank above ⌊d/2⌋", [0] * len(over), over),
+        equal(f"random V: {settled} limits, number with rank above ⌊d/2⌋", [0] * len(over), over),
         equal("random V: largest rank of a limit", [d // 2 for d in dimensions], [int(r) for r in ranks]),
     )
     caption = (
@@ -103,10 +109,10 @@ CLAIM = Claim(
     id="gaussian_rank",
     section="Gaussian data",
     title="Stationary covariances have low rank",
-    statement="For softmax attention with V = I a stationary Σ has LᵀML = 0 where Σ = LLᵀ, M = A + Aᵀ, so its rank is "
-    "at most dim ker M + min(#positive, #negative eigenvalues of M), and that is reached. For invertible symmetric A "
-    "this is ⌊d/2⌋; the talks print ⌈d/2⌉, which is true but never reached for odd d. When M ⪯ 0 the limit has range "
-    "ker M, whatever Σ₀. From a random start V = I gives 0 or a blow-up; random V gives limits within the bound.",
+    statement="For softmax attention with V = I, a stationary Σ = LLᵀ satisfies LᵀML = 0 with M = A + Aᵀ, so its rank is "
+    "at most dim ker M + min(#positive, #negative eigenvalues of M), and this bound is attained. For invertible symmetric A "
+    "it is at most ⌊d/2⌋; the talks print ⌈d/2⌉, which is true but never attained for odd d. If M ⪯ 0 the limit has range "
+    "ker M, whatever Σ₀. From a random start, V = I leads to 0 or to a blow-up; random V gives limits within the bound.",
     source="Castin, Increasing the sequence length in LLMs (talk, Amsterdam 2025), part I; the sharp bound, the range "
     "and the counts are derived here",
     measure=measure,

@@ -1,4 +1,4 @@
-"""Gaussian data stays Gaussian: clouds of tokens against the flow of a mean and a covariance."""
+"""Gaussian data stays Gaussian: clouds of tokens against the equations for the mean and the covariance."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from ..claim import Claim, Evidence, at_least, at_most
 
 A, V = np.array([[0.6, 0.3], [-0.2, -0.5]]), np.array([[1.0, 0.3], [0.0, 0.8]])
 START = tkf.Gaussian([0.3, -0.2], [[0.6, 0.2], [0.2, 0.4]])
-T = 0.8  # for tokens one step of a fifth-order method: for a Gaussian it errs by 1e-4
+T = 0.8  # tokens take one step of a fifth-order method, whose error for the Gaussian is 1e-4
 KERNELS = {
     "softmax": tkf.Softmax(A=A, V=V),
     "L2": tkf.L2(Q=A, K=np.eye(2) / 2, V=V),
@@ -17,10 +17,10 @@ KERNELS = {
 
 
 def predicted() -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Return the mean and the covariance of the Gaussian at time T for each kernel, and at time 0, as five numbers."""
+    """Return the mean and the covariance of the Gaussian, as five numbers, at time T for each kernel and at time 0."""
     numbers = lambda mean, cov: np.append(mean, np.asarray(cov)[np.triu_indices(2)])  # noqa: E731
     heads, ends = list(KERNELS.values()), {}
-    for name, on in zip(KERNELS, np.eye(3), strict=True):  # one head on, the others off: compiled once
+    for name, on in zip(KERNELS, np.eye(3), strict=True):  # one head on, the others off: one compilation
         model = tkf.Transformer(tkf.MultiHead(heads, on))
         final = tkf.simulate(model, START, T, save_at=[T], rtol=1e-10, atol=1e-12, progress=False).final
         ends[name] = numbers(final.mean, final.cov)
@@ -28,7 +28,7 @@ def predicted() -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 
 def cloud(attention, n: int, seed: int) -> np.ndarray:
-    """Where n independent tokens of the Gaussian are at time T."""
+    """Return n tokens (n, 2) at time T that start as independent samples of the Gaussian."""
     model = tkf.Transformer(attention)
     return np.asarray(tkf.simulate(model, START.sample(n, seed), T, save_at=[T], dt=T, progress=False).final.x)
 
@@ -39,7 +39,7 @@ def moments(x: np.ndarray) -> np.ndarray:
 
 
 def shape_scores(x: np.ndarray) -> float:
-    """Largest skewness and excess kurtosis of 12 projections, in standard errors of a Gaussian sample."""
+    """Return the largest |skewness| or |excess kurtosis| of 12 projections, in standard errors of a Gaussian sample."""
     angles = np.pi * np.arange(12) / 12
     y = (x - x.mean(axis=0)) @ np.stack([np.cos(angles), np.sin(angles)])
     y /= y.std(axis=0)
@@ -53,7 +53,7 @@ def measure(quick: bool) -> Evidence:
         size, clouds = (512, 8) if name == "Sinkhorn" else (1000, 8) if quick else (2000, 12)
         every = [cloud(attention, size, seed) for seed in range(clouds)]
         spread, exact = np.std([moments(x) for x in every], axis=0, ddof=1), ends[name]
-        if quick:  # all clouds together
+        if quick:  # pool all clouds
             n, found = size * clouds, np.mean([moments(x) for x in every], axis=0)
             about = np.concatenate([x - x.mean(axis=0) for x in every])
         else:
@@ -68,7 +68,7 @@ def measure(quick: bool) -> Evidence:
             at_most(f"{name}: skewness, kurtosis of 12 projections, in standard errors", 4.5, shape_scores(about)),
         ]
     caption = (
-        f"Tokens at t = {T}, about their mean. Ellipses hold 39 % and 86 % of the predicted Gaussian; dotted: t = 0."
+        f"Tokens at t = {T}, minus their mean. Ellipses contain 39 % and 86 % of the predicted Gaussian; dotted: t = 0."
     )
     return Evidence(tuple(checks), draw(shown), caption)
 
@@ -95,8 +95,8 @@ CLAIM = Claim(
     id="gaussian_stays_gaussian",
     section="Gaussian data",
     title="Gaussian data stays Gaussian",
-    statement="Softmax, L2 and Sinkhorn attention of a Gaussian measure are affine maps, so the free flow keeps it "
-    "Gaussian, with ordinary differential equations for the mean and the covariance. Tokens sampled from the Gaussian "
+    statement="The softmax, L2 and Sinkhorn attention maps of a Gaussian measure are affine, so the free flow keeps it "
+    "Gaussian, and its mean and covariance obey ordinary differential equations. Tokens sampled from the Gaussian "
     "follow them to within sampling error (before a blow-up, and while ΣA is small: finite clouds never blow up).",
     source="Castin, Ablin, Carrillo, Peyré, A unified perspective on the dynamics of deep Transformers, 2025; Castin, "
     "Mean-field Transformer dynamics (talk, Hamburg 2025), part III",

@@ -1,4 +1,4 @@
-"""Hardmax layers: leaders stand still, all others go to them."""
+"""Hardmax layers: leaders never move, and all other tokens converge to their convex hull."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ N, D, ALPHA, DEPTH = 60, 2, 0.5, 400
 
 
 def layers(z: np.ndarray, rule: str, depth: int = DEPTH) -> np.ndarray:
-    """Return `z_i <- (z_i + alpha mean_{C_i} z_j)/(1 + alpha)`: the layer of hardmax attention, rescaled; all times."""
+    """Return tokens after each layer `z_i <- (z_i + alpha mean_{C_i} z_j)/(1 + alpha)` of rescaled hardmax attention."""
     import jax
     import jax.numpy as jnp
 
@@ -39,19 +39,19 @@ def measure(quick: bool) -> Evidence:
         if seed == 0:
             shown = z, lead, path
     checks = [
-        at_most("rule self: largest movement of a leader (scores within 1e-9 tie)", 1e-8, still),
+        at_most("rule self: largest displacement of a leader (scores within 1e-9 count as ties)", 1e-8, still),
         at_most("rule self: largest distance of a final token from the hull of the leaders", 1e-6, far),
     ]
     z = np.array(shown[0])
-    z[1] = z[0] = z[shown[1][0]]  # three tokens at the place of a leader
+    z[1] = z[0] = z[shown[1][0]]  # three tokens at the position of a leader
     lead = tkf.leaders(tkf.Tokens(z))
-    checks.append(equal("coincident tokens at a leader's place all lead", True, {0, 1} <= set(lead.tolist())))
+    checks.append(equal("tokens at the position of a leader are leaders too", True, {0, 1} <= set(lead.tolist())))
     stay = layers(z, "self", 50)[-1]
-    checks.append(at_most("coincident leaders, rule self: movement", 1e-8, np.abs(stay[lead] - z[lead]).max()))
+    checks.append(at_most("coincident leaders, rule self: displacement", 1e-8, np.abs(stay[lead] - z[lead]).max()))
     leave = layers(z, "others", 1)[-1]
     checks.append(
         equal(
-            "coincident leaders, rule others: they attend elsewhere and move",
+            "coincident leaders, rule others: they attend to other tokens and move",
             True,
             bool(np.abs(leave[lead] - z[lead]).max() > 1e-3),
         )
@@ -60,22 +60,22 @@ def measure(quick: bool) -> Evidence:
     checks.append(at_most("coincident tokens stay together under rule others", 1e-12, together))
     near = np.array([[1.0, 0.0], [1.0, 1e-12], [-0.5, 0.2]])
     checks.append(
-        equal("a near-tie within the tolerance counts as one place", [0, 1, 2], tkf.leaders(tkf.Tokens(near)).tolist())
+        equal("positions equal within the tolerance count as one", [0, 1, 2], tkf.leaders(tkf.Tokens(near)).tolist())
     )
     return Evidence(tuple(checks), draw(*shown), CAPTION)
 
 
 def _distance_to_hull(point: np.ndarray, corners: np.ndarray) -> float:
-    """Distance from a point to the convex hull of others, by non-negative least squares."""
+    """Return the distance from a point to the convex hull of the corners, by non-negative least squares."""
     from scipy.optimize import nnls
 
-    large = 1e4  # weighs the condition that the coefficients sum to 1
+    large = 1e4  # weight of the condition that the coefficients sum to 1
     A = np.vstack([corners.T, large * np.ones(len(corners))])
     weights = nnls(A, np.append(point, large))[0]
     return float(np.linalg.norm(corners.T @ weights - point))
 
 
-CAPTION = f"{N} Gaussian tokens in the plane under {DEPTH} hardmax layers: leaders (large) stand still, the others go to them."
+CAPTION = f"{N} Gaussian tokens in the plane under {DEPTH} hardmax layers. Leaders (large dots) do not move; the others approach."
 
 
 def draw(z, lead, path):
@@ -96,11 +96,11 @@ def draw(z, lead, path):
 CLAIM = Claim(
     id="hardmax_leaders",
     section="Metastability",
-    title="Hardmax: leaders stand still and attract the others",
-    statement="Under z_i ← (z_i + α mean_{C_i} z_j)/(1+α), C_i the tokens that maximize <z_i, z_j> (j = i allowed), a token with "
-    "C_i = {i} never moves, and all tokens end in the hull of these leaders. If tokens at the same place are left out instead, "
-    "leaders move too.",
-    source="Alcalde, Fantuzzi, Zuazua 2025; Rigollet, The mean-field dynamics of Transformers, §5.2 (whose footnote gives "
+    title="Hardmax: leaders never move and attract the other tokens",
+    statement="Let z_i ← (z_i + α mean_{C_i} z_j)/(1+α), with C_i the tokens j that maximize <z_i, z_j> (j = i allowed). A token "
+    "with C_i = {i}, a leader, never moves, and all tokens end in the convex hull of the leaders. If instead C_i excludes tokens "
+    "at the same position as i, leaders move too.",
+    source="Alcalde, Fantuzzi, Zuazua 2025; Rigollet, The mean-field dynamics of Transformers, §5.2 (whose footnote attributes "
     "the second rule to the first paper)",
     measure=measure,
 )

@@ -40,14 +40,14 @@ def measure(quick: bool) -> Evidence:
             checks.append(
                 close(f"{flow}, β = {beta:g}: terminal decay rate of the diameter", rate(beta), worst, rtol=1e-3)
             )
-        # w = e_1 bounds the hemisphere; the smallest <x_i, w> cannot decrease. Rounding allows the last digits.
+        # The hemisphere is <x, e_1> > 0, so w = e_1: min_i <x_i, w> cannot decrease, up to rounding.
         checks.append(at_least(f"{flow}: smallest change in time of min_i <x_i, w>", -1e-11, min(least)))
     return Evidence(tuple(checks), draw(curves), CAPTION)
 
 
 CAPTION = (
-    "Largest distance between two of 16 tokens from a hemisphere of the 2-sphere: measured (dots), and lines of the "
-    "predicted slope, 1 in t for SA and 1 in e^β t for USA, through the last point above 1e-5."
+    "Largest distance between two of 16 tokens that start in a hemisphere of the 2-sphere: measured (dots), and lines with the "
+    "predicted rate of decay, 1 in t for SA and 1 in e^β t for USA, through the last point above 1e-5."
 )
 
 
@@ -76,7 +76,7 @@ CLAIM = Claim(
     title="Exponential clustering from a hemisphere",
     statement="If all tokens start in one open hemisphere, <x_i, w> > 0, they converge to one point exponentially fast, and "
     "min_i <x_i, w> never decreases. The terminal rate is that of the linearized flow: distances decay like e^{-t} under "
-    "SA for every β, and like e^{-λt} with λ = e^β under USA (1 - cosine at twice these rates).",
+    "SA for every β, and like e^{-λt} with λ = e^β under USA (1 - cosine decays at twice these rates).",
     source="Rigollet, The mean-field dynamics of Transformers, Theorem 3 and §6.1; Geshkovski, Letrouit, Polyanskiy, "
     "Rigollet 2025",
     measure=measure,

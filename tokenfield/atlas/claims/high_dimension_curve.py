@@ -36,7 +36,7 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    f"Mean cosine of {N} independent uniform tokens, SA, β = {BETA:g}, one thin line a seed, and the equiangular curve from "
+    f"Mean cosine of {N} independent uniform tokens, SA, β = {BETA:g}, one thin line per seed, and the equiangular curve from "
     "ρ = 0 (black)."
 )
 
@@ -57,7 +57,7 @@ CLAIM = Claim(
     id="high_dimension_curve",
     section="Equiangular model",
     title="In high dimension random tokens follow the equiangular curve",
-    statement="Independent uniform tokens in dimension d are orthogonal up to 1/√d, so as d grows their mean cosine under SA "
+    statement="Independent uniform tokens in dimension d have cosines of order 1/√d, so as d grows their mean cosine under SA "
     "tends to the equiangular solution from ρ = 0.",
     source="Geshkovski, Letrouit, Polyanskiy, Rigollet 2025; Rigollet, The mean-field dynamics of Transformers, §4.2",
     measure=measure,

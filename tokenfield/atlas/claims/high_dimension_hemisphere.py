@@ -1,4 +1,4 @@
-"""Few tokens in a high dimension share a hemisphere: almost surely, but not always."""
+"""At most d random tokens in R^d share a hemisphere: almost surely, but not for every choice of points."""
 
 from math import comb
 
@@ -16,9 +16,10 @@ def random_tokens(rng: np.random.Generator, n: int) -> np.ndarray:
 
 
 def share_hemisphere(x: np.ndarray) -> bool:
-    """Is there w with <x_i, w> > 0 for all i? If not, some lambda ≥ 0 of sum 1 has `sum_i lambda_i x_i = 0` (Gordan).
+    """Return True if some w has <x_i, w> > 0 for all i.
 
-    Least squares over lambda ≥ 0 for these equations gives such a lambda, or else `w = sum_i lambda_i x_i` serves.
+    If not, some lambda ≥ 0 with sum 1 has `sum_i lambda_i x_i = 0` (Gordan). Least squares over lambda ≥ 0 for these equations
+    finds such a lambda; otherwise `w = sum_i lambda_i x_i` is a solution.
     """
     from scipy.optimize import nnls
 
@@ -45,7 +46,7 @@ def measure(quick: bool) -> Evidence:
         shares[n] = float(np.mean([share_hemisphere(random_tokens(rng, n)) for _ in range(draws)]))
         if n in (12, 16, 20):
             allowed = 4 * np.sqrt(wendel(n) * (1 - wendel(n)) / draws)
-            what = f"n = {n} > d = 8: share of draws in an open hemisphere (Wendel's formula)"
+            what = f"n = {n} > d = 8: fraction of draws in an open hemisphere (Wendel's formula)"
             checks.append(close(what, wendel(n), shares[n], atol=allowed))
     x = np.array([0.48, 0.6, 0.64])
     what = "as printed, n points in dimension d ≥ n must share a hemisphere: do x and -x in R^3?"
@@ -81,7 +82,7 @@ CLAIM = Claim(
     title="In dimension d ≥ n random tokens share a hemisphere",
     statement="n ≤ d independent uniform tokens on the sphere of R^d lie in an open hemisphere almost surely: they are "
     "linearly independent, so X w = 1 has a solution. For n > d the probability is below 1, and 1/2 at n = 2d (Wendel). "
-    "It is not true of every n ≤ d points, as printed: x and -x share no open hemisphere.",
+    "The printed statement, for every n ≤ d points, is false: x and -x share no open hemisphere.",
     source="Rigollet, The mean-field dynamics of Transformers, §4.2 and Corollary 4; Wendel 1962",
     measure=measure,
 )

@@ -1,4 +1,4 @@
-"""A simple positive leading eigenvalue of V: rescaled tokens settle on at most three parallel hyperplanes."""
+"""If V has a simple positive leading eigenvalue, rescaled tokens converge to at most three parallel hyperplanes."""
 
 import numpy as np
 
@@ -11,8 +11,10 @@ N, D, T = 24, 3, 10.0
 
 
 def random_model(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Random Q, K, V with `1 = lambda_1 > |lambda_2|` for V and `<Q phi, K phi> > 0`, with the leading left
-    eigenvector of V and phi, the right one."""
+    """Return random Q, K, V and the leading left and right eigenvectors psi, phi of V.
+
+    V has `1 = lambda_1 > |lambda_2|`, and `<Q phi, K phi> > 0`.
+    """
     while True:
         Q, K, V = rng.standard_normal((3, D, D))
         values, right = np.linalg.eig(V)
@@ -43,14 +45,18 @@ def measure(quick: bool) -> Evidence:
         paths.append((run.times, u))
     one, two = counts.count(1), counts.count(2)
     checks = (
-        at_most("most levels of the leading left eigenvector", 3, max(counts)),
-        at_most("largest distance of a token to the lowest level, the highest or 0, t = 10", 0.01, max(gaps)),
-        at_least("most levels of the leading right eigenvector (not a normal of the planes)", 4, max(right_counts)),
-        equal("runs with one level or two, of all", len(counts), one + two),
+        at_most("largest number of levels of the leading left eigenvector", 3, max(counts)),
+        at_most(
+            "largest distance of a token from the nearest of: lowest level, highest level, 0; t = 10", 0.01, max(gaps)
+        ),
+        at_least(
+            "largest number of levels of the leading right eigenvector (not normal to the planes)", 4, max(right_counts)
+        ),
+        equal("number of runs with one or two levels", len(counts), one + two),
     )
     caption = (
-        "24 tokens in R^3 along the leading left eigenvector ψ₁ of V, for two random triples (Q, K, V); dashed: the "
-        f"levels. Of {len(counts)} triples {two} ended with two levels, {one} with one."
+        "Coordinates of 24 tokens in R^3 along the leading left eigenvector ψ₁ of V, for two random triples (Q, K, V); dashed: "
+        f"the levels. Of {len(counts)} triples, {two} ended with two levels and {one} with one."
     )
     return Evidence(checks, draw([paths[counts.index(2)], paths[counts.index(1)]]), caption)
 
@@ -73,10 +79,10 @@ CLAIM = Claim(
     id="hyperplanes",
     section="Clustering in R^d",
     title="At most three hyperplanes",
-    statement="Let the eigenvalue of V of largest modulus be real, positive and simple, φ₁ its eigenvector, ⟨Qφ₁, "
-    "Kφ₁⟩ > 0. Then every rescaled token z = e^{−tV}x tends to one of at most three parallel hyperplanes, levels of "
-    "the leading left eigenvector ψ₁: the lowest value of ⟨ψ₁, z⟩ that remains, the highest, and 0. The level 0 is "
-    "unstable and not seen.",
+    statement="Let the eigenvalue of V of largest modulus be real, positive and simple, φ₁ its eigenvector, and ⟨Qφ₁, "
+    "Kφ₁⟩ > 0. Then every rescaled token z = e^{−tV}x tends to one of at most three parallel hyperplanes, level sets of "
+    "⟨ψ₁, z⟩ with ψ₁ the leading left eigenvector: the lowest limit value, the highest one, and 0. The level 0 is "
+    "unstable and does not occur in these runs.",
     source="Geshkovski, Letrouit, Polyanskiy, Rigollet, The emergence of clusters in self-attention dynamics, NeurIPS "
     "2023, section 4",
     measure=measure,

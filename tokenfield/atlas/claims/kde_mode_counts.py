@@ -1,4 +1,4 @@
-"""How many modes the kernel density of random points has."""
+"""The number of modes of a kernel density estimate of random points."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def counted(draw_points, beta: float, draws: int, geometry: str) -> tuple[float,
 
 
 def power_of_log(beta: np.ndarray, modes: np.ndarray) -> float:
-    """p in `modes = C sqrt(beta) (log beta)^p`, by least squares."""
+    """Return p in `modes = C sqrt(beta) (log beta)^p`, by least squares."""
     return float(np.polyfit(np.log(np.log(beta)), np.log(modes / np.sqrt(beta)), 1)[0])
 
 
@@ -37,7 +37,7 @@ def measure(quick: bool) -> Evidence:
     for n in LINE:
         draws = max(2, min(60, 30_000 // n)) * more
         line[n] = counted(lambda rng, n=n: rng.standard_normal(n), float(n), draws, "line")
-        what = f"line, n = β = {n}: mean number of modes, against Kac and Rice"
+        what = f"line, n = β = {n}: mean number of modes (Kac–Rice formula)"
         checks.append(close(what, kde_modes_line(n, n), line[n][0], rtol=0.05, atol=4 * line[n][1]))
     growth, ratio = line[LINE[-1]][0] / line[LINE[1]][0], LINE[-1] / LINE[1]
     logs = np.log(LINE[-1]) / np.log(LINE[1])
@@ -46,7 +46,7 @@ def measure(quick: bool) -> Evidence:
     checks.append(close(f"{what}, as printed, √β log β", np.sqrt(ratio) * logs, growth, rtol=0.1, printed=True))
     beta = np.geomspace(1e20, 1e60, 9)
     power = power_of_log(beta, np.array([kde_modes_line(b, b) for b in beta]))
-    what = "line: power of log β beside √β, Kac and Rice, n = β from 1e20 to 1e60"
+    what = "line: power of log β that multiplies √β, Kac–Rice formula, n = β from 1e20 to 1e60"
     checks.append(close(what, 0.5, power, atol=0.03))
     checks.append(close(f"{what}, as printed", 1.0, power, atol=0.03, printed=True))
     return Evidence(tuple(checks), draw(circle, line), CAPTION)
@@ -54,8 +54,8 @@ def measure(quick: bool) -> Evidence:
 
 CAPTION = (
     "Mean number of modes divided by √β. Uniform points on the circle: exact mean (line) and √(3/2) (dotted). n = β "
-    "standard Gaussian points on the line: Kac and Rice (line); dashed and dash-dotted, √(β log β) and √β log β through "
-    "the first dot. The log is hardly visible: √(log β) grows by 29 % from 10³ to 10⁵."
+    "standard Gaussian points on the line: Kac–Rice formula (line); dashed and dash-dotted, √(β log β) and √β log β through "
+    "the first dot. The logarithm is hardly visible: √(log β) grows by 29 % from 10³ to 10⁵."
 )
 
 
@@ -84,10 +84,10 @@ def draw(circle, line):
 CLAIM = Claim(
     id="kde_mode_counts",
     section="Metastability",
-    title="The number of modes of a kernel density",
+    title="The number of modes of a kernel density estimate",
     statement="The kernel density Σ_j e^{β cos(θ-θ_j)} of many uniform points on the circle has √((3β/2) I_0(2β)/I_1(2β) - 1/2) "
-    "modes on average, about √(3β/2) for large β, without a logarithm. The Gaussian KDE of precision β of n Gaussian points "
-    "on the line, β a power of n, has of order √(β log β) modes. The survey prints √β log β.",
+    "modes on average, about √(3β/2) for large β, without a logarithm. For n Gaussian points on the line and β a power of n, the "
+    "number of modes of the Gaussian KDE of precision β is of order √(β log β). The survey prints √β log β.",
     source="Rigollet, The mean-field dynamics of Transformers, §5.3; Geshkovski, Rigollet, Sun 2024 (On the number of modes of "
     "Gaussian kernel density estimators); the exact mean on the circle derived here",
     measure=measure,

@@ -11,7 +11,7 @@ BLUE, ORANGE = "#0072B2", "#D55E00"
 
 
 def kuramoto(beta: float, angles: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """Return `theta_i' = -(1/n) sum_j e^{beta cos(theta_i - theta_j)} sin(theta_i - theta_j)`, by SciPy."""
+    """Return the solution of `theta_i' = -(1/n) sum_j e^{beta cos(theta_i - theta_j)} sin(theta_i - theta_j)`, by SciPy."""
     from scipy.integrate import solve_ivp
 
     def field(t, theta):
@@ -75,8 +75,8 @@ CLAIM = Claim(
     section="Models",
     title="On the circle, USA is a Kuramoto model",
     statement="With d = 2 and x_i = (cos θ_i, sin θ_i), USA is exactly θ_i' = -(1/n) Σ_j e^{β cos(θ_i-θ_j)} sin(θ_i-θ_j); "
-    "β = 0 is the homogeneous Kuramoto model, which synchronizes. USA keeps the projection onto the sphere: only the "
-    "normalization Z is left out. Without the projection, as one sentence of the survey has it, tokens leave the sphere.",
+    "β = 0 is the homogeneous Kuramoto model, which synchronizes. USA keeps the projection onto the tangent space: only the "
+    "normalization Z is left out. One sentence of the survey omits the projection; without it, tokens leave the sphere.",
     source="Rigollet, The mean-field dynamics of Transformers, (USA), (4) and §3.3; Kuramoto 1975; Taylor 2012",
     measure=measure,
 )

@@ -1,4 +1,4 @@
-"""Layers with large steps are not the flow: overshoot, period two, collapse of repelled tokens, and a Gaussian that turns over."""
+"""Layers with large steps differ from the flow: overshoot, period two, collapse of repelled tokens, blow-up of a Gaussian."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ N, D = 3, 6
 
 
 def ends(h: np.ndarray, beta: np.ndarray, layers: int) -> np.ndarray:
-    """The ratio w of the two parts of three tokens at equal angles, after so many layers of a plain loop over the formula."""
+    """Return the ratio w of the two parts of three tokens at equal angles, after `layers` layers of a plain loop."""
     w = np.full(np.broadcast(h, beta).shape, 1.0)
     for _ in range(layers):
         other = np.exp(-beta * N / ((N - 1) * (1 + w * w)))
@@ -55,15 +55,24 @@ def measure(quick: bool) -> Evidence:
             equal(f"β = {beta:g}, h = {h:.3f}: tokens move in each layer", True, np.abs(after - between).max() > 0.1)
         )
         before, between, after = run(2.2, beta, depth)
-        checks.append(close(f"β = {beta:g}, h = 2.2: cosines in one point", 1.0, cosines(after).min(), atol=1e-9))
         checks.append(
-            close(f"β = {beta:g}, h = 2.2: the point changes its sign", 0.0, np.abs(after + between).max(), atol=1e-9)
+            close(
+                f"β = {beta:g}, h = 2.2: least cosine (all tokens at one point)", 1.0, cosines(after).min(), atol=1e-9
+            )
+        )
+        checks.append(
+            close(
+                f"β = {beta:g}, h = 2.2: the point changes sign in each layer",
+                0.0,
+                np.abs(after + between).max(),
+                atol=1e-9,
+            )
         )
     return Evidence((*checks, *gaussians()), draw(120 if quick else 240), CAPTION)
 
 
 def gaussians() -> list[Check]:
-    """Layers on a Gaussian in R^3 that the flow contracts in two directions, A = -P, and on one that it blows up, A = P."""
+    """Check layers on a Gaussian in R^3: one that the flow contracts in two directions, A = -P, and one that blows up, A = P."""
     rng, checks = np.random.default_rng(1), []
     turn, root = np.linalg.qr(rng.standard_normal((3, 3)))[0], rng.standard_normal((3, 3))
     P, cov = turn @ np.diag([1.0, 0.5, 0.0]) @ turn.T, root @ root.T / 2
@@ -86,17 +95,17 @@ def gaussians() -> list[Check]:
     events = tkf.layers(attractive, start, 2100, time / 2000).events
     return [
         *checks,
-        close("Gaussian, A = P, h = t*/2000: time of overflow over t*", 1.0, events[0].time / time, atol=0.01),
+        close("Gaussian, A = P, h = t*/2000: time of overflow / t*", 1.0, events[0].time / time, atol=0.01),
     ]
 
 
 CAPTION = (
     "Left: three repelled tokens (SA, V = −I, Post-LN) that start at equal angles, after 2000 layers with step h. Color: their "
-    "cosine, from −1/2, the simplex to which the flow leads, to 1. Solid: h = 2/(1+δ) and h = 2. Within the dotted line the state "
-    "of period two is unstable, and the layers wander. Right of the dashed line tokens at unequal angles leave the simplex. At "
-    "the top left tokens attend almost to themselves only, and are still on their way. Right: a Gaussian on the line with "
-    "A = −β and variance 1, without a norm: layers until the standard deviation is 0.1. Dashed: overshoot, h = 1/β; solid: "
-    "h = 2/β, above which it blows up (white)."
+    "cosine, from −1/2 (the simplex, limit of the flow) to 1. Solid: h = 2/(1+δ) and h = 2. Inside the dotted line the state "
+    "of period two is unstable and the layers do not settle. Right of the dashed line tokens at unequal angles leave the simplex. "
+    "At the top left tokens attend almost only to themselves and have not converged yet. Right: a Gaussian on the line with "
+    "A = −β and variance 1, without a norm: number of layers until the standard deviation is 0.1. Dashed: h = 1/β, above which a "
+    "layer overshoots; solid: h = 2/β, above which it blows up (white)."
 )
 
 
@@ -134,7 +143,7 @@ def draw(size: int):
 
 
 def layers_to_narrow(h: np.ndarray, beta: np.ndarray, most: int = 20_000) -> np.ndarray:
-    """The number of layers until `σ <- σ |1 - h β σ²|` falls from 1 to 0.1; NaN where it does not."""
+    """Return the number of layers until `σ <- σ |1 - h β σ²|` falls from 1 to 0.1; NaN where it does not."""
     x, found = np.sqrt(h * beta), np.full(np.broadcast(h, beta).shape, np.nan)
     goal = 0.1 * x
     for k in range(1, most):
@@ -147,7 +156,7 @@ def layers_to_narrow(h: np.ndarray, beta: np.ndarray, most: int = 20_000) -> np.
 
 
 def unstable(beta: np.ndarray) -> np.ndarray:
-    """Return the first and last step at which period two has a multiplier above 1, for each beta; NaN where it has none."""
+    """Return for each beta the first and last step at which the period-two state is unstable; NaN where it is stable."""
     edges = np.full((2, len(beta)), np.nan)
     for index, each in enumerate(beta):
         steps = np.linspace(critical_steps(each, N).period_two, 2, 402)[1:-1]
@@ -161,12 +170,12 @@ CLAIM = Claim(
     id="layer_steps",
     section="Layers and flow",
     title="What changes from continuous to discrete time",
-    statement="Layers with V = −I and Post-LN spread n tokens to a simplex, as the flow does, if the step h is small. δ is the "
-    "softmax weight on the token itself minus that on another, c the latter. The simplex is stable up to h = 2/(1+δ) for equal "
+    statement="Layers with V = −I and Post-LN spread n tokens to a simplex, as the flow does, if the step h is small. Let δ be the "
+    "softmax weight of a token on itself minus its weight c on another one. The simplex is stable up to h = 2/(1+δ) for equal "
     "angles, and up to h = 2/(2δ+ck) for others, k = m(n−2+mβ) or 2mβ, m = n/(n−1). Between 2/(1+δ) and 2 there is a state of "
-    "period two with cosine 1 − log((1+(n−1)s)/(1−s))/β, s = 2/h − 1. Above h = 2 repelled tokens meet in one point, which "
-    "changes its sign in each layer. Layers on a Gaussian (A symmetric, V = v) take each eigenvalue b of vΣA to b(1+hb)². If no b "
-    "is positive they come to the limit of the flow, whatever h, up to h = −2/b for the least b; above it they blow up.",
+    "period two with cosine 1 − log((1+(n−1)s)/(1−s))/β, s = 2/h − 1. Above h = 2 repelled tokens meet at one point, which "
+    "changes sign in each layer. Layers on a Gaussian (A symmetric, V = v) map each eigenvalue b of vΣA to b(1+hb)². If no b "
+    "is positive, they converge to the limit of the flow for every h up to h = −2/b, b the least one; above it they blow up.",
     source="a question of the talks (what changes from discrete to continuous time?); derived here",
     measure=measure,
 )

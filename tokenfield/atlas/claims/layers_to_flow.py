@@ -1,4 +1,4 @@
-"""Discrete layers: they tend to the flow at first order, and contract more slowly than it."""
+"""Discrete layers converge to the flow at first order, and contract more slowly than the flow."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def model(beta: float) -> tkf.Transformer:
 
 
 def errors(beta: float, seed: int) -> np.ndarray:
-    """Largest distance between the layers with step h and the flow, at time T1, for each h."""
+    """Return the largest distance between layers with step h and the flow at time T1, for each h."""
     start = tkf.uniform_sphere(N, D, seed=seed)
     exact = tkf.simulate(model(beta), start, T1, rtol=1e-11, atol=1e-13, progress=False).final.x
     ends = [tkf.layers(model(beta), start, depth=round(T1 / h), step=h).final.x for h in STEPS]
@@ -24,12 +24,12 @@ def errors(beta: float, seed: int) -> np.ndarray:
 
 
 def contraction(kind: str, h: float) -> float:
-    """Rate at which 1 - cosine decays in a nearly collapsed cloud, in 8 steps of size h."""
+    """Return the rate at which 1 - cosine decays in a nearly collapsed cloud, over 8 steps of size h."""
     x = np.eye(D)[0] + 1e-4 * np.random.default_rng(0).standard_normal((N, D))
     start = tkf.Tokens(x).normalized()
     if kind == "N(x + h Att)":
         run = tkf.layers(model(4.0), start, depth=8, step=h)
-    else:  # Euler's step along the projected field, and back to the sphere
+    else:  # Euler step along the projected field, then back to the sphere
         run = tkf.simulate(model(4.0), start, 8 * h, method="euler", dt=h, save_at=2, progress=False)
     x = run.dataset["x"].values[[0, -1]]
     width = np.linalg.norm(x - x.mean(axis=1, keepdims=True), axis=(1, 2))
@@ -80,10 +80,10 @@ def draw(curves, rates):
 CLAIM = Claim(
     id="layers_to_flow",
     section="Layers and flow",
-    title="Layers tend to the flow, and contract more slowly",
-    statement="As h → 0 the layers x ← N(x + h Att(x)) tend to the SA flow with an error of order h at a fixed time. Near one "
-    "cluster 1 - cosine decays at the rate 2 log(1+h)/h, below the flow's 2 (1.386 for a whole layer, h = 1); projected "
-    "Euler, x ← N(x + h P Att), errs to the other side, -2 log(1-h)/h.",
+    title="Layers converge to the flow, and contract more slowly",
+    statement="As h → 0 the layers x ← N(x + h Att(x)) converge to the SA flow with an error of order h at a fixed time. Near one "
+    "cluster 1 - cosine decays at the rate 2 log(1+h)/h, below the flow's rate 2 (1.386 for a whole layer, h = 1). For projected "
+    "Euler, x ← N(x + h P Att), the rate is above 2: -2 log(1-h)/h.",
     source="Rigollet, The mean-field dynamics of Transformers, §3.1; the rates are derived here",
     measure=measure,
 )

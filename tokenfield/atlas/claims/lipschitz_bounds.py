@@ -1,4 +1,4 @@
-"""Bounds on the Lipschitz constant of attention, put to random and to the worst tokens."""
+"""Bounds on the Lipschitz constant of attention, tested on random and on worst-case tokens."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ EXAMPLE, R = np.diag([-1.0, 0.5]), 1.5
 
 
 def in_ball(rng, n: int, d: int, radius: float) -> np.ndarray:
-    """n tokens in the ball: on its sphere, inside it, or in two opposite heaps."""
+    """Return n tokens in the ball: on its boundary, inside it, or in two opposite groups."""
     x, kind = rng.standard_normal((n, d)), rng.integers(3)
     if kind == 0:
         x = np.outer(rng.choice([-1.0, 1.0], n, p=[0.2, 0.8]), x[0]) + 0.1 * x
@@ -33,7 +33,7 @@ def random_inputs(n: int, d: int, count: int) -> np.ndarray:
 
 
 def attaining(n: int) -> np.ndarray:
-    """Token 1 at -R u, the others at R u."""
+    """Return the explicit tokens: the first at -R u, the others at R u."""
     return R * np.array([[-1.0, 0.0]] + (n - 1) * [[1.0, 0.0]])
 
 
@@ -49,13 +49,13 @@ def measure(quick: bool) -> Evidence:
         equal("violations of four upper bounds by random A, V, R and tokens, masked and not", 0, int((used > 1).sum())),
         at_most("random inputs: largest constant / √3|V|(|A|²R⁴(4n+1) + n)^{1/2}", 1.0, worst[0]),
         at_most("random inputs: largest constant / |V|(√n(1 + |A|R²) + |A|R²)", 1.0, worst[1]),
-        at_most("random inputs: largest constant / its bound from the tokens", 1.0, worst[3]),
+        at_most("random inputs: largest constant / its data-dependent bound", 1.0, worst[3]),
         close("n = 5, A = diag(−1, ½), R = 3/2, the explicit tokens", 2.34185, explicit[5], atol=5e-6),
         close("the same, masked", 2.41953, local(masked, attaining(5)).constant, atol=5e-6),
-        close("lower bound there", 1.91491, found.lower, atol=5e-6),
-        close("upper bound there", 18.274, found.upper, atol=5e-4),
+        close("the same tokens: lower bound", 1.91491, found.lower, atol=5e-6),
+        close("the same tokens: upper bound", 18.274, found.upper, atol=5e-4),
         at_least(
-            "|A|R² = 100, n = 128 000: log₁₀ of the mean-field bound over the upper bound",
+            "|A|R² = 100, n = 128 000: log₁₀ of the ratio mean-field bound / upper bound",
             80.0,
             far.log_mean_field / np.log(10) - np.log10(far.upper),
         ),
@@ -64,15 +64,15 @@ def measure(quick: bool) -> Evidence:
     if not quick:
         worst_found = adversarial(free, 5, R).constant
         checks.append(
-            at_least("worst tokens found by a search, n = 5: over the lower bound", 1.0, worst_found / found.lower)
+            at_least("worst tokens found by a search, n = 5: constant / lower bound", 1.0, worst_found / found.lower)
         )
-        checks.append(at_most("the same, over the upper bound", 1.0, worst_found / found.upper))
+        checks.append(at_most("the same: constant / upper bound", 1.0, worst_found / found.upper))
     return Evidence(tuple(checks), draw(explicit, worst_found), CAPTION)
 
 
 CAPTION = (
     "A = diag(−1, ½), R = 3/2. Between the lower and the upper bounds: the local constant at the explicit tokens and, in "
-    "the full experiment, the largest one found for n = 5. The bound of the mean field does not depend on n."
+    "the full experiment, the largest one found for n = 5. The mean-field bound does not depend on n."
 )
 
 
@@ -97,11 +97,11 @@ def draw(explicit: dict[int, float], worst: float | None):
 CLAIM = Claim(
     id="lipschitz_bounds",
     section="Lipschitz constants",
-    title="Upper and lower bounds on how much attention stretches",
+    title="Upper and lower bounds on the Lipschitz constant of attention",
     statement="For n tokens in the ball of radius R, masked or not, the Lipschitz constant of softmax attention is at most "
     "√3|V|(|A|²R⁴(4n+1) + n)^{1/2}, and also at most |V|(√n(1 + |A|R²) + |A|R²). For V = I it is at least "
-    "√(n−1)/(1 + (n−1)e^{−R²g}), g = max (|Au| − <u,Au>) over |u| ≤ 1, by explicit tokens. The bound of the mean field, "
-    "|V|(1 + 3|A|R²)e^{2|A|R²}, does not depend on n, but is far above these for n and |A|R² as in practice.",
+    "√(n−1)/(1 + (n−1)e^{−R²g}), g = max (|Au| − <u,Au>) over |u| ≤ 1, by explicit tokens. The mean-field bound, "
+    "|V|(1 + 3|A|R²)e^{2|A|R²}, does not depend on n, but is far above the other two for n and |A|R² as in practice.",
     source="Castin, Ablin, Peyré, How smooth is attention?, 2024; g, the second upper bound and the mean-field constants "
     "derived here",
     measure=measure,

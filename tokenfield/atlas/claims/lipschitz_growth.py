@@ -32,11 +32,11 @@ def adversary(n: int, seed: int) -> np.ndarray:
 def sphere_limit(beta: float) -> float:
     """Return the constant for infinitely many tokens uniform on the sphere of radius `r = sqrt(d)`, A = beta I, V = I.
 
-    With `t = <x,y>/r^2` of density proportional to `e^{beta r^2 t} (1 - t^2)^{(d-3)/2}`, means `m_k = E t^k`. The fields
-    `c` and `<c,x> x/r^2`, c a constant vector, span a space that the derivative keeps; this is its norm there.
+    `t = <x,y>/r^2` has density proportional to `e^{beta r^2 t} (1 - t^2)^{(d-3)/2}` and moments `m_k = E t^k`. The fields
+    `c` and `<c,x> x/r^2`, c a constant vector, span an invariant subspace of the derivative; this is its norm there.
     """
     k, (m1, m2, m3) = beta * D, moments(beta * D)
-    across, along = k * (1 - m2) / (D - 1), k * (m2 - m1**2)  # beta times the covariance that x sees
+    across, along = k * (1 - m2) / (D - 1), k * (m2 - m1**2)  # beta times the covariance under attention
     s, t = (1 - m2) / (D - 1), (m1 - m3) / (D - 1)
     matrix = np.array([[1 + across, s + k * t], [along - across, m2 - s + k * (m3 - t - m1 * m2) + along]])
     root = np.linalg.cholesky([[1, 1 / D], [1 / D, 1 / D]]).T  # inner products of the two fields
@@ -50,7 +50,7 @@ def moments(k: float) -> np.ndarray:
 
 
 def typical(name: str, found: Growth) -> Check:
-    """Return a power that no theory predicts: only that it was measured properly is checked."""
+    """Return an open check: no theory predicts the power, so only the quality of the measurement is checked."""
     low, high = found.law.interval
     return Check(name, OPEN, f"{found.law.power:.3f}", f"95 %: {low:.2f} … {high:.2f}", found.converged)
 
@@ -74,7 +74,7 @@ def measure(quick: bool) -> Evidence:
         at_most("adversarial tokens: largest lower bound / constant", 1.0, (1 / low).max()),
     ]
     for label, beta in list(BETAS.items())[: 1 if quick else 2]:  # at beta = 1 short sequences are far from the limit
-        # The constant is that of the mean field and a term of order n^{-1/2}: two lengths, four times apart, remove it.
+        # The constant is that of the mean field plus a term of order n^{-1/2}, which two lengths in the ratio 1:4 cancel.
         near, far = random[label]["sphere"].constants[-2:].mean(1)
         checks.append(close(f"{label}, sphere: constant for n → ∞", sphere_limit(beta), 2 * far - near, rtol=0.05))
     for label, found in random.items():
@@ -125,12 +125,12 @@ CLAIM = Claim(
     section="Lipschitz constants",
     title="Growth with the number of tokens: worst and typical",
     statement="On the worst tokens in a ball the local Lipschitz constant of softmax attention grows like √n (as long as n is "
-    "well below e^{R²g}); for real text about n^{1/4} was reported, and which statistical model explains it is open. "
-    "Measured here on six random models: tokens uniform on a sphere tend to a finite constant, that of the mean field, so "
-    "their power is 0 in the end; the powers fitted to the others depend on β as well as on the data. At d = 8 they are about "
-    "0.1 at β = 1/√d and 0.2 to 0.3 at β = 1 both for Gaussian tokens and for correlated sequences, larger in a plane, and "
-    "above 1/2 with heavy tails, where the radius grows too. So a power near 1/4 does not single out a model, and over such "
-    "lengths a fit cannot tell a power from a slower growth.",
+    "well below e^{R²g}). For real text, growth of about n^{1/4} was reported; which statistical model explains it is open. "
+    "Six random models are measured here. For tokens uniform on a sphere the constant tends to the finite constant of the mean "
+    "field, so its power is eventually 0. The powers fitted for the other models depend on β as well as on the data. At d = 8 they "
+    "are about 0.1 at β = 1/√d and 0.2 to 0.3 at β = 1 both for Gaussian tokens and for correlated sequences, larger in a plane, "
+    "and above 1/2 with heavy tails, where the radius grows too. So a power near 1/4 does not single out a model, and over such "
+    "lengths a fit cannot distinguish a power law from slower growth.",
     source="Castin, Ablin, Peyré, How smooth is attention?, 2024; Castin, Mean-field Transformer dynamics (talk, Hamburg "
     "2025), part IV; the limit on the sphere derived here",
     measure=measure,

@@ -1,4 +1,4 @@
-"""Two printed estimates of how attention changes with its tokens, which fail, and what holds instead."""
+"""Two printed estimates of how attention depends on its tokens: they fail; corrected ones hold."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,25 +8,26 @@ from tokenfield.lipschitz import data_bounds, local
 
 from ..claim import Claim, Evidence, at_most, close
 
-ANGLE, SQUARE = 0.1, 4.0  # of the first token to -a on either side; R^2 = |A|R^2
+ANGLE, SQUARE = 0.1, 4.0  # angle of the moving atom to -a, on either side; R^2 = |A|R^2
 SHEAR, PAIR = np.array([[0.0, 0.0], [10.0, 0.0]]), np.array([[0.0, 1.0], [0.0, -1.0]])
 
 
 def value(A, x, y, weights) -> np.ndarray:
-    """Return `Gamma_mu(x)`, V = I, mu atoms at y."""
+    """Return `Gamma_mu(x)` with V = I, mu having atoms at y."""
     return np.asarray(tkf.Softmax(A=A)(jnp.zeros(()), jnp.asarray(x, float)[None], tkf.Tokens(y, weights))[0])
 
 
 def ratio(A, x, y, z, weights, p: int) -> float:
-    """Return `|Gamma_mu(x) - Gamma_nu(x)| / W_p`, mu and nu atoms at y and at z."""
+    """Return `|Gamma_mu(x) - Gamma_nu(x)| / W_p`, mu having atoms at y and nu at z."""
     distance = tkf.wasserstein(tkf.Tokens(y, weights), tkf.Tokens(z, weights), p=p)
     return float(np.linalg.norm(value(A, x, y, weights) - value(A, x, z, weights)) / distance)
 
 
 def one_atom_moves(n: int, p: int) -> tuple[float, float]:
-    """A = -I, x and n-1 atoms at a, |a| = R; one atom near -a goes from one side to the other, seen alike by x.
+    """Return the ratio when one atom moves, and its exact value `n^{1/p} p_1`.
 
-    The ratio, and its value `n^{1/p} p_1`, `p_1 = 1 / (1 + (n-1) e^{-R^2 (1 + cos ANGLE)})`.
+    A = -I, x and n-1 atoms are at a, |a| = R. One atom near -a moves from one side to the other, with the same score at x;
+    `p_1 = 1 / (1 + (n-1) e^{-R^2 (1 + cos ANGLE)})`.
     """
     R, (c, s) = np.sqrt(SQUARE), (np.cos(ANGLE), np.sin(ANGLE))
     y, z = (R * np.array([[-c, sign * s], [1.0, 0.0]]) for sign in (1, -1))
@@ -81,8 +82,8 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    "A = −I, |A|R² = 4: x and all atoms but one at a, |a| = R; that one moves near −a, where x looks. What the printed "
-    "estimate allows is dotted, what the corrected ones allow is dashed."
+    "A = −I, |A|R² = 4: x and all atoms but one are at a, |a| = R; the other atom moves near −a, where x attends. Dotted: the "
+    "printed bound; dashed: the corrected bounds."
 )
 
 
@@ -106,10 +107,10 @@ CLAIM = Claim(
     section="Lipschitz constants",
     title="Estimates for n atoms need a power of n",
     statement="For μ, ν with n equal atoms in the ball of radius R, |Γ_μ(x) − Γ_ν(x)| ≤ n^{1/p}|V|(1 + 2|A|R²) W_p(μ, ν) if "
-    "|x| ≤ R, and one moving atom shows that the power of n is needed while n is below e^{2|A|R²}: printed is |A|R² "
+    "|x| ≤ R. One moving atom shows that the power of n is needed while n is below e^{2|A|R²}; the printed bound is |A|R² "
     "alone. At given tokens the local constant is at most |V|(√n(1 + aD) + bD), a = max|Ax_i|, b = max|Aᵀ(x_i − x_j)|, D "
     "the diameter; the published form has max|Ax_i| alone, and fails. For W₁ and e^{|A|R²}, see the claim on how fast two "
-    "measures can part.",
+    "measures can separate.",
     source="Castin, handout on the mean-field dynamics of Transformers (2025), estimate 3; code published with Castin, Ablin, "
     "Peyré, How smooth is attention?, 2024; corrected here",
     measure=measure,

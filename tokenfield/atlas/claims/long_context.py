@@ -18,7 +18,7 @@ COLORS = {"below": "#D55E00", "critical": "#009E73", "above": "#0072B2"}
 
 
 def outputs(tokens: tkf.Tokens, beta: float) -> np.ndarray:
-    """What one attention layer writes for every token."""
+    """Return the output of one attention layer for every token."""
     import jax
     import jax.numpy as jnp
 
@@ -48,12 +48,19 @@ def measure(quick: bool) -> Evidence:
     weight = 1 / (1 + (n - 1) * math.exp(-beta * (1 - RHO)))
     checks.append(close("critical γ: weight of a token on itself", 0.5, weight, atol=1e-6))
     needed = (0.9 - weight) / (1 - weight) * (n - 1) / n
-    checks.append(at_least("critical γ: share of all tokens that carry 90 % of the attention", 0.5, needed))
+    checks.append(at_least("critical γ: fraction of tokens that carry 90 % of the attention", 0.5, needed))
     checks.append(
-        at_most("as printed: that share is sublinear in n (n^(-1/4) at n = 1e8)", n**-0.25, needed, printed=True)
+        at_most(
+            "as printed, that number is sublinear in n: fraction, against n^(-1/4) at n = 1e8",
+            n**-0.25,
+            needed,
+            printed=True,
+        )
     )
     zero = layer_contraction(0.0, 1e12, 0.75 * math.log(1e12))
-    checks.append(close("ρ = 0, γ = 0.75: orthogonal tokens stay so above γ = 1/2, not 1", 0.0, zero, atol=1e-4))
+    checks.append(
+        close("ρ = 0, γ = 0.75: orthogonal tokens stay orthogonal above γ = 1/2, not 1", 0.0, zero, atol=1e-4)
+    )
     count, d = (2048, 40) if quick else (4096, 48)
     beta = 1.5 * math.log(count)
     y = outputs(nearly_equiangular(RHO, count, d, seed=0), beta)
@@ -67,8 +74,8 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    "Left, cosine after one layer from ρ = 1/2 against n, with β = γ log n: formula (lines), all tokens (dots), limits "
-    "(dashed). Right, the increase of the cosine as a share of the largest possible one, n = 10⁶, and γ = 1/(1-ρ)."
+    "Left: cosine after one layer from ρ = 1/2 against n, with β = γ log n: formula (lines), all tokens (dots), limits "
+    "(dashed). Right: increase of the cosine divided by the largest possible increase, n = 10⁶, and the line γ = 1/(1-ρ)."
 )
 
 
@@ -98,9 +105,9 @@ CLAIM = Claim(
     id="long_context",
     section="Long context",
     title="A logarithmic attention scale has a phase transition at γ = 1/(1-ρ)",
-    statement="One attention layer on n tokens at equal cosine ρ in (0, 1) with β = γ log n: as n grows the cosine of the "
+    statement="One attention layer with β = γ log n acts on n tokens with equal cosines ρ in (0, 1). As n grows the cosine of the "
     "outputs tends to 1 for γ < 1/(1-ρ), to 4ρ/(1+3ρ) at equality and to ρ above. At equality half of a token's "
-    "attention rests on itself and half is spread evenly over all others. At ρ = 0 the threshold is 1/2.",
+    "attention is on itself and half is spread evenly over all others. At ρ = 0 the threshold is 1/2.",
     source="Chen, Lin, Polyanskiy, Rigollet 2026; Rigollet, The mean-field dynamics of Transformers, §6.3, Theorem 7 (which "
     "speaks of a sublinear set of neighbors at the critical value)",
     measure=measure,

@@ -1,4 +1,4 @@
-"""When the middle of a text is lost: the position to which the last token responds least."""
+"""Lost in the middle: the position to which the last token responds least, and when."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ COLORS = ("#56B4E9", "#0072B2", "black", "#E69F00", "#D55E00")
 
 
 def lowest(row: np.ndarray) -> float:
-    """Return the position of the smallest response among all tokens but the last: the minimum of a polynomial through seven."""
+    """Return the position of the least response among all tokens but the last: the minimum of a polynomial through 7 points."""
     values, n, reach = row[:-1], len(row), np.arange(-3, 4)
     j = int(np.argmin(values))
     if not 3 <= j < len(values) - 3:
@@ -42,9 +42,11 @@ def measure(quick: bool) -> Evidence:
         rise[factor] = row[-2] / row[-2 - len(row) // 16] - 1
     checks += [
         at_least(
-            f"λ = {SLOPE:g}: rise of the response toward the last token at 0.95 of the end of recency", 0, rise[0.95]
+            f"λ = {SLOPE:g}: rise of the response toward the last token at 0.95 of the time when recency ends",
+            0,
+            rise[0.95],
         ),
-        at_most(f"λ = {SLOPE:g}: the same at 1.05 of it", 0, rise[1.05]),
+        at_most(f"λ = {SLOPE:g}: the same at 1.05 of that time", 0, rise[1.05]),
     ]
     path = np.array(lost(STEEP))
     jumps = path[-1, 1]
@@ -52,27 +54,27 @@ def measure(quick: bool) -> Evidence:
         found = [lowest(run(STEEP, factor * jumps)) for run in runs.values()]
         dots[STEEP].append((factor * jumps, found[-1]))
         predicted = float(np.interp(factor * jumps, path[:, 1], path[:, 0]))
-        text = f"λ = {STEEP:g}: least response at {factor:g} of the time of the jump, extrapolated"
+        text = f"λ = {STEEP:g}: position of least response at {factor:g} of the time of the jump, extrapolated"
         checks.append(close(text, predicted, float(richardson(found)), atol=tolerance))
     dots[STEEP].append((1.05 * jumps, lowest(last(STEEP, 1.05 * jumps))))
-    checks.append(at_least(f"λ = {STEEP:g}: least response at 1.05 of it", 0.98, dots[STEEP][-1][1]))
+    checks.append(at_least(f"λ = {STEEP:g}: least response at 1.05 of that time", 0.98, dots[STEEP][-1][1]))
     return Evidence(tuple(checks), draw(dots), CAPTION)
 
 
 def lost(slope: float) -> list[tuple[float, float]]:
-    """Positions that are lost, and when."""
+    """Return the lost positions, with their times."""
     found = []
     for tau in np.linspace(0.002, 0.999, 998):
         try:
             found.append((float(tau), theory.lost_time(tau, slope, 1.0)))
-        except ValueError:  # it is never lost
+        except ValueError:  # this position is never lost
             break
     return found
 
 
 CAPTION = (
-    "The position to which the last token responds least, against a t, for slopes λ of ALiBi: theory (lines), derivatives of "
-    "runs linearized at one cluster, where a = 1 (dots). For λ > log 4 it jumps to the end (dotted)."
+    "The position to which the last token responds least, against a t, for ALiBi slopes λ: theory (lines), derivatives of "
+    "runs linearized at one cluster, where a = 1 (dots). For λ > log 4 the position jumps to the end (dotted)."
 )
 
 
@@ -98,11 +100,11 @@ def draw(dots):
 CLAIM = Claim(
     id="lost_middle",
     section="Causal attention",
-    title="The position that is lost moves from the first through the middle to the last",
+    title="The lost position moves from the first through the middle to the last",
     statement="Under causal attention with ALiBi of slope λ, the position τ to which the last token responds least obeys "
     "√(c/Y) I_2(2√(cY))/I_1(2√(cY)) = 1 - e^{-λτ}, c = a t, Y = log((e^λ - 1)/(e^{λτ} - 1)). It moves away from the first token. "
-    "For λ ≤ log 4 it reaches the last at a t = 2(1 - e^{-λ}), when recency ends; for a larger slope it jumps there from a "
-    "position on its way.",
+    "For λ ≤ log 4 it reaches the last token at a t = 2(1 - e^{-λ}), when recency ends; for a larger slope it jumps to the last "
+    "token from a position in between.",
     source="derived here; the effect in trained models: Liu et al. 2023 (Lost in the middle)",
     measure=measure,
 )

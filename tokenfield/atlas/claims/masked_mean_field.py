@@ -1,4 +1,4 @@
-"""Masked attention on measures: positions stay, coinciding tokens merge, and n tokens tend to a continuum like 1/n."""
+"""Masked attention on measures: positions are fixed, coinciding tokens merge, and n tokens converge to a continuum like 1/n."""
 
 import numpy as np
 
@@ -15,8 +15,10 @@ def final(x, A, weights=None, positions=None) -> np.ndarray:
 
 
 def sampled(curve, A, n: int, grid: int) -> np.ndarray:
-    """n tokens at s = i/n on a curve: where those at s = j/8 are at time T. The other points of the grid have weight 0,
-    are carried along and not seen: arrays of one shape serve every n."""
+    """Return the tokens at s = j/8 at time T, of n tokens that start at s = i/n on a curve.
+
+    The other points of the grid have weight 0, so they do not influence the rest: arrays of one shape serve every n.
+    """
     index = np.arange(1, grid + 1)
     weights = np.where(index % (grid // n) == 0, 1 / n, 0.0)
     return final(curve(index / grid), A, weights, index / grid)[grid // COARSE - 1 :: grid // COARSE]
@@ -50,13 +52,13 @@ def measure(quick: bool) -> Evidence:
     order = lambda error: np.log2(error[-2] / error[-1])  # noqa: E731
     checks = (
         at_most("s_i = i/n: attention matrix against a lower triangular softmax", 1e-13, mask),
-        at_most("tokens that share position and place against weighted tokens", 1e-12, merged),
-        at_least("same places, positions i/n: largest distance within a block", 1e-2, parted),
+        at_most("tokens with equal s and equal x against weighted tokens", 1e-12, merged),
+        at_least("equal x, but s = i/n: largest distance within a block", 1e-2, parted),
         close("A = 0, against the exact continuum: order in 1/n", 1.0, order(to_exact), atol=0.05),
-        at_most("A = 0: error of the extrapolation 2x_2n − x_n over that of x_2n", 0.05, better / to_exact[-1]),
+        at_most("A = 0: error of the extrapolation 2x_2n − x_n / error of x_2n", 0.05, better / to_exact[-1]),
         close("random A, n against 2n tokens: order in 1/n", 1.0, order(to_next), atol=0.05),
     )
-    caption = "Largest distance over s = 1/8, …, 1 at t = 1, from n tokens of a curve to the continuum or to 2n tokens."
+    caption = "Largest distance over s = 1/8, …, 1 at t = 1 from n tokens on a curve to the continuum, or to 2n tokens."
     return Evidence(checks, draw(sizes, to_exact, to_next), caption)
 
 
@@ -79,9 +81,9 @@ CLAIM = Claim(
     id="masked_mean_field",
     section="Causal attention",
     title="Masked attention has a mean field",
-    statement="Let the measure live on [0, 1] × R^d, the position s of a token never move, and a token at s attend to "
-    "those at τ ≤ s, normalized over them. n tokens at s_i = i/n are causal attention; tokens that share position and "
-    "place act as one weighted token; and n tokens sampled from a continuous curve x(s) tend to a continuum with "
+    statement="Let the measure live on [0, 1] × R^d. The position s of a token never changes, and a token at s attends to "
+    "those at τ ≤ s, with weights normalized over them. n tokens at s_i = i/n give causal attention; tokens with the same s and "
+    "the same x act as one weighted token; and n tokens sampled from a continuous curve x(s) converge to a continuum with "
     "error O(1/n).",
     source="V. Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part V; Castin, Ablin, Peyré, How smooth "
     "is attention?, ICML 2024; the order and the solution at A = 0, s^p ↦ s^p e^{t/(p+1)}, are derived here",

@@ -1,4 +1,4 @@
-"""Many noisy tokens follow a mean-field law, with fluctuations of order n^{-1/2}."""
+"""Noisy tokens follow their mean-field law as n grows, with fluctuations of order n^{-1/2}."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ KAPPA, BLUE, ORANGE = 3.0, "#0072B2", "#D55E00"
 
 
 def mean_field_order() -> float:
-    """Return `r = I_1(kappa r)/I_0(kappa r)`."""
+    """Return the positive root of `r = I_1(kappa r)/I_0(kappa r)`."""
     from scipy.optimize import brentq
     from scipy.special import i0, i1
 
@@ -20,7 +20,7 @@ def mean_field_order() -> float:
 def finite_moments(n: int, kappa: float = KAPPA) -> tuple[float, float]:
     """Return the mean and standard deviation of `|m|²`, m the mean of n tokens with density `∝ exp(kappa n |m|²/2)`, exactly.
 
-    In a random field u of weight `e^{-n u²/(2 kappa)} I_0(u)^n` tokens are independent, and `u/kappa` is m plus an
+    Given a random field u with weight `e^{-n u²/(2 kappa)} I_0(u)^n`, tokens are independent, and `u/kappa` is m plus an
     independent Gaussian of variance `1/(n kappa)` in each coordinate.
     """
     from scipy.special import i0e
@@ -38,7 +38,7 @@ def finite_moments(n: int, kappa: float = KAPPA) -> tuple[float, float]:
 
 
 def orders(n: int, places: int, runs: int) -> np.ndarray:
-    """Return `|m|²` at the end of independent runs of n tokens, beside tokens without weight: one program may serve every n."""
+    """Return `|m|²` at the end of independent runs of n tokens, padded with zero-weight tokens: one program serves every n."""
     model = tkf.Transformer(tkf.Unnormalized(beta=0.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(KAPPA))
     weights = (np.arange(places) < n) / n
     start = tkf.Tokens(tkf.hemisphere(places, 2, seed=0).x, weights)
@@ -56,7 +56,9 @@ def measure(quick: bool) -> Evidence:
     mean, spread = squares.mean(1), squares.std(1)
     for n, found, true, size in zip(sizes, squares, exact, deviation, strict=True):
         sigmas = abs(found.mean() - true) / (size / np.sqrt(runs))
-        checks.append(at_most(f"n = {n}: mean of |m|² from its exact value, in standard errors", 4.0, sigmas))
+        checks.append(
+            at_most(f"n = {n}: distance of the mean of |m|² from its exact value, in standard errors", 4.0, sigmas)
+        )
         checks.append(close(f"n = {n}: standard deviation of |m|²", size, found.std(), rtol=4 / np.sqrt(2 * runs)))
     power = lambda n, values: np.polyfit(np.log(n), np.log(values), 1)[0]  # noqa: E731
     many = 1000, 100_000
@@ -67,8 +69,8 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    "Noisy Kuramoto model, κ = 3: |m|² over independent runs (dots, one standard deviation) and the mean-field value (line); "
-    "right, the standard deviation with the exact one (line), which falls like n^{-1/2}."
+    "Noisy Kuramoto model, κ = 3. Left: |m|² over independent runs (dots, one standard deviation) and the mean-field value "
+    "(line). Right: its standard deviation (dots) and the exact one (line), which falls like n^{-1/2}."
 )
 
 
@@ -90,7 +92,7 @@ CLAIM = Claim(
     id="mckean_vlasov",
     section="Noise",
     title="Many noisy tokens follow the mean-field law",
-    statement="As n grows, n noisy tokens under USA follow the McKean–Vlasov equation. At κ = 3 and β → 0 on the circle the order "
+    statement="As n → ∞, n noisy tokens under USA follow the McKean–Vlasov equation. At κ = 3 and β → 0 on the circle the order "
     "parameter tends to the root r of r = I_1(κr)/I_0(κr), and its fluctuations fall like n^{-1/2}; for each n both agree "
     "with the Gibbs law exp(κ n |m|²/2).",
     source="Rigollet, The mean-field dynamics of Transformers, (9); Bertini, Giacomin, Pakdaman 2010 (noisy Kuramoto model)",

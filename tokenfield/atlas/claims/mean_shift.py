@@ -1,4 +1,4 @@
-"""Blurring mean shift on the sphere is SA, sped up by the factor beta."""
+"""Blurring mean shift on the sphere is SA, faster by the factor beta."""
 
 import jax
 import numpy as np
@@ -13,7 +13,7 @@ COLORS = ("#0072B2", "#009E73", "#D55E00")
 
 
 def log_density(x, y, w, beta):
-    """Return `log (K * mu)(x)` with `K = exp(-beta |x|^2 / 2)`; its gradient in x leaves mu, the tokens y, alone."""
+    """Return `log (K * mu)(x)` with `K = exp(-beta |x|^2 / 2)`; mu has atoms y, a separate argument, so grad in x fixes mu."""
     return jax.nn.logsumexp(-beta / 2 * ((x - y) ** 2).sum(-1), b=w)
 
 
@@ -25,7 +25,7 @@ def mean_shift(x, w, beta):
 
 
 def integrated(start: tkf.Tokens, beta: float, t1: float) -> np.ndarray:
-    """Blurring mean shift to time t1, by SciPy."""
+    """Return the tokens at time t1 under blurring mean shift, by SciPy."""
     from scipy.integrate import solve_ivp
 
     field = lambda t, y: np.asarray(mean_shift(y.reshape(N, D), start.weights, beta)).ravel()  # noqa: E731
@@ -50,7 +50,7 @@ def measure(quick: bool) -> Evidence:
         pairs[beta] = sa.ravel(), shift.ravel()
         checks.append(at_most(f"β = {beta:g}: relative error of mean shift = β × SA", 1e-12, max(errors)))
         checks.append(at_most(f"β = {beta:g}: distance of mean shift at t = 2/β from SA at t = 2", 1e-9, max(ends)))
-        what = f"β = {beta:g}, as printed: speed of mean shift over that of SA"
+        what = f"β = {beta:g}, as printed: speed of mean shift / speed of SA"
         checks.append(close(what, 1.0, ratios[0], rtol=1e-9, printed=True))
     return Evidence(tuple(checks), draw(pairs), CAPTION)
 
@@ -81,8 +81,8 @@ CLAIM = Claim(
     section="Models",
     title="Blurring mean shift on the sphere is β times SA",
     statement="Let K be the Gaussian kernel of precision β. On the sphere, blurring mean shift, x_i' = ∇ log(K*μ_t)(x_i) with "
-    "the Riemannian gradient, is β times the SA velocity: the same paths, run through β times as fast. The survey says that "
-    "they coincide exactly, which holds at β = 1 only.",
+    "the Riemannian gradient, is β times the SA velocity: tokens follow the same paths, β times as fast. The survey says that "
+    "the two coincide exactly, which holds at β = 1 only.",
     source="Rigollet, The mean-field dynamics of Transformers, §5.3; Cheng 1995",
     measure=measure,
 )

@@ -1,4 +1,4 @@
-"""How long clusters take to form, and how long they then wait."""
+"""How long clusters take to form, and how long they persist."""
 
 import math
 
@@ -12,19 +12,19 @@ from tokenfield.flows.coarse import CoarseFlow
 
 from ..claim import Claim, Evidence, at_least, at_most, close
 
-ANGLES = (0.0, 1.3)  # of the two groups; alpha is the cosine between them
+ANGLES = (0.0, 1.3)  # angles of the two groups; alpha is the cosine between them
 SPREAD = 0.05
 C = 0.2
 
 
 def start(seed: int = 0) -> tkf.Tokens:
-    """Two groups of four tokens on the circle."""
+    """Return two groups of four tokens on the circle."""
     rng = np.random.default_rng(seed)
     return tkf.circle_tokens(np.concatenate([angle + SPREAD * rng.uniform(-1, 1, 4) for angle in ANGLES]))
 
 
 class Narrow(eqx.Module):
-    """Both groups are narrower than a width."""
+    """Event: both groups are narrower than a width."""
 
     width: jax.Array
 
@@ -42,7 +42,7 @@ def width_time(beta: float, width: float) -> float:
 
 
 def centers() -> np.ndarray:
-    """Return the directions to which the two groups collapse, nearly: their means."""
+    """Return the mean directions of the two groups, close to where they collapse."""
     means = np.asarray(start().x).reshape(2, 4, 2).mean(axis=1)
     return means / np.linalg.norm(means, axis=1, keepdims=True)
 
@@ -62,7 +62,7 @@ def measure(quick: bool) -> Evidence:
     fixed = [width_time(beta, 1e-3) for beta in betas]
     slope = np.polyfit(betas, narrow, 1)[0]
     checks = [
-        close(f"T_1 to a width e^(-{C:g}β): growth with β, {C:g}", C, slope, rtol=0.1),
+        close(f"T_1 to a width e^(-{C:g}β): slope in β, {C:g}", C, slope, rtol=0.1),
         at_most("T_1 to the width 0.001: largest over smallest", 1.5, max(fixed) / min(fixed)),
     ]
     logs, speeds = [], []
@@ -77,7 +77,7 @@ def measure(quick: bool) -> Evidence:
     rate = -np.polyfit(long, speeds, 1)[0]
     checks.append(
         close(
-            "two collapsed clusters: the logarithm of the speed falls with β at the rate 1-α",
+            "two collapsed clusters: rate at which the log of their speed falls with β, 1-α",
             1 - alpha,
             rate,
             rtol=0.01,
@@ -86,7 +86,7 @@ def measure(quick: bool) -> Evidence:
     bound = min(
         log - (1 - (alpha + 2 * SPREAD)) * beta + math.log(8 / SPREAD) for log, beta in zip(logs, long, strict=True)
     )
-    checks.append(at_least("log T_2 above the bound (ε/n) e^((1-α_ε)β), smallest difference", 0.0, bound))
+    checks.append(at_least("smallest difference of log T_2 and log of the lower bound (ε/n) e^((1-α_ε)β)", 0.0, bound))
     return Evidence(tuple(checks), draw(betas, narrow, fixed, long, logs, alpha), CAPTION)
 
 
@@ -115,9 +115,9 @@ def draw(betas, narrow, fixed, long, logs, alpha):
 CLAIM = Claim(
     id="metastable_times",
     section="Metastability",
-    title="Clusters form in a time of order β and wait for a time of order e^{(1-α)β}",
+    title="Clusters form in a time of order β and persist for a time of order e^{(1-α)β}",
     statement="Well-separated groups collapse to a width e^{-cβ} in a time that grows like β, and to a fixed width in a time that "
-    "does not grow. They then wait until T₂, with log(β T₂) growing like (1-α)β, α the cosine between the clusters; the speed "
+    "does not grow. They then persist until T₂, with log(β T₂) growing like (1-α)β, α the cosine between the clusters; the speed "
     "of collapsed clusters is exponentially small in β at the same rate.",
     source="Geshkovski, Koubbi, Polyanskiy, Rigollet 2024; Rigollet, The mean-field dynamics of Transformers, §5.1",
     measure=measure,

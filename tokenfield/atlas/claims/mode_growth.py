@@ -1,4 +1,4 @@
-"""How fast each mode of the uniform measure grows, at every resolution."""
+"""Growth rate of each mode of the uniform measure, for every representation of the measure."""
 
 import equinox as eqx
 import jax
@@ -41,14 +41,14 @@ def pushed(flow, y, directions):
 
 
 def eigenvalues(pushed: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the rates of directions that are eigenvectors, and by how much they fail to be."""
+    """Return the eigenvalues of directions that should be eigenvectors, and the relative residual."""
     a, b = (np.asarray(part).reshape(len(directions), -1) for part in (pushed, directions))
     rates = (a * b).sum(1) / (b * b).sum(1)
     return rates, float((np.abs(a - rates[:, None] * b).max(1) / np.abs(b).max(1)).max())
 
 
 def of_density(uniform, kernel: str, beta: float, kappa: float = np.inf) -> tuple[np.ndarray, float]:
-    """Rates of degrees 1 to 10, each along random harmonics of that degree."""
+    """Return the rates of degrees 1 to 10, each along random harmonics of that degree, and their residual."""
     flow = segments(uniform, model(kernel, beta, kappa))[0].flow
     degree = np.asarray(uniform.harmonics.degree)
     noise = np.random.default_rng(0).standard_normal(degree.shape)
@@ -57,7 +57,7 @@ def of_density(uniform, kernel: str, beta: float, kappa: float = np.inf) -> tupl
 
 
 def of_tokens(kernel: str, beta: float) -> tuple[np.ndarray, float]:
-    """Return the same for n evenly spread tokens on the circle, each moved along it by `sin(k a + phase)`."""
+    """Return the same for n evenly spaced tokens on the circle, each displaced along it by `sin(k a + phase)`."""
     a = 2 * np.pi * np.arange(N) / N
     start = tkf.circle_tokens(a)
     flow = segments(start, model(kernel, beta))[0].flow
@@ -67,7 +67,7 @@ def of_tokens(kernel: str, beta: float) -> tuple[np.ndarray, float]:
 
 
 def of_run(uniform, kernel: str, beta: float, kappa: float = np.inf) -> np.ndarray:
-    """Rates over a run in which every degree from 1 to 10 starts with a small random part."""
+    """Return the rates over a run in which every degree from 1 to 10 starts with a small random amplitude."""
     degree = np.asarray(uniform.harmonics.degree)
     noise = SIZE * np.random.default_rng(0).standard_normal(degree.shape) * ((degree >= 1) & (degree <= DEGREES[-1]))
     start = uniform.with_coefficients(uniform.coefficients + noise)
@@ -96,7 +96,7 @@ def measure(quick: bool) -> Evidence:
                     shown[uniform.d, beta] = kernel, rates
         text = f"{name}, {kernel}: relative error of the rates of the density, β = 1, 5, 20, with and without noise"
         checks.append(at_most(text, 1e-10, max(errors)))
-        checks.append(at_most(f"{name}, {kernel}: how far degrees mix", 1e-10, max(off)))
+        checks.append(at_most(f"{name}, {kernel}: mixing of degrees (relative residual)", 1e-10, max(off)))
     for kernel in ["USA"] if quick else KERNELS:
         errors = []
         for beta in BETAS:
@@ -104,7 +104,9 @@ def measure(quick: bool) -> Evidence:
             errors.append(worst(rates, theory(kernel, beta, 2)))
             shown["tokens", beta] = kernel, rates
         checks.append(
-            at_most(f"{N} even tokens, {kernel}: relative error of the rates, β = 1, 5, 20", 1e-10, max(errors))
+            at_most(
+                f"{N} evenly spaced tokens, {kernel}: relative error of the rates, β = 1, 5, 20", 1e-10, max(errors)
+            )
         )
     for name, kernel in [] if quick else every:
         uniform, errors = STATES[name](), []
@@ -113,14 +115,14 @@ def measure(quick: bool) -> Evidence:
                 true = theory(kernel, beta, uniform.d, kappa)
                 errors.append(worst(of_run(uniform, kernel, beta, kappa), true))
         checks.append(
-            at_most(f"{name}, {kernel}: relative error of the rates over a run, sizes 1e-7", 5e-5, max(errors))
+            at_most(f"{name}, {kernel}: relative error of the rates over a run, amplitudes 1e-7", 5e-5, max(errors))
         )
     return Evidence(tuple(checks), draw(shown), CAPTION)
 
 
 CAPTION = (
-    "Growth rates of the modes of the uniform measure over the largest of them: theory (lines), density (circles), 128 evenly "
-    "spread tokens on the circle (crosses)."
+    "Growth rates of the modes of the uniform measure, divided by the largest rate: theory (lines), density (circles), 128 evenly "
+    "spaced tokens on the circle (crosses)."
 )
 
 
@@ -150,9 +152,9 @@ CLAIM = Claim(
     section="Metastability",
     title="Each mode of the uniform measure grows at its own rate, k(k+d-2) w_k/β",
     statement="Near the uniform measure on the sphere of R^d a perturbation of degree k grows at the rate k(k+d-2) w_k/β under "
-    "USA and k(k+d-2) w_k/(β w_0) under SA, w_k = Γ(d/2) (2/β)^{d/2-1} I_{k+d/2-1}(β); noise √(2/κ) dW takes k(k+d-2)/κ "
-    "away. Degrees do not mix. Densities on the circle, on the 2-sphere and around an axis in higher dimension have these "
-    "rates, and so have evenly spread tokens on the circle, up to I_{n-k}(β), here below rounding.",
+    "USA and k(k+d-2) w_k/(β w_0) under SA, w_k = Γ(d/2) (2/β)^{d/2-1} I_{k+d/2-1}(β); noise √(2/κ) dW subtracts k(k+d-2)/κ. "
+    "Degrees do not mix. Densities on the circle, on the 2-sphere and around an axis in higher dimension have these "
+    "rates, and so do evenly spaced tokens on the circle, up to a term of order I_{n-k}(β), here below rounding.",
     source="Bruno, Pasqualotto, Agazzi 2024 (Emergence of meta-stable clustering in mean-field transformer models); "
     "Rigollet, The mean-field dynamics of Transformers, §5 and §7",
     measure=measure,

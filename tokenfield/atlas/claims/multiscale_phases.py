@@ -1,4 +1,4 @@
-"""How the time scales of alignment, clustering and pairing depend on beta: not at all, linearly, exponentially."""
+"""Time scales of alignment, clustering and pairing: independent of beta, linear in beta, exponential in beta."""
 
 import math
 from functools import lru_cache
@@ -12,15 +12,15 @@ from ..claim import Claim, Evidence, at_most, close, equal
 from ..fits import slope
 
 COLORS = {"alignment": "#009E73", "clustering": "#0072B2", "pairing": "#D55E00"}
-WIDE, NARROW = 0.12, 0.04  # standard deviations of a bump between which times are measured
-ANGLE = 1.9  # between the two bumps
-SECOND = 0.5  # how A multiplies the axis, beside 1 on the equator
+WIDE, NARROW = 0.12, 0.04  # times are measured while the standard deviation of a bump falls between these values
+ANGLE = 1.9  # angle between the two bumps
+SECOND = 0.5  # eigenvalue of A/beta on the axis; it is 1 on the plane of the equator
 SHAPE = np.diag([1.0, 1.0, SECOND])
 SPREAD_BETA = 120.0
 
 
 class Times(NamedTuple):
-    """Measured at one beta: of widths across and along the equator, and log of the merge time."""
+    """Times at one beta: for the widths across and along the equator to shrink, and log of the merge time."""
 
     alignment: float
     clustering: float
@@ -29,7 +29,7 @@ class Times(NamedTuple):
 
 @lru_cache(maxsize=1)
 def bump() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Longitudes, latitudes and weights of a Gaussian bump on a grid (trapezoidal rule)."""
+    """Return longitudes, latitudes and weights of a Gaussian bump on a grid (trapezoidal rule)."""
     grid = np.linspace(-4.5, 4.5, 27)
     along, across = np.meshgrid(WIDE * grid, WIDE * grid, indexing="ij")
     weights = np.exp(-(along**2 + across**2) / (2 * WIDE**2)).ravel()
@@ -37,15 +37,15 @@ def bump() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def crossing(times: np.ndarray, widths: np.ndarray) -> float:
-    """When the width is NARROW, linear in its logarithm."""
+    """Return the time at which the width is NARROW, interpolating its logarithm linearly."""
     k = int(np.argmax(widths < NARROW))
     return float(np.interp(-math.log(NARROW), -np.log(widths[k - 1 : k + 1]), times[k - 1 : k + 1]))
 
 
 def measured(beta: float) -> Times:
-    """Two bumps on the equator of the 2-sphere, run until they are clusters; then the clusters, until they merge.
+    """Run two bumps on the equator of the 2-sphere until they are clusters, then run the clusters until they merge.
 
-    On the equator attention is isotropic, so that the last part can be coarsened.
+    On the equator attention is isotropic, so the last part can use `method="coarsen"`.
     """
     along, across, weights = bump()
     a = np.concatenate([along, along + ANGLE])
@@ -67,14 +67,14 @@ def measured(beta: float) -> Times:
 
 
 def predicted(beta: float) -> Times:
-    """Return the same from theory alone."""
+    """Return the same times from theory alone."""
     merge = tkf.theory.pair_merge_time(math.cos(ANGLE), 1 - math.log(2) / beta, beta, log=True)
     widths = WIDE, NARROW, beta
     return Times(tkf.theory.collapse_time(*widths, c=SECOND), tkf.theory.collapse_time(*widths), merge)
 
 
 class WholeRun(NamedTuple):
-    """Tokens spread over the 2-sphere: median distance from the plane and number of groups in time, and merges of clusters."""
+    """Run from tokens spread over the 2-sphere: median distance from the plane, number of groups, log times of merges."""
 
     times: np.ndarray
     heights: np.ndarray
@@ -82,7 +82,7 @@ class WholeRun(NamedTuple):
     log_merges: np.ndarray
 
     def phases(self) -> dict[str, float]:
-        """The logarithm of the time when tokens have come to the plane, when they are clusters, and when the first two merge."""
+        """Return the log of the times at which tokens reach the plane, form clusters, and the first two clusters merge."""
         clustered = self.groups <= 1.5 * self.groups[-1]
         found = {
             "alignment": math.log(self.times[np.argmax(self.heights < 0.1)]),
@@ -93,7 +93,7 @@ class WholeRun(NamedTuple):
 
 
 def whole_run(beta: float, n: int) -> WholeRun:
-    """A run from spread tokens until they are clusters near the equator, and these on the equator, coarsened, until one is left."""
+    """Run spread-out tokens until they form clusters near the equator, then these clusters, coarsened, until one is left."""
     model = tkf.Transformer(tkf.Softmax(A=beta * SHAPE), norm=tkf.PostLN())
     times = np.geomspace(0.1, 1.5 * beta, 80)
     run = tkf.simulate(model, tkf.uniform_sphere(n, 3, seed=1), times[-1], save_at=times, rtol=1e-6, progress=False)
@@ -112,7 +112,7 @@ def whole_run(beta: float, n: int) -> WholeRun:
 
 
 def labels(x: np.ndarray) -> np.ndarray:
-    """Groups of tokens that chains of steps of at most 0.05 join."""
+    """Return group labels: tokens joined by chains of steps of at most 0.05 rad."""
     from scipy.sparse.csgraph import connected_components
 
     return connected_components(x @ x.T > math.cos(0.05), directed=False)[1]
@@ -127,7 +127,7 @@ def measure(quick: bool) -> Evidence:
     )
     checks = [
         equal(
-            f"from spread tokens, β = {SPREAD_BETA:g}: phases in the order in which they end",
+            f"from spread-out tokens, β = {SPREAD_BETA:g}: phases in the order in which they end",
             phases,
             ", ".join(run.phases()),
         )
@@ -141,7 +141,7 @@ def measure(quick: bool) -> Evidence:
     late = math.log(WIDE / NARROW) / (1 - SECOND)
     checks.append(at_most("alignment: largest time, at most log(w_0/w_1)/rate", late, found.alignment.max()))
     heat, fit = (WIDE**2 - NARROW**2) / 2, slope(betas, found.clustering)
-    what = f"clustering: time for each unit of β, (w_0² − w_1²)/2, {fit.interval}"
+    what = f"clustering: time per unit of β, (w_0² − w_1²)/2, {fit.interval}"
     checks.append(close(what, heat, fit.value, atol=max(fit.half, 0.005 * heat)))
     fit = slope(betas, found.pairing + np.log(betas))
     what = f"pairing: slope of log(β T) against β, 1 − ρ, {fit.interval}"
@@ -151,7 +151,7 @@ def measure(quick: bool) -> Evidence:
 
 
 def one_direction(betas: np.ndarray):
-    """On the circle with one leading direction: from alignment to collapse, in a time of order log beta."""
+    """Check one leading direction on the circle: alignment is followed by a collapse in a time of order log beta."""
     grid = np.linspace(-4.5, 4.5, 81)
     weights = np.exp(-(grid**2) / 2) / np.exp(-(grid**2) / 2).sum()
     start, narrow = tkf.Tokens(tkf.circle_tokens(WIDE * grid).x, weights), 1e-4
@@ -176,8 +176,8 @@ def one_direction(betas: np.ndarray):
 CAPTION = (
     "Left and middle: two bumps of tokens on the 2-sphere, A = β diag(1, 1, ½), V = I: the time in which a bump shrinks from "
     "w = 0.12 to 0.04 across the equator (alignment; dotted: its limit for large β) and along it (clustering), and the time until "
-    "the two clusters merge (pairing). Dots: runs; lines: theory. Right: one run from spread tokens, β = 120: the median distance "
-    "from the plane of the equator, and the number of groups of tokens; from then on (orange) merges of the clusters near the "
+    "the two clusters merge (pairing). Dots: runs; lines: theory. Right: one run from spread-out tokens, β = 120: the median "
+    "distance from the plane of the equator, and the number of groups of tokens; then (orange) merges of the clusters near the "
     "equator, without the few tokens that have stopped elsewhere."
 )
 
@@ -225,10 +225,10 @@ CLAIM = Claim(
     id="multiscale_phases",
     section="Metastability",
     title="Alignment, clustering and pairing: three phases on three time scales",
-    statement="If A = β on a leading plane and V = I, tokens go through three phases. They turn to the plane in a time that stays "
-    "bounded as β grows. There a bump of width w_0 shrinks to w_1 by the backward heat equation, in "
-    "β(w_0² − w_1²)/2 + log(w_0/w_1). Then clusters merge in pairs, in e^{β(1−ρ)}. With one leading direction, clustering is "
-    "replaced by a collapse in a time of order log β. If A = β everywhere, there is no alignment.",
+    statement="If A = β on a leading plane and V = I, tokens go through three phases. They align with the plane in a time that "
+    "stays bounded as β grows. There a bump of width w_0 shrinks to w_1 by the backward heat equation in a time "
+    "β(w_0² − w_1²)/2 + log(w_0/w_1). Then clusters merge in pairs in a time of order e^{β(1−ρ)}. With one leading direction, "
+    "clustering is replaced by a collapse in a time of order log β. If A = β everywhere, there is no alignment.",
     source="Bruno, Pasqualotto, Agazzi 2025; Rigollet, The mean-field dynamics of Transformers, §5; times derived here",
     measure=measure,
 )

@@ -1,4 +1,4 @@
-"""Where the norm stands decides how fast tokens collapse: initial speeds and terminal laws."""
+"""The normalization rule decides how fast tokens collapse: initial speeds and terminal laws."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ WORDS = {"exponential": "rate of e^(-ct)", "power": "exponent of t^(-c)", "stret
 
 
 def token_speed(norm) -> float:
-    """Return `rho'(0)` of orthonormal tokens, from the velocities of all the tokens."""
+    """Return `rho'(0)` of orthonormal tokens, from the velocities of all tokens."""
     import jax.numpy as jnp
 
     tokens = tkf.equiangular_tokens(rho=0.0, n=N)
@@ -55,8 +55,8 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    f"1 - ρ of {N} tokens that start orthogonal, SA, β = {BETA:g}, under six rules. Left, against time: straight lines are "
-    "exponential. Right, the same against log t: straight lines are powers of t."
+    f"1 - ρ of {N} tokens that start orthogonal, SA, β = {BETA:g}, under six rules. Left: against t; straight lines are "
+    "exponentials. Right: against log t; straight lines are powers of t."
 )
 
 
@@ -80,7 +80,7 @@ CLAIM = Claim(
     section="Equiangular model",
     title="Each normalization rule has its own law of collapse",
     statement="From orthogonal tokens the cosine starts with ρ'(0) = 2/(e^β+n-1) under Post-, Pre-, Mix-LN and "
-    "sqrt-scaling (radius 1), 2/sqrt(e^{2β}+n-1) under Peri-LN and α times that under nGPT. As t grows, 1-ρ falls like "
+    "sqrt-scaling (radius 1), 2/sqrt(e^{2β}+n-1) under Peri-LN, and α times the latter under nGPT. As t grows, 1-ρ falls like "
     "e^{-2t} (Post-LN), t^{-2} (Pre-, Mix-, Peri-LN), e^{-2αt} (nGPT) and e^{-4√t} (sqrt-scaling); under USA with "
     "Post-LN like e^{-2e^β t}.",
     source="Rigollet, The mean-field dynamics of Transformers, §6.2; Karagodin, Ge, Polyanskiy, Rigollet 2025",

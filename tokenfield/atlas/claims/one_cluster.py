@@ -23,12 +23,12 @@ def model(flow: str, beta: float) -> tkf.Transformer:
 def collapse(flow: str, beta: float, start: tkf.Tokens) -> float:
     """Return the time at which all cosines exceed 0.999, or infinity if that does not happen by t = 1e5."""
     run = tkf.simulate(model(flow, beta), start, 1e5, save_at=2, stop_when=tkf.one_cluster(1e-3), progress=False)
-    # The run stops on the very boundary of 1e-3: counting with twice that leaves no doubt by rounding.
+    # The run stops exactly at the boundary of 1e-3; counting with twice that tolerance is safe against rounding.
     return run.times[-1] if tkf.clusters(run.final, tol=2e-3).count == 1 else np.inf
 
 
 def antipodal(nudge: float) -> tkf.Tokens:
-    """Return half of the tokens at e_1, half at -e_1, and then each moved by a Gaussian of size `nudge`."""
+    """Return half of the tokens at e_1 and half at -e_1, each perturbed by a Gaussian of size `nudge`."""
     signs = np.repeat([1.0, -1.0], N // 2)
     x = signs[:, None] * np.eye(3)[0] + nudge * np.random.default_rng(0).standard_normal((N, 3))
     return padded(x / np.linalg.norm(x, axis=1, keepdims=True))
@@ -42,8 +42,10 @@ def measure(quick: bool) -> Evidence:
             starts = [padded(np.asarray(tkf.uniform_sphere(N, d, seed=seed).x)) for seed in range(3 if quick else 20)]
             times[flow, d] = np.array([[collapse(flow, beta, start) for start in starts] for beta in betas])
             done = int(np.isfinite(times[flow, d]).sum())
-            checks.append(equal(f"{flow}, d = {d}: random starts that end in one cluster", times[flow, d].size, done))
-        for nudge, what in ((0.0, "8 tokens at x and 8 at -x"), (1e-3, "the same, moved by 0.001")):
+            checks.append(
+                equal(f"{flow}, d = {d}: number of starts that end in one cluster", times[flow, d].size, done)
+            )
+        for nudge, what in ((0.0, "8 tokens at x and 8 at -x"), (1e-3, "the same, perturbed by 0.001")):
             gathered = bool(np.isfinite(collapse(flow, 1.0, antipodal(nudge))))
             checks.append(equal(f"{flow}: one cluster from {what}", nudge > 0, gathered))
     return Evidence(tuple(checks), draw(betas, times), CAPTION)
@@ -51,7 +53,7 @@ def measure(quick: bool) -> Evidence:
 
 CAPTION = (
     "Time at which all cosines exceed 0.999, for 16 tokens from random starts; lines: medians. From then on the tokens "
-    "share a hemisphere, so that they converge. All runs end; only the wait depends on β."
+    "share a hemisphere, so they converge. All runs reach it; only the time depends on β."
 )
 
 
@@ -74,7 +76,7 @@ CLAIM = Claim(
     section="Clustering on the sphere",
     title="One cluster from almost every start",
     statement="In dimension d ≥ 3, for every β ≥ 0 and almost every start, all n tokens converge to one point, under SA "
-    "and under USA. The exceptions are real but unstable: two antipodal groups stand still, and leave when moved.",
+    "and under USA. Exceptional starts exist but are unstable: two antipodal groups are stationary, but merge when perturbed.",
     source="Rigollet, The mean-field dynamics of Transformers, Theorem 1; Markdahl, Thunberg, Gonçalves 2017; "
     "Criscitiello, Rebjock, McRae, Boumal 2024; Geshkovski, Letrouit, Polyanskiy, Rigollet 2025",
     measure=measure,

@@ -1,4 +1,4 @@
-"""The closest pair moves and all others wait: what the right clock is, and what masses do."""
+"""Only the closest pair moves: the right rescaling of time, and the role of the masses."""
 
 import math
 
@@ -13,9 +13,9 @@ MASSES = {"equal masses": (1 / 3, 1 / 3, 1 / 3), "masses 1:3:2": (1 / 6, 1 / 2, 
 
 
 def rescaled(beta: float, masses: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Along a run of three tokens: log t, the closest pair's cosine, its clock s, and how far the third token moves.
+    """Return along a run of three tokens: log t, the closest pair's cosine, rescaled time s, displacement of the third token.
 
-    `s = ∫ e^{-beta(1-rho)} dt` over the run's own times and cosines.
+    `s = ∫ e^{-beta(1-rho)} dt`, with the times and cosines of the run.
     """
     from scipy.integrate import cumulative_simpson
 
@@ -43,24 +43,28 @@ def measure(quick: bool) -> Evidence:
             away = np.abs(rho - limit).max()
             curves[words, beta] = times, rho, s, rate
         checks.append(
-            at_most(f"{words}, β = {beta:g}: distance from tanh({rate:.3g} s + artanh ρ₀), current clock", 1e-3, away)
+            at_most(
+                f"{words}, β = {beta:g}: distance from tanh({rate:.3g} s + artanh ρ₀), time rescaled by current ρ",
+                1e-3,
+                away,
+            )
         )
-        checks.append(at_most(f"{words}, β = {beta:g}: the third token moves by", 1e-3, moved))
+        checks.append(at_most(f"{words}, β = {beta:g}: displacement of the third token", 1e-3, moved))
         if words != "equal masses":
             wrong = np.abs(rho - np.tanh(2 * s + math.atanh(RHO0))).max()
             checks.append(
                 at_most("as printed, without masses: distance from tanh(2s + artanh ρ₀)", 1e-3, wrong, printed=True)
             )
     times, rho, _, _ = curves["equal masses", betas[-1]]
-    first = times * math.exp(-betas[-1] * (1 - RHO0))  # the printed clock, by the initial inner product
+    first = times * math.exp(-betas[-1] * (1 - RHO0))  # the printed rescaled time, with the initial inner product
     wrong = np.abs(rho - np.tanh(2 * first + math.atanh(RHO0))).max()
     checks.append(
-        at_most("as printed, clock of the initial inner product: distance from the limit", 1e-3, wrong, printed=True)
+        at_most("as printed, time rescaled by the initial ρ: distance from the limit", 1e-3, wrong, printed=True)
     )
     predicted = 1 / (2 * betas[-1] * (1 - RHO0**2))
     checks.append(
         close(
-            "on that clock the pair meets at about 1/(2β(1-ρ₀²)), which tends to 0",
+            "in that rescaled time the pair merges at about 1/(2β(1-ρ₀²)), which tends to 0",
             predicted,
             float(first[-1]),
             rtol=0.05,
@@ -70,8 +74,8 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    "Cosine of the closest pair of three tokens against rescaled time. Left, the clock dt = e^{β(1-ρ(t))} ds: runs fall on "
-    "tanh(ks + artanh ρ₀) (black). Right, the printed clock, by the initial cosine: runs leave the printed curve at once."
+    "Cosine of the closest pair of three tokens against rescaled time s. Left: dt = e^{β(1-ρ(t))} ds; runs fall on "
+    "tanh(ks + artanh ρ₀) (black). Right: s as printed, with the initial cosine; runs leave the printed curve at once."
 )
 
 
@@ -89,8 +93,8 @@ def draw(curves, betas):
         left.plot(line, np.tanh(rate * line + math.atanh(RHO0)), "k--", lw=0.8)
     line = np.linspace(0, right.get_xlim()[1], 50)
     right.plot(line, np.tanh(2 * line + math.atanh(RHO0)), "k--", lw=0.8)
-    left.set(xlabel="s, current clock", ylabel="cosine ρ of the pair")
-    right.set(xlabel="s, initial clock")
+    left.set(xlabel="s, by the current cosine", ylabel="cosine ρ of the pair")
+    right.set(xlabel="s, by the initial cosine")
     left.legend(frameon=False, fontsize=7)
     return figure
 
@@ -98,10 +102,10 @@ def draw(curves, betas):
 CLAIM = Claim(
     id="pairing",
     section="Metastability",
-    title="The closest pair moves alone, on the clock of its current inner product",
+    title="Only the closest pair moves, in a time rescaled by its current inner product",
     statement="As β grows, with dt = e^{β(1-ρ(t))} ds and ρ the current cosine of the closest pair, only that pair moves: "
-    "ρ(s) = tanh((m_j/m_i + m_i/m_j) s + artanh ρ₀). It meets at s = ∞. Printed with the initial inner product in the clock, "
-    "without masses and with a finite rescaled merge time.",
+    "ρ(s) = tanh((m_j/m_i + m_i/m_j) s + artanh ρ₀). The pair meets at s = ∞. The printed statement has the initial inner product "
+    "in the rescaling, no masses, and a finite rescaled merge time.",
     source="Bruno, Pasqualotto, Agazzi 2025, as stated in Rigollet, The mean-field dynamics of Transformers, Theorem 6",
     measure=measure,
 )

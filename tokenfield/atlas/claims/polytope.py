@@ -1,4 +1,4 @@
-"""V = I and a positive definite score: rescaled tokens gather at the vertices of a polytope."""
+"""V = I and A positive definite: rescaled tokens converge to the vertices of a polytope."""
 
 import numpy as np
 
@@ -19,7 +19,7 @@ def start(seed: int, n: int = 40) -> tuple[np.ndarray, tkf.Tokens]:
 
 
 def escape(later: np.ndarray, earlier: np.ndarray) -> float:
-    """How far a point of `later` is beyond a side of the hull of `earlier` (negative: all inside)."""
+    """Return how far the points `later` lie outside the convex hull of `earlier` (negative: all inside)."""
     from scipy.spatial import ConvexHull
 
     sides = ConvexHull(earlier).equations
@@ -27,7 +27,7 @@ def escape(later: np.ndarray, earlier: np.ndarray) -> float:
 
 
 def vertices(points: np.ndarray) -> np.ndarray:
-    """Extreme points in order, as maximizers of 3600 directions (this also serves when the hull is a segment)."""
+    """Return the extreme points in order, as maximizers along 3600 directions (this also works if the hull is a segment)."""
     angles = np.linspace(0, 2 * np.pi, 3600, endpoint=False) + 1e-4
     best = np.argmax(points @ np.stack([np.cos(angles), np.sin(angles)]), axis=0)
     return points[list(dict.fromkeys(best))]
@@ -48,10 +48,10 @@ def measure(quick: bool) -> Evidence:
         runs.append(z)
     counts = [len(v) for v in corners]
     checks = (
-        at_most("largest escape from an earlier hull, t ≤ 5", 1e-9, max(escapes)),
+        at_most("largest distance outside an earlier hull, t ≤ 5", 1e-9, max(escapes)),
         at_most("at t = 30, largest | max_j ⟨Az, v_j⟩ − ⟨Az, z⟩ | over tokens z", 1e-8, max(ties)),
-        equal("tokens further than 1e-6 from every vertex at t = 30", 0, strays),
-        at_least("most vertices of a limit polytope", 3, max(counts)),
+        equal("tokens farther than 1e-6 from every vertex at t = 30", 0, strays),
+        at_least("largest number of vertices of a limit polytope", 3, max(counts)),
         at_most("mean number of vertices, 40 tokens", 8, float(np.mean(counts))),
     )
     return Evidence(
@@ -78,10 +78,10 @@ def draw(z: np.ndarray, corners: np.ndarray):
 CLAIM = Claim(
     id="polytope",
     section="Clustering in R^d",
-    title="Tokens gather at the vertices of a polytope",
-    statement="Let V = I, A be symmetric positive definite, and z = e^{−t}x. The hull of the rescaled tokens shrinks "
+    title="Tokens converge to the vertices of a polytope",
+    statement="Let V = I, A be symmetric positive definite, and z = e^{−t}x. The convex hull of the rescaled tokens shrinks "
     "to a convex polytope K with vertices v_j. Each token tends to a vertex, to a boundary point x with ⟨Ax, x⟩ = "
-    "max_j ⟨Ax, v_j⟩, or to 0. The last two are unstable: random starts give vertices only, and few of them.",
+    "max_j ⟨Ax, v_j⟩, or to 0. The last two are unstable: from random starts tokens reach only vertices, and few of them.",
     source="Geshkovski, Letrouit, Polyanskiy, Rigollet, The emergence of clusters in self-attention dynamics, NeurIPS "
     "2023, section 3; quoted in Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part I",
     measure=measure,

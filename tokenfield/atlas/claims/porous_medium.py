@@ -1,4 +1,4 @@
-"""Repulsive unnormalized attention at large beta is the porous medium equation, as a run and not only at its start."""
+"""Repulsive unnormalized attention at large beta is the porous medium equation, over whole runs."""
 
 import numpy as np
 
@@ -9,11 +9,11 @@ from ..fits import power
 
 BLUE, ORANGE = "#0072B2", "#D55E00"
 END = 0.3  # time of the porous medium equation
-HEIGHT, SIZE = 0.35, 0.4  # of the Barenblatt profile: its value at the center, and the factor from its line to angles
+HEIGHT, SIZE = 0.35, 0.4  # of the Barenblatt profile: value at the center, and scale factor from the line to angles
 
 
 def model(beta: float) -> tuple[tkf.Transformer, float]:
-    """USA with V = -I, and the time of a run that is 1 in the porous medium equation, `∂_s p = ½ Δ(p²)`, `s = t w_0/beta`."""
+    """Return USA with V = -I, and the run time that equals s = 1 in `∂_s p = ½ Δ(p²)`, `s = t w_0/beta`."""
     attention = tkf.Unnormalized(beta, V=-1.0)
     log_unit = np.log(beta) - tkf.theory.log_multiplier(0, beta, 2) + float(attention.log_unit)
     return tkf.Transformer(attention, norm=tkf.PostLN()), float(np.exp(log_unit))
@@ -28,7 +28,7 @@ def circle(a: np.ndarray) -> np.ndarray:
 
 
 def by_fourier(p: np.ndarray, s: float) -> np.ndarray:
-    """Return the porous medium equation from values at even angles, by Fourier series and SciPy."""
+    """Return the solution of the porous medium equation at time s from values p at evenly spaced angles (Fourier, SciPy)."""
     from scipy.integrate import solve_ivp
 
     k = np.arange(len(p) // 2 + 1)
@@ -37,7 +37,7 @@ def by_fourier(p: np.ndarray, s: float) -> np.ndarray:
 
 
 def barenblatt(n: int, tau: float) -> tuple[np.ndarray, float]:
-    """n quantiles of `u = tau^{-1/3} (C - x²/(6 tau^{2/3}))_+`, which solves `∂_tau u = ∂(u ∂u)`, and its mass."""
+    """Return n quantiles of `u = tau^{-1/3} (C - x²/(6 tau^{2/3}))_+`, which solves `∂_tau u = ∂(u ∂u)`, and its mass."""
     edge = np.sqrt(6 * HEIGHT)
     xi = np.linspace(-edge, edge, 200_001)
     below = HEIGHT * (xi + edge) - (xi**3 + edge**3) / 18
@@ -45,7 +45,7 @@ def barenblatt(n: int, tau: float) -> tuple[np.ndarray, float]:
 
 
 def spread(beta: float, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Angles of n tokens that start on the profile at tau = 1, at tau = 2; and those of the profile there."""
+    """Return the angles at tau = 2 of n tokens that start on the profile at tau = 1, and the exact ones of the profile."""
     start, mass = barenblatt(n, 1.0)
     transformer, unit = model(beta)
     t1 = unit * mass * SIZE**3 / (2 * np.pi)
@@ -72,7 +72,7 @@ def measure(quick: bool) -> Evidence:
     falls, spreads = power(betas, np.array(smooth)), power(betas, np.array(shape))
     checks = (
         at_most(
-            f"smooth density at s = {END:g}, β = {betas[-1]:g}: distance from the PDE over the change",
+            f"smooth density at s = {END:g}, β = {betas[-1]:g}: distance from the PDE / change in that time",
             0.01,
             smooth[-1] / change,
         ),
@@ -84,9 +84,9 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    "USA with V = −I on the circle. Left: tokens that start on a Barenblatt profile (gray) at twice its time: histogram for "
-    "β = 400, exact profile (line). Right: distance from the porous medium equation against β, for a smooth density (root mean "
-    "square) and for the tokens (W₁); dotted: 1/β."
+    "USA with V = −I on the circle. Left: tokens start on a Barenblatt profile at τ = 1 (gray); histogram at τ = 2 for "
+    "β = 400, and the exact profile (line). Right: distance from the porous medium equation against β, for a smooth density (root "
+    "mean square) and for the tokens (W₁); dotted: 1/β."
 )
 
 

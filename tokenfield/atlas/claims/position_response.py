@@ -40,8 +40,8 @@ def measure(quick: bool) -> Evidence:
 
 CAPTION = (
     "Response of the last position to a perturbation of each position, per unit of position: theory for infinitely many "
-    "positions (lines) and derivatives of runs with n positions, which tend to it like 1/n (dots), causal SA on the circle, "
-    "β = 1, mode 1. With ALiBi of slope 2 it is U-shaped: first positions and last ones count, the middle is lost."
+    "positions (lines), and derivatives of runs with n positions, which converge to it like 1/n (dots). Causal SA on the circle, "
+    "β = 1, mode 1. With ALiBi of slope 2 it is U-shaped: the first and the last positions matter, the middle is lost."
 )
 
 
@@ -67,8 +67,8 @@ CLAIM = Claim(
     title="The last token responds to the first positions, and with ALiBi to the last ones",
     statement="Near the uniform measure on the circle, under causal attention with weights p_s(τ) of positions (1/s, or ALiBi's), "
     "a perturbation of mode k at position τ moves the last position by G = p_1(τ) √(c/Y) I_1(2√(cY)), c = a t with the growth "
-    "rate a of the mode, Y = log((e^λ - 1)/(e^{λτ} - 1)). G diverges at the first positions. Without a slope λ it falls toward the "
-    "last ones; with it, it rises again there: a U.",
+    "rate a of the mode, Y = log((e^λ - 1)/(e^{λτ} - 1)). G diverges at the first positions. For λ = 0 it falls toward the "
+    "last ones; for λ > 0 it rises again there, so its graph is a U.",
     source="derived here; growth rates of Bruno, Pasqualotto, Agazzi 2024",
     measure=measure,
 )

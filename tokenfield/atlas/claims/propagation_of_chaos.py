@@ -20,7 +20,7 @@ def start() -> tkf.CircleDensity:
 
 
 def padded(x, n: int) -> tkf.Tokens:
-    """Return the first n tokens with equal weights; the others have none and only watch, so that one program serves every n."""
+    """Return tokens of which the first n have equal weights and the others zero, so that one program serves every n."""
     return tkf.Tokens(x, (np.arange(len(x)) < n) / n)
 
 
@@ -52,7 +52,7 @@ def two_samples(d: int, sizes, repeats: int) -> np.ndarray:
 def measure(quick: bool) -> Evidence:
     repeats, metric_repeats = (16, 4) if quick else (200, 20)
     densities = tkf.simulate(MODEL, start(), TIMES[-1], save_at=TIMES, rtol=1e-9, progress=False).states
-    exact = [float(density.coefficients[0, 1]) / np.sqrt(2) for density in densities]  # of the first coordinate
+    exact = [float(density.coefficients[0, 1]) / np.sqrt(2) for density in densities]  # mean of the first coordinate
     tokens = runs(repeats)
     errors = np.array(
         [[np.sqrt(np.mean((x[:, k, :, 0].mean(1) - exact[k]) ** 2)) for x in tokens.values()] for k in range(3)]
@@ -67,11 +67,11 @@ def measure(quick: bool) -> Evidence:
         ]
     )
     checks = []
-    spread = 1 / np.sqrt(2 * repeats) / (np.sqrt(2) * np.log(4))  # of a slope through three points
+    spread = 1 / np.sqrt(2 * repeats) / (np.sqrt(2) * np.log(4))  # standard error of a slope through three points
     for k, t in enumerate(TIMES):
         off = abs(slope(SIZES, errors[k]) + 0.5) / spread
         checks.append(
-            at_most(f"t = {t:g}: power of n in the error of the mean, from -1/2, in standard errors", 3.5, off)
+            at_most(f"t = {t:g}: power of n in the error of the mean: distance from -1/2, in standard errors", 3.5, off)
         )
     for k, t in enumerate((0.0, 1.0)):
         checks.append(
@@ -121,7 +121,7 @@ def draw(errors, distances, curves):
 
 
 def points(ax, sizes, values, power, marker, color, label, filled):
-    """Values, and a line of the predicted power through their middle."""
+    """Plot values, and a line with the predicted power of n through their middle."""
     ax.loglog(sizes, values, marker, color=color, mfc=color if filled else "none", label=label)
     middle = np.exp(np.mean(np.log(values) - power * np.log(sizes)))
     ax.loglog(sizes, middle * sizes.astype(float) ** power, color=color, lw=0.7)
@@ -131,8 +131,8 @@ CLAIM = Claim(
     id="propagation_of_chaos",
     section="Well-posedness and stability",
     title="Tokens follow their mean field",
-    statement="Tokens drawn from a density stay near its flow: smooth observables err by n^{-1/2}, at all times; Wasserstein "
-    "distances fall like n^{-1/2} on the circle, but only like n^{-1/(d-1)} on the sphere of R^d for d ≥ 4.",
+    statement="Tokens drawn from a density stay near its flow: smooth observables have errors of order n^{-1/2} at all times. "
+    "Wasserstein distances fall like n^{-1/2} on the circle, but only like n^{-1/(d-1)} on the sphere of R^d for d ≥ 4.",
     source="Geshkovski, Letrouit, Polyanskiy, Rigollet 2025; Fournier and Guillin 2015 (rates of empirical measures)",
     measure=measure,
 )

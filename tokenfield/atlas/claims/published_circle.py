@@ -1,4 +1,4 @@
-"""A published metastable run on the circle, with merge times that can be trusted."""
+"""A published metastable run on the circle, with error estimates for the merge times."""
 
 import numpy as np
 
@@ -25,14 +25,14 @@ def merges(times: np.ndarray, theta: np.ndarray) -> np.ndarray:
 
 
 def attended(theta: np.ndarray) -> np.ndarray:
-    """Return `<x, Att> + i <x', Att>` for each token x, x' its tangent: complex numbers stand for points of the plane."""
+    """Return `<x, Att> + i <x', Att>` for each token x, x' its tangent (points of the plane as complex numbers)."""
     others = np.exp(1j * (theta - theta[:, None]))
     kernel = np.exp(BETA * others.real)
     return (kernel * others).sum(axis=1) / kernel.sum(axis=1)
 
 
 def merges_by_scipy(field=lambda theta: attended(theta).imag) -> np.ndarray:
-    """Merge times of `theta' = field(theta)`, by default SA for the angles, as events of SciPy's integrator."""
+    """Return the merge times of `theta' = field(theta)`, by default SA for the angles, as events of SciPy's integrator."""
     from scipy.integrate import solve_ivp
 
     events = [lambda t, theta, level=level: energy(theta) - level for level in HALFWAY]
@@ -41,7 +41,7 @@ def merges_by_scipy(field=lambda theta: attended(theta).imag) -> np.ndarray:
 
 
 def flow(rtol: float) -> tuple[np.ndarray, np.ndarray]:
-    """Times and angles of the SA flow, with error control."""
+    """Return times and angles of the SA flow, with error control."""
     model = tkf.Transformer(tkf.Softmax(beta=BETA), norm=tkf.PostLN())
     run = tkf.simulate(model, tkf.circle_tokens(START), T1, save_at=4001, rtol=rtol, atol=rtol / 100, progress=False)
     x, y = np.moveaxis(run.dataset["x"].values, -1, 0)
@@ -57,7 +57,7 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    "Angles and normalized energy of 5 tokens, SA, β = 4; the time axis is a square root. Gray: plateaus at 9/25, 13/25, 1. "
+    "Angles and normalized energy of 5 tokens, SA, β = 4; square-root time axis. Gray: plateaus at 9/25, 13/25, 1. "
     "Dotted: merge times, where the energy is half-way between two plateaus."
 )
 
@@ -82,8 +82,8 @@ CLAIM = Claim(
     id="published_circle",
     section="Metastability",
     title="A published metastable run, with error estimates",
-    statement="Five tokens on the circle, SA, β = 4, from the published start: three clusters become two at t = 2.41, which "
-    "wait until t = 325.53. Merge times are where the energy is half-way between the plateaus Σ (size/n)² before and after.",
+    statement="Five tokens on the circle, SA, β = 4, from the published start: three clusters become two at t = 2.41, and these "
+    "merge at t = 325.53. At a merge time the energy is half-way between the plateaus Σ (size/n)² before and after.",
     source="Geshkovski, Koubbi, Polyanskiy, Rigollet 2024 (Dynamic metastability in the self-attention model), their start",
     measure=measure,
 )

@@ -1,4 +1,4 @@
-"""Layers with fresh random weights: a recursion for the mean cosine, and other laws than with V = I."""
+"""Layers with fresh random weights: a recursion for the mean cosine, and laws that differ from V = I."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ RULES = ("post", "pre", "mix", "peri", "ngpt", "sqrt")
 
 
 def slope(norm, n: int, d: int, depth: int) -> float:
-    """Return the exponent of `1 - rho` in the layer's number over the second half of a deep stack, from the recursion."""
+    """Return the exponent of `1 - rho` as a power of the layer index, over the second half of a deep stack (recursion)."""
     curve = tkf.theory.random_weight_layers(norm, n, d**0.5, d, depth, noise=False)
     layer = np.arange(depth + 1)[depth // 2 :]
     return float(np.polyfit(np.log(layer), np.log(1 - curve.cosine[depth // 2 :]), 1)[0])
@@ -35,7 +35,7 @@ def measure(quick: bool) -> Evidence:
         found = slope(norm, sizes["n"], sizes["d"], depth)
         checks.append(close(f"{name}: exponent of 1-ρ over layers {depth // 2} to {depth}", -1.0, found, atol=0.06))
         checks.append(
-            close(f"{name}: the law t^-2 of V = I, read into random weights", -2.0, found, atol=0.5, printed=True)
+            close(f"{name}: the law t^-2 of V = I, applied to random weights", -2.0, found, atol=0.5, printed=True)
         )
     return Evidence(tuple(checks), norms_figure(study), CAPTION)
 
@@ -48,12 +48,12 @@ CAPTION = (
 CLAIM = Claim(
     id="random_weights",
     section="Equiangular model",
-    title="Random weights follow a recursion of their own, not the V = I curve",
+    title="Random weights follow their own recursion, not the V = I curve",
     statement="Through layers with fresh Gaussian Q, K, V and β = √d the mean cosine follows "
     "ρ ← (ρ + c² E[p_i G p_j])/(1 + c² E[p_i G p_i]), with c = 1 for Post-LN, 1/r for Pre-LN, 1/(r|A|) for Peri-LN. Under "
-    "Pre- and Peri-LN 1-ρ falls about like 1/t, not like t^{-2} as it does with V = I. The equiangular curve with V = I "
+    "Pre- and Peri-LN 1-ρ falls approximately like 1/t, not like t^{-2} as with V = I. The equiangular curve with V = I "
     "stays near 0 here.",
-    source="Rigollet, The mean-field dynamics of Transformers, §6.2 and Figure 4, which draws random weights beside the laws "
+    source="Rigollet, The mean-field dynamics of Transformers, §6.2 and Figure 4, which shows random weights next to the laws "
     "of V = I; the recursion is derived here",
     measure=measure,
 )

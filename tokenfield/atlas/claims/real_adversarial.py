@@ -1,4 +1,4 @@
-"""The worst tokens for trained weights: does the Lipschitz constant really grow like √n, and up to which n?"""
+"""Worst-case tokens for trained weights: does the Lipschitz constant really grow like √n, and up to which n?"""
 
 import math
 
@@ -41,7 +41,7 @@ def measure(quick: bool) -> Evidence:
             close(
                 f"{title}, block {blocks}, worst tokens of a head: power of n farthest from ½", 0.5, worst, atol=0.02
             ),
-            at_most(f"{title}: largest of lower bound / constant and constant / upper bound", 1.0, max(ratios)),
+            at_most(f"{title}: larger of lower bound / constant and constant / upper bound", 1.0, max(ratios)),
             Check(
                 f"{title}: power of n of the whole layer at these tokens",
                 OPEN,
@@ -49,8 +49,10 @@ def measure(quick: bool) -> Evidence:
                 "no theorem",
                 True,
             ),
-            at_least(f"{title}: R²g of that head, for √n up to a million tokens", math.log(1e6), min(reach)),
-            at_least(f"{title}: least R²γ over heads, if all lie in 10² … 10³", 100.0, min(printed), printed=True),
+            at_least(f"{title}: R²g of that head, so that √n holds up to a million tokens", math.log(1e6), min(reach)),
+            at_least(
+                f"{title}: least R²γ over heads (claimed: between 10² and 10³)", 100.0, min(printed), printed=True
+            ),
             Check(
                 f"{title}: medians over heads of R²γ, and of its sharp form R²g/2",
                 OPEN,
@@ -63,8 +65,8 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    "Local constants (dots) of the head with the largest score gap of some blocks, at its explicit worst tokens in the ball "
-    "that holds the real ones, with the lower bound (lines). Dashed: slope ½."
+    "For some blocks, local constants (dots) of the head with the largest score gap, at its explicit worst tokens in the smallest "
+    "centered ball that contains the real ones, with the lower bound (lines). Dashed: slope ½."
 )
 
 
@@ -90,12 +92,12 @@ def draw(runs):
 CLAIM = Claim(
     id="real_adversarial",
     section="Real models",
-    title="On trained weights the worst tokens reach √n",
-    statement="With the real A = KᵀQ/√k and OV of a trained head, and tokens no longer than those of real texts, the explicit "
-    "configuration of the lower bound has a local Lipschitz constant that grows like √n, between the proved bounds. n would "
-    "have to be near exp(R²g), more than a million, for that to end. Given to the whole layer, with its other heads, biases and "
-    "positions, the same tokens bring a smaller power in some models. R²γ by the real eigenvalues of A is quoted as 10² to 10³ in "
-    "practice: here many heads have less, though the sharp form R²g/2, which needs no real eigenvalue, is larger.",
+    title="With trained weights, worst-case tokens reach √n",
+    statement="With the real A = KᵀQ/√k and OV of a trained head, and token norms no larger than in real texts, the explicit "
+    "configuration of the lower bound has a local Lipschitz constant that grows like √n, between the proved bounds. This growth "
+    "ends only near n = exp(R²g), more than a million. For the whole layer, with its other heads, biases and "
+    "positions, the same tokens give a smaller power in some models. R²γ, from the real eigenvalues of A, is quoted as 10² to 10³ "
+    "in practice: here many heads have less, though the sharp form R²g/2, which needs no real eigenvalue, is larger.",
     source="Castin, Ablin, Peyré, How smooth is attention?, 2024; Castin, Mean-field Transformer dynamics (talk, Hamburg 2025); "
     "the sharp form derived here",
     measure=measure,

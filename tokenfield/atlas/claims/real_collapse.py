@@ -25,7 +25,7 @@ def measure(quick: bool) -> Evidence:
         for depth in depths:
             checks.append(
                 at_least(
-                    f"{title}: mean cosine at layer {depth}, if cosines concentrate near 1",
+                    f"{title}: mean cosine at layer {depth} (claimed: near 1)",
                     NEAR,
                     rho[depth],
                     printed=True,
@@ -33,10 +33,10 @@ def measure(quick: bool) -> Evidence:
             )
     albert = found["albert"]
     checks += [
-        at_most(f"ALBERT, {DEEP} iterations: share of pairs with a cosine above {NEAR}", 0.1, albert.near[DEEP]),
+        at_most(f"ALBERT, {DEEP} iterations: fraction of pairs with a cosine above {NEAR}", 0.1, albert.near[DEEP]),
         at_least(f"ALBERT with random weights, {DEEP} iterations: mean cosine", NEAR, random.cosine[DEEP].mean()),
         at_least(
-            "ALBERT with random weights: least change of the mean cosine from one iteration to the next, after the first",
+            "ALBERT with random weights: smallest increase of the mean cosine per iteration, after the first",
             0,
             np.diff(random.cosine.mean(1)[1:]).min(),
         ),
@@ -45,9 +45,9 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    "Left: mean cosine over pairs of tokens, layer by layer; bands span the texts; the last layer of SmolLM2 is after its "
-    "final norm. Right: all cosines of ALBERT's trained block on reactions, iterated up to four times its trained depth "
-    "(dashed); darker is more pairs."
+    "Left: mean cosine over pairs of tokens at each layer; bands: range over the texts; the last layer of SmolLM2 is after its "
+    "final norm. Right: histogram of all cosines for ALBERT's trained block on reactions, iterated up to four times its trained "
+    "depth (dashed); darker means more pairs."
 )
 
 
@@ -75,11 +75,11 @@ def draw(found, random):
 CLAIM = Claim(
     id="real_collapse",
     section="Real models",
-    title="Cosines in trained models rise with depth, and need not concentrate near 1",
+    title="Cosines in trained models rise with depth, but need not concentrate near 1",
     statement="The survey's Figure 1 shows the cosines between tokens of ALBERT-xlarge concentrating near 1 over 48 layers. In the "
     "models measured here the mean cosine after the last layer is above that of the embeddings, but far from 1. ALBERT's shared "
-    "block (trained on reactions, 12 iterations) does not collapse tokens when it is iterated 24 or 48 times either; with random "
-    "weights the same block does, closer in every iteration but the first, which also normalizes the embeddings.",
+    "block (trained on reactions, 12 iterations) does not collapse tokens when it is iterated 24 or 48 times either. With random "
+    "weights the same block does: the mean cosine rises in every iteration but the first, which also normalizes the embeddings.",
     source="Rigollet, The mean-field dynamics of Transformers, Figure 1 (after Geshkovski, Letrouit, Polyanskiy, Rigollet); "
     "measured here on models inside registry packages",
     measure=measure,

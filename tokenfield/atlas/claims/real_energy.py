@@ -9,7 +9,7 @@ QUICK, FULL = ("minilm", "albert"), ("rxnfp", "smollm2")
 
 
 def falls(energy: np.ndarray) -> int:
-    """In how many layers the mean energy over texts falls."""
+    """Return the number of layers in which the mean energy over texts falls."""
     return int((np.diff(energy) < 0).sum())
 
 
@@ -22,16 +22,23 @@ def measure(quick: bool) -> Evidence:
             energy = one.energy[..., place].mean(1)
             what = f"{TITLES[name]}, β = {beta:g}"
             if beta == 4:
-                ends = f"{what}: energy after the last layer over that of the embeddings"
+                ends = f"{what}: energy after the last layer / energy of the embeddings"
                 checks.append(at_least(ends, 1.0, energy[-1] / energy[0]))
             checks.append(
-                equal(f"{what}: layers of {len(energy) - 1} in which it falls", 0, falls(energy), printed=True)
+                equal(
+                    f"{what}: number of layers, of {len(energy) - 1}, in which the energy falls",
+                    0,
+                    falls(energy),
+                    printed=True,
+                )
             )
     random = layers("albert", 48, 0)
     for place, beta in enumerate(SCALES):
         fallen = falls(random.energy[1:, :, place].mean(1))
         checks.append(
-            equal(f"ALBERT with random weights, β = {beta:g}: iterations 2 to 48 in which it falls", 0, fallen)
+            equal(
+                f"ALBERT with random weights, β = {beta:g}: number of iterations 2 to 48 in which it falls", 0, fallen
+            )
         )
     return Evidence(tuple(checks), draw(found, random), CAPTION)
 
@@ -58,11 +65,11 @@ def draw(found, random):
 CLAIM = Claim(
     id="real_energy",
     section="Real models",
-    title="The interaction energy of trained models rises on the whole, not in every layer",
-    statement="Along SA and USA the interaction energy never falls. Trained models have other values, MLPs and a finite step: in "
-    "all of those measured here the normalized energy of token directions (at fixed β, so that layers can be compared) falls in "
-    "some layers, though at β = 4 it ends above where it began. With random weights ALBERT's iterated block raises it every time "
-    "after the first, which also normalizes the embeddings.",
+    title="The interaction energy of trained models rises overall, but not in every layer",
+    statement="Along SA and USA the interaction energy never falls. Trained models have other value matrices, MLPs and a finite "
+    "step: in all models measured here the normalized energy of token directions (at fixed β, so that layers can be compared) "
+    "falls in some layers, though at β = 4 it ends above its initial value. With random weights ALBERT's iterated block increases "
+    "it in every iteration after the first, which also normalizes the embeddings.",
     source="Rigollet, The mean-field dynamics of Transformers, §3 (gradient ascent of the energy); measured here",
     measure=measure,
 )

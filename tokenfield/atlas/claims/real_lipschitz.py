@@ -1,4 +1,4 @@
-"""How local Lipschitz constants of trained attention layers grow with the length of real text."""
+"""Growth of the local Lipschitz constants of trained attention layers with the length of real text."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def measure(quick: bool) -> Evidence:
         data, notes = growth(name, quick)
         found[name] = data
         ratio = float((data["lipschitz"].max("sample") / data["lipschitz_upper"]).max())
-        checks.append(at_most(f"{TITLES[name]}: largest constant over the bound from its tokens", 1.0, ratio))
+        checks.append(at_most(f"{TITLES[name]}: largest constant / data-dependent bound", 1.0, ratio))
         for block in data["block"].values[np.isfinite(data["lipschitz_exponent"])]:
             power, low, high = (float(data[f"lipschitz_exponent{part}"][block]) for part in ("", "_low", "_high"))
             what = f"{TITLES[name]}, block {block}: fitted power of n"
@@ -36,16 +36,14 @@ def measure(quick: bool) -> Evidence:
     inside = float(first["lipschitz_exponent_low"]) <= 0.25 <= float(first["lipschitz_exponent_high"])
     interval = f"{float(first['lipschitz_exponent_low']):.2f} … {float(first['lipschitz_exponent_high']):.2f}"
     checks.append(
-        Check(
-            "MiniLM, block 0: power of n, if it were ¼ in every layer", "0.25", interval, "95 %", inside, printed=True
-        )
+        Check("MiniLM, block 0: power of n (claimed: ¼ in every layer)", "0.25", interval, "95 %", inside, printed=True)
     )
     return Evidence(tuple(checks), draw(found), CAPTION)
 
 
 CAPTION = (
-    "Left: geometric means of the constants over samples of text, one line for each block, darker for later ones. Right: the "
-    "fitted powers with 95 % intervals against relative depth; dashed ¼ and ½."
+    "Left: geometric means of the constants over samples of text, one line per block, darker for later blocks. Right: the "
+    "fitted powers with 95 % intervals against relative depth; dashed: ¼ and ½."
 )
 
 
@@ -81,7 +79,7 @@ CLAIM = Claim(
     statement="About n^¼ was reported for the local Lipschitz constant of self-attention on text, with p = .24 for the first "
     "layer of BERT, and .51 for a middle layer of GPT-2. Measured here with the real weights, biases, heads, mask and positions of "
     "four models: powers differ from layer to layer, about 0.3 in the middle of MiniLM, less in its first layer, whose interval "
-    "excludes 1/4. So 1/4 is typical and not universal. All constants stay within the bound from the tokens.",
+    "excludes 1/4. So 1/4 is typical but not universal. All constants stay below the data-dependent bound.",
     source="Castin, Ablin, Peyré, How smooth is attention?, 2024 (experiments on BERT and GPT-2); measured here",
     measure=measure,
 )

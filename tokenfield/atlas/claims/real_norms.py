@@ -1,4 +1,4 @@
-"""Do models with the norm before attention collapse more slowly than those with the norm after it?"""
+"""Do pre-norm models collapse more slowly than post-norm models?"""
 
 import numpy as np
 
@@ -10,9 +10,9 @@ WIDTH = 128
 
 
 def twins(depth: int, seed: int) -> dict[str, np.ndarray]:
-    """(depth + 1,) mean cosines of English in two encoders with the same random weights, that differ in the place of the norm only.
+    """Return mean cosines (depth + 1,) on English text in two encoders with the same random weights, pre-norm and post-norm.
 
-    Entries have variance 1/d, so that what a sublayer adds is as long as the tokens that it reads.
+    Entries have variance 1/d, so that the output of a sublayer has the same size as its input.
     """
     import torch
     from transformers import RobertaConfig, RobertaModel, RobertaPreLayerNormConfig, RobertaPreLayerNormModel
@@ -47,11 +47,11 @@ def measure(quick: bool) -> Evidence:
     ratios = np.array([(1 - one["pre"][1:]) / (1 - one["post"][1:]) for one in same])
     checks = [
         at_least(
-            "same random weights: least 1−ρ of pre-norm over that of post-norm, layers 2 to 24",
+            "same random weights: least ratio of 1−ρ, pre-norm / post-norm, layers 2 to 24",
             1.0,
             ratios[:, 1:24].min(),
         ),
-        at_least("same random weights: the same at layer 12", 10.0, ratios[:, 11].min()),
+        at_least("same random weights: the same ratio at layer 12", 10.0, ratios[:, 11].min()),
     ]
     found = {name: layers(name) for name in (() if quick else (*QUICK, *FULL))}
     if not quick:
@@ -59,16 +59,14 @@ def measure(quick: bool) -> Evidence:
         for name in ("minilm", "albert", "rxnfp"):
             post = found[name].cosine.mean(1)
             depth = len(post) - 1
-            what = (
-                f"SmolLM2 (pre-norm): mean cosine at layer {depth}, if it is below that of {TITLES[name]} (post-norm)"
-            )
+            what = f"SmolLM2 (pre-norm): mean cosine at layer {depth} (if pre-norm is slower: below {TITLES[name]}, post-norm)"
             checks.append(at_most(what, post[depth], pre[depth], printed=True))
     return Evidence(tuple(checks), draw(same, found), CAPTION)
 
 
 CAPTION = (
-    "1 − mean cosine over layers. Black: two encoders with the same random weights. Colors (in the full run): trained models; "
-    "dashed where the norm stands before attention."
+    "1 − mean cosine against the layer. Black: two encoders with the same random weights. Colors (in the full run): trained "
+    "models. Dashed: pre-norm."
 )
 
 
@@ -90,12 +88,12 @@ def draw(same, found):
 CLAIM = Claim(
     id="real_norms",
     section="Real models",
-    title="Pre-norm collapses more slowly at equal weights; trained models do not tell",
-    statement="Theory has 1−ρ fall like exp(−2t) under Post-LN and like 1/t² under Pre-LN. Two encoders with the same random "
-    "weights (variance 1/d), on English text, differ in that way: the one with the norm before each sublayer keeps tokens further "
-    "apart, by orders of magnitude in the end. Between trained models it is the other way round here: tokens of SmolLM2 (pre-norm, "
-    "causal, 30 layers) have larger cosines than those of the post-norm encoders at the same layer. Those differ in mask, size, "
-    "data and the length of what a block adds, which the norm alone does not decide.",
+    title="Pre-norm collapses more slowly at equal weights; trained models give no clear answer",
+    statement="In theory 1−ρ falls like exp(−2t) under Post-LN and like 1/t² under Pre-LN. Two encoders with the same random "
+    "weights (variance 1/d), on English text, show this difference: with pre-norm, 1−ρ ends larger by orders of magnitude. Between "
+    "the trained models measured here it is the other way around: tokens of SmolLM2 (pre-norm, causal, 30 layers) have larger "
+    "cosines than those of the post-norm encoders at the same layer. But these models also differ in mask, size, data and the size "
+    "of a block's output, so the norm alone does not decide.",
     source="Rigollet, The mean-field dynamics of Transformers, §6.2; Karagodin, Ge, Polyanskiy, Rigollet 2025; measured here",
     measure=measure,
 )

@@ -1,4 +1,4 @@
-"""How many Rényi centers a random sequence of tokens has."""
+"""The number of Rényi centers of a random sequence of tokens."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ PLACES = 2 * np.pi / DELTA[2]
 
 
 def cap(d: int) -> float:
-    """Return the share of the circle (d = 2) or of the sphere (d = 3) within a geodesic distance delta of a point."""
+    """Return the fraction of the circle (d = 2) or of the 2-sphere (d = 3) within geodesic distance delta of a point."""
     return DELTA[2] / np.pi if d == 2 else np.sin(DELTA[3] / 2) ** 2
 
 
@@ -22,8 +22,11 @@ def expected_strong(n: float, d: int) -> float:
 
 
 def parked(n: float) -> float:
-    """Return the mean number of centers on the circle, those of n cars of length delta that find room to park: `L theta(n/L)`,
-    `L = 2pi/delta`, `theta' = exp(-2 ∫_0^tau (1-e^{-v})/v dv)` for a Poisson number of cars, and a term to make it n."""
+    """Return the mean number of centers on the circle: how many of n cars of length delta find room to park.
+
+    It is `L theta(n/L)`, `L = 2pi/delta`, `theta' = exp(-2 ∫_0^tau (1-e^{-v})/v dv)` for a Poisson number of cars, plus a
+    correction for exactly n cars.
+    """
     from scipy.integrate import quad
     from scipy.special import exp1
 
@@ -82,7 +85,7 @@ CLAIM = Claim(
     section="Causal attention",
     title="The number of Rényi centers",
     statement="Of n independent uniform tokens, (1-(1-p)^n)/p are strong Rényi centers on average, p the mass of a cap of "
-    "radius δ; as n → ∞ this is π/δ on the circle and 1/sin²(δ/2) on the 2-sphere. On the circle centers are cars of length "
+    "radius δ; as n → ∞ this is π/δ on the circle and 1/sin²(δ/2) on the 2-sphere. Centers on the circle are like cars of length "
     "δ that park at random: there are about .7476 · 2π/δ as n → ∞, and Rényi's parking kinetics gives the mean at finite n.",
     source="Karagodin, Polyanskiy, Rigollet 2024 (Clustering in causal attention masking); Rényi 1958; derived here",
     measure=measure,

@@ -1,4 +1,4 @@
-"""Rescaled tokens are the free flow in other coordinates, and go on where the free flow overflows."""
+"""Rescaled tokens are the free flow in other coordinates, without its overflow."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ class Values(eqx.Module):
 
 
 def free(kernel, V0, V1, x) -> tuple[np.ndarray, np.ndarray]:
-    """x and Phi at TIMES, `x_i' = sum_j P_ij V x_j` and `Phi' = V Phi`, in plain NumPy, integrated by SciPy."""
+    """Return x and Phi at TIMES, `x_i' = sum_j P_ij V x_j` and `Phi' = V Phi`, in plain NumPy, integrated by SciPy."""
     from scipy.integrate import solve_ivp
 
     def field(t, y):
@@ -63,7 +63,9 @@ def measure(quick: bool) -> Evidence:
     far = {name: rescaled(tkf.Softmax, V, x, FAR, rtol=1e-8) for name, V in choices}
     digits = min(np.trace(V0) / D, 1.0) * FAR / np.log(10)  # |det Phi| = exp ∫ tr V, so |Phi| >= exp ∫ tr V / d
     checks = [at_most(f"{k}: largest |Φz − x| / max|x|, t ≤ 3", 1e-8, max(v)) for k, v in errors.items()]
-    checks.append(at_least("log₁₀ of a lower bound on |Φ| at t = 1000 (doubles end at 308.3)", 308.3, digits))
+    checks.append(
+        at_least("log₁₀ of a lower bound on |Φ| at t = 1000 (double precision overflows at 308.3)", 308.3, digits)
+    )
     for name, run in far.items():
         reached = (float(run.times[-1]), len(run.events))
         checks.append(equal(f"softmax, {name}: time reached by the rescaled run, and events", (FAR, 0), reached))
@@ -77,9 +79,9 @@ CLAIM = Claim(
     section="Clustering in R^d",
     title="Rescaled tokens are the free flow",
     statement="Let Φ′ = VΦ, Φ(0) = I (Φ = e^{tV} if V is constant), and z = Φ^{−1}x. Then z_i′ = Φ^{−1}VΦ (Σ_j P_ij "
-    "z_j − z_i) with the attention matrix P taken at Φz: the free flow in other coordinates, whether or not the rows "
-    "of P sum to 1. Scores can be formed without x, so the rescaled run goes on when x overflows (if V(t) makes "
-    "directions grow at different rates, Φ^{−1}VΦ grows with t, and there it does not help).",
+    "z_j − z_i) with the attention matrix P evaluated at Φz: the free flow in other coordinates, whether or not the rows "
+    "of P sum to 1. Scores can be formed without x, so the rescaled run continues when x overflows. (If V(t) makes "
+    "directions grow at different rates, Φ^{−1}VΦ grows with t, and rescaling does not help.)",
     source="Geshkovski, Letrouit, Polyanskiy, Rigollet, The emergence of clusters in self-attention dynamics, NeurIPS "
     "2023, section 1 (constant V, softmax); V(t) and rows that do not sum to 1 are derived here",
     measure=measure,

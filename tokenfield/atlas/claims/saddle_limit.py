@@ -1,4 +1,4 @@
-"""The limit of large beta: which clusters meet, where and when, in runs at growing beta."""
+"""The limit of large beta: which clusters merge, where and when, compared with runs at growing beta."""
 
 import math
 
@@ -20,9 +20,9 @@ def start() -> tkf.Tokens:
 
 
 def meeting_share(angle: float, masses: tuple[float, float], beta: float) -> float:
-    """Return the share of its angle that the first of two softmax clusters has moved when they meet, at finite beta.
+    """Return the fraction of the angle that the first of two softmax clusters has covered when they meet, at finite beta.
 
-    Its speed is to the other's as `m_j/(m_i E + m_j)` to `m_i/(m_j E + m_i)`, `E = e^{beta(1 - cos a)}`, a the angle left.
+    The ratio of the speeds is `m_j/(m_i E + m_j)` to `m_i/(m_j E + m_i)`, `E = e^{beta(1 - cos a)}`, a the remaining angle.
     """
     i, j = masses
 
@@ -35,7 +35,7 @@ def meeting_share(angle: float, masses: tuple[float, float], beta: float) -> flo
 
 
 def meetings(run) -> list[np.ndarray]:
-    """Where clusters are just after each merge."""
+    """Return the positions of the clusters just after each merge."""
     count = run.dataset["cluster"].values.max(axis=1)
     after = [k for k in range(1, len(count)) if count[k] < count[k - 1]]
     merges = [event.detail["tokens"][0] for event in run.events if event.kind == "merge"]
@@ -55,10 +55,10 @@ def measure(quick: bool) -> Evidence:
             runs.append(tkf.simulate(model, start(), math.inf, method="coarsen", progress=False))
         merges = [[event.detail for event in run.events if event.kind == "merge"] for run in runs]
         same = sum([tuple(m["tokens"]) for m in found] == [step.tokens for step in limit] for found in merges)
-        checks.append(equal(f"{name}: runs whose clusters meet in the order of the limit", len(runs), same))
+        checks.append(equal(f"{name}: number of runs whose clusters merge in the order of the limit", len(runs), same))
         there = np.array([[np.linalg.norm(x - s.place) for x, s in zip(meetings(r), limit, strict=True)] for r in runs])
         places[name] = there.max(axis=1)
-        shift = betas if name == "unnormalized" else 0  # its speeds have a factor e^beta
+        shift = betas if name == "unnormalized" else 0  # speeds of USA have a factor e^beta
         late = np.array([[m["log_time"] for m in found] for found in merges]) + np.reshape(shift, (-1, 1))
         gaps = np.abs(late / betas[:, None] - [step.exponent for step in limit])
         exponents[name] = gaps.max(axis=1)
@@ -67,29 +67,31 @@ def measure(quick: bool) -> Evidence:
         checks.append(at_most(f"{name}, {which}: |log T/β - (1-ρ)|, in units of (log β)/β", 2.0, worst))
         if name == "softmax":
             slope = np.polyfit(np.log(betas), np.log(places[name]), 1)[0]
-            checks.append(close("softmax: distance to the places of the limit, power of β", -0.5, slope, atol=0.1))
+            checks.append(
+                close("softmax: distance to the meeting points of the limit, power of β", -0.5, slope, atol=0.1)
+            )
             worst = float((exponents[name] / (np.log(betas) / betas + betas**-0.5)).max())
             what = "softmax, all merges: |log T/β - (1-ρ)|, in units of (log β)/β + β^(-1/2)"
             checks.append(at_most(what, 2.0, worst))
             first = limit[0]
             angle = math.acos(first.cosine)
-            far = betas >= 100  # there the pull of the third cluster on this pair does not show
+            far = betas >= 100  # there the pull of the third cluster on this pair is negligible
             expected = [angle * meeting_share(angle, first.masses, beta) for beta in betas[far]]
             i = start().x[first.tokens[0]]
             ends = [meetings(run)[0] for run, there in zip(runs, far, strict=True) if there]
             moved = [2 * math.asin(np.linalg.norm(end - i) / 2) for end in ends]
             k = int(np.argmax(np.abs(np.subtract(moved, expected))))
-            what = f"softmax, β = {betas[far][k]:g}: angle that the first token moves until it meets the second, by quadrature"
+            what = f"softmax, β = {betas[far][k]:g}: angle covered by the first token until it meets the second, by quadrature"
             checks.append(close(what, expected[k], moved[k], rtol=1e-6))
         else:
-            what = f"unnormalized, β = {betas[-1]:g}: largest distance to the places of the limit"
+            what = f"unnormalized, β = {betas[-1]:g}: largest distance to the meeting points of the limit"
             checks.append(at_most(what, 1e-9, places[name][-1]))
     return Evidence(tuple(checks), draw(betas, places, exponents), CAPTION)
 
 
 CAPTION = (
-    "Five clusters of unequal masses on the sphere, followed to one cluster at growing β. Left: the largest distance between the "
-    "places where clusters meet and those of the limit (for unnormalized attention it is exponentially small). Right: the "
+    "Five clusters of unequal masses on the sphere, run until one is left, at growing β. Left: the largest distance between the "
+    "points where clusters meet and those of the limit (for unnormalized attention it is exponentially small). Right: the "
     "largest difference between log T/β and 1-ρ over all merges."
 )
 
@@ -109,7 +111,7 @@ def draw(betas, places, exponents):
     )
     left.annotate("β$^{-1/2}$", (betas[1], 1.4 * places["softmax"][1]), (0, 8), textcoords="offset points")
     right.annotate("(log β)/β", (betas[1], 0.5 * exponents["unnormalized"][1]), (0, -14), textcoords="offset points")
-    left.set_ylabel("distance of meeting places")
+    left.set_ylabel("distance of meeting points")
     right.set_ylabel("|log T/β - (1-ρ)|")
     right.legend(frameon=False)
     return figure
@@ -119,10 +121,10 @@ CLAIM = Claim(
     id="saddle_limit",
     section="Metastability",
     title="As β grows, runs follow the saddle-to-saddle limit",
-    statement="As β → ∞ only the closest pair of clusters moves. Which pairs meet, where, and the exponents lim log(T)/β = 1-ρ "
-    "follow from masses and places alone. Runs at finite β keep the order; softmax clusters of unequal masses meet off the "
-    "limit's places by order β^(-1/2), because near contact both see both masses, and so do the exponents of later merges; "
-    "otherwise exponents differ by order (log β)/β.",
+    statement="As β → ∞ only the closest pair of clusters moves. Which pairs merge, where, and the exponents lim log(T)/β = 1-ρ "
+    "follow from masses and positions alone. Runs at finite β have the same order of merges. Meeting points of softmax clusters of "
+    "unequal masses are off by order β^(-1/2), because near contact each cluster sees both masses; so are the exponents of later "
+    "merges. Other exponents are off by order (log β)/β.",
     source="Geshkovski, Koubbi, Polyanskiy, Rigollet 2024 (Dynamic metastability in the self-attention model); Rigollet, Th 6, "
     "with masses and the current inner product; the β^(-1/2) is measured here",
     measure=measure,

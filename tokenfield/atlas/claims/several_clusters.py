@@ -13,12 +13,12 @@ BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 
 
 def density(a: np.ndarray) -> np.ndarray:
-    """Two bumps `exp(20 cos)`, of mass 0.7 at e (angle 0) and 0.3 at -e; even in the angle, mean of about 0.4 e."""
+    """Return two bumps `exp(20 cos)`, with mass 0.7 at e (angle 0) and 0.3 at -e; even in the angle, mean about 0.4 e."""
     return MASS * np.exp(NARROW * (np.cos(a) - 1)) + (1 - MASS) * np.exp(NARROW * (-np.cos(a) - 1))
 
 
 def bumps(n: int, width: float = 1.0, tilt: float = 0.0) -> tkf.Tokens:
-    """n tokens at the quantiles of each bump; the bumps made narrower, the small one turned."""
+    """Return n tokens at the quantiles of the two bumps, scaled by `width`, the small bump rotated by `tilt`."""
     from scipy.stats import vonmises
 
     large = round(MASS * n)
@@ -33,9 +33,9 @@ def simulated(kernel, beta: float, start, t1: float) -> tkf.Trajectory:
 
 
 def contraction(beta: float, kernel) -> tuple[float, float]:
-    """Rates of contraction of the large and of the small cluster; the small one dissolves when its rate is negative.
+    """Return the contraction rates of the large and of the small cluster; the small one dissolves if its rate is negative.
 
-    Own mass times e^beta against the other's times e^{-beta}; under SA over their sum, a tanh.
+    The rate is own mass times e^beta minus the other's times e^{-beta}; under SA divided by their sum, which gives a tanh.
     """
     if kernel is tkf.Softmax:
         return float(np.tanh(beta + THRESHOLD)), float(np.tanh(beta - THRESHOLD))
@@ -51,19 +51,19 @@ def measured_contraction(beta: float, kernel, n: int) -> tuple[float, float]:
 
 
 def meeting(apart: float, beta: float) -> float:
-    """Return the time in which two point masses come from that angle to 0.1 radian."""
+    """Return the time in which the angle between two point masses falls from `apart` to 0.1 radian."""
     return tkf.theory.pair_merge_time(np.cos(apart), np.cos(NEAR), beta, masses=(MASS, 1 - MASS))
 
 
 def gap(run: tkf.Trajectory, n: int) -> np.ndarray:
-    """Return the angle between the means of the two bumps, in time."""
+    """Return the angle between the means of the two bumps at each time."""
     x = run.dataset["x"].values
     one, two = (part.mean(axis=1) for part in np.split(x, [round(MASS * n)], axis=1))
     return np.abs(np.arctan2(one[:, 0] * two[:, 1] - one[:, 1] * two[:, 0], (one * two).sum(axis=1)))
 
 
 def crossing(times: np.ndarray, apart: np.ndarray) -> float:
-    """When the angle falls to 0.1, by a cubic spline of its logarithm."""
+    """Return the time at which the angle falls to 0.1, by a cubic spline of its logarithm."""
     from scipy.interpolate import CubicSpline
 
     k = int(np.argmax(apart < NEAR))
@@ -92,16 +92,20 @@ def measure(quick: bool) -> Evidence:
             tkf.clusters(slow.final).sizes.tolist(),
         ),
         equal(f"SA, β = 2, symmetric start: tokens in each cluster at t = {2 * wait:.0f}", sizes, end.sizes.tolist()),
-        close("their distance then, in units of π", 1.0, gap(run, n)[-1] / np.pi, atol=1e-9),
-        close("their order parameter then, 2·0.7 - 1", 2 * MASS - 1, tkf.order_parameter(run.final), atol=1e-9),
+        close("the same: angle between the clusters, in units of π", 1.0, gap(run, n)[-1] / np.pi, atol=1e-9),
+        close("the same: order parameter, 2·0.7 - 1", 2 * MASS - 1, tkf.order_parameter(run.final), atol=1e-9),
     ]
     tilted = simulated(tkf.Softmax, beta, bumps(n, tilt=TILT), 2 * wait)
     apart, points = gap(tilted, n), int(np.searchsorted(tilted.times, 10.0))
     since, reached = tilted.times[points], crossing(tilted.times, apart)
     merger = since + meeting(apart[points], beta)
     checks += [
-        equal("small bump turned by 0.3: tokens in each cluster then", [n], tkf.clusters(tilted.final).sizes.tolist()),
-        close(f"time when it comes within 0.1, as a point mass from t = {since:.3g} on", merger, reached, rtol=1e-3),
+        equal(
+            "small bump rotated by 0.3: tokens in each cluster at that time",
+            [n],
+            tkf.clusters(tilted.final).sizes.tolist(),
+        ),
+        close(f"the same: time of angle 0.1, against point masses from t = {since:.3g} on", merger, reached, rtol=1e-3),
     ]
     if not quick:
         checks += against_density(beta)
@@ -109,7 +113,7 @@ def measure(quick: bool) -> Evidence:
 
 
 def against_density(beta: float) -> list:
-    """Return the density itself beside 1000 tokens, while 128 modes hold its bumps."""
+    """Return checks of the density itself against 1000 tokens, up to a time at which 128 modes still resolve the bumps."""
     model = tkf.Transformer(tkf.Softmax(beta=beta), norm=tkf.PostLN())
     start = tkf.CircleDensity.from_function(density, 128)
     run = tkf.simulate(model, start, 1.0, save_at=25, rtol=1e-11, atol=1e-13, progress=False)
@@ -117,7 +121,7 @@ def against_density(beta: float) -> list:
     tokens = tkf.simulate(model, bumps(1000), 1.0, save_at=25, rtol=1e-9, atol=1e-11, progress=False)
     x = tokens.dataset["x"].values[-1] @ [1, 1j]
     odd = np.abs(run.dataset["coefficients"].values[:, 1]).max()
-    checks = [at_most("density: largest odd coefficient, by symmetry 0", 1e-9, odd)]
+    checks = [at_most("density: largest odd coefficient (0 by symmetry)", 1e-9, odd)]
     checks += [
         close(f"density at t = 1: ∫ cos {k}θ dμ, against 1000 tokens", float((x**k).real.mean()), c[k], atol=2e-4)
         for k in (1, 2, 3)
@@ -127,8 +131,8 @@ def against_density(beta: float) -> list:
 
 CAPTION = (
     "Left: angles of tokens at quantiles of two bumps, masses 0.7 at 0 and 0.3 at π, SA: two clusters at β = 2 (blue), "
-    "one at β = 0.1 (orange), and at β = 2 one in the end when the small bump is turned by 0.3 (green; dotted: predicted "
-    "merger). Right: rate of contraction of the small cluster, tanh(β - β_c) (line) and measured (dots): below β_c it dissolves."
+    "one at β = 0.1 (orange), and eventually one at β = 2 if the small bump is rotated by 0.3 (green; dotted: predicted "
+    "merger). Right: contraction rate of the small cluster, tanh(β - β_c) (line) and measured (dots): below β_c it dissolves."
 )
 
 
@@ -137,7 +141,7 @@ def draw(run, tilted, slow, rates, merger):
 
     figure = Figure(figsize=(6.5, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.3, 1))
-    names = ("β = 0.1", "β = 2, one bump turned", "β = 2")
+    names = ("β = 0.1", "β = 2, one bump rotated", "β = 2")
     for each, color, name in zip((slow, tilted, run), (ORANGE, GREEN, BLUE), names, strict=True):
         x = each.dataset["x"].values
         x = x[:, :: max(x.shape[1] // 60, 1)]
@@ -155,7 +159,7 @@ def draw(run, tilted, slow, rates, merger):
     right.axhline(0, color="0.7", lw=0.8, zorder=0)
     right.axvline(THRESHOLD, color="0.3", ls=":", lw=1)
     right.annotate("$β_c$", (THRESHOLD, 0.9), (4, 0), textcoords="offset points")
-    right.set(xlabel="β", ylabel="rate of contraction, small cluster", xlim=(0, 3.1), ylim=(-0.5, 1.05))
+    right.set(xlabel="β", ylabel="contraction rate, small cluster", xlim=(0, 3.1), ylim=(-0.5, 1.05))
     figure.legend(*left.get_legend_handles_labels(), frameon=False, loc="outside upper left", ncols=3)
     return figure
 
@@ -163,14 +167,14 @@ def draw(run, tilted, slow, rates, merger):
 CLAIM = Claim(
     id="several_clusters",
     section="Clustering on the sphere",
-    title="Large β: a density with a nonzero mean can tend to two clusters",
+    title="Large β: a density with a nonzero mean can converge to two clusters",
     statement="Collapse to one point, proved for small β, can fail for large β: there is a start on the circle from which "
-    "the mean field tends to several clusters. Ours is even in the angle: narrow bumps of masses m at e and 1-m at -e, with mean "
-    "(2m-1)e. The flow keeps this symmetry, so the bumps cannot turn towards each other, and linearizing, the small one "
+    "the mean field converges to several clusters. Ours is even in the angle: narrow bumps of masses m at e and 1-m at -e, with "
+    "mean (2m-1)e. The flow keeps this symmetry, so the bumps cannot move toward each other. By linearization the small one "
     "contracts if and only if (1-m)e^β > m e^{-β}, that is β > β_c = ½ log(m/(1-m)) (under SA at the rate tanh(β - β_c)): above "
-    "β_c two clusters stay for ever, below it the small one dissolves and joins the other. A run of finite length can show "
-    "the rates, the two clusters long after they would have merged without the symmetry, and, once one bump is turned, that "
-    "merger at its predicted time: such starts are exceptional.",
+    "β_c two clusters persist forever, below it the small one dissolves and joins the other. A run of finite length can show "
+    "these rates, and two clusters long after they would have merged without the symmetry. If one bump is rotated, the clusters "
+    "merge at the predicted time: such starts are exceptional.",
     source="Rigollet, The mean-field dynamics of Transformers, remark after Theorem 5; Chen, Lin, Polyanskiy, Rigollet 2025 "
     "(the start here is our own)",
     measure=measure,

@@ -1,4 +1,4 @@
-"""Small beta: a density with a mean collapses exponentially, at a rate that its emptying antipode sets."""
+"""Small beta: a density with a nonzero mean collapses exponentially, at a rate set by the escape from the antipode."""
 
 import numpy as np
 
@@ -19,10 +19,10 @@ def poisson(a: np.ndarray) -> np.ndarray:
 
 
 def nodes_of_density() -> tkf.Tokens:
-    """Return the density as weighted tokens: a quadrature whose nodes come ever closer to the antipode -e.
+    """Return the density as weighted tokens: a quadrature with nodes graded toward the antipode -e.
 
-    Gauss's nodes on `[pi/2^{j+1}, pi/2^j]`, j = 0, 1, …, in the distance s from -e, on both sides. The flow carries them
-    smoothly, so they stay a quadrature, also after all but the last panels have left the antipode.
+    Gauss nodes on `[pi/2^{j+1}, pi/2^j]`, j = 0, 1, …, in the distance s from -e, on both sides. The flow moves them
+    smoothly, so they remain a quadrature, even after all but the last panels have left the antipode.
     """
     x, w = np.polynomial.legendre.leggauss(POINTS)
     edges = np.pi * np.append(2.0 ** -np.arange(PANELS), 0.0)[::-1]
@@ -34,7 +34,7 @@ def nodes_of_density() -> tkf.Tokens:
 
 
 def equal_tokens() -> tkf.Tokens:
-    """As many tokens of equal mass, at quantiles: `tan(a/2) = (1-r0)/(1+r0) tan(u/2)`, u even."""
+    """Return as many tokens of equal mass, at quantiles: `tan(a/2) = (1-r0)/(1+r0) tan(u/2)`, u evenly spaced."""
     n = 2 * PANELS * POINTS
     u = (2 * np.arange(n) + 1) * np.pi / n - np.pi
     return tkf.circle_tokens(2 * np.arctan((1 - R0) / (1 + R0) * np.tan(u / 2)))
@@ -46,7 +46,7 @@ def simulated(kernel: str, beta: float, start) -> tkf.Trajectory:
 
 
 def distances(run: tkf.Trajectory) -> np.ndarray:
-    """Return `W_2(mu_t, delta_e) = (∫ |x - e|^2 dmu)^{1/2}`: to a Dirac mass there is one coupling only."""
+    """Return `W_2(mu_t, delta_e) = (∫ |x - e|^2 dmu)^{1/2}`: there is only one coupling with a Dirac mass."""
     x, w = run.dataset["x"].values, run.dataset["weights"].values
     return np.sqrt(((x - np.eye(x.shape[-1])[0]) ** 2).sum(-1) @ w)
 
@@ -57,19 +57,19 @@ def slopes(W: np.ndarray) -> np.ndarray:
 
 
 def escape(kernel: str, beta: float) -> float:
-    """How fast tokens leave the antipode of a cluster of mass 1: e^{-beta} under USA, 1 under SA."""
+    """Return the rate at which tokens leave the antipode of a cluster of mass 1: e^{-beta} under USA, 1 under SA."""
     return float(np.exp(-beta)) if kernel == "USA" else 1.0
 
 
 def contraction(kernel: str, beta: float) -> float:
-    """How fast they come to it: e^beta under USA, 1 under SA."""
+    """Return the rate at which tokens approach the cluster: e^beta under USA, 1 under SA."""
     return float(np.exp(beta)) if kernel == "USA" else 1.0
 
 
 def zonal_rate(d: int) -> float:
-    """Return the rate at the end for `p = 1 + <x, e>/2` on the sphere of R^d, beta = 0, where only the mean acts.
+    """Return the terminal rate for `p = 1 + <x, e>/2` on the sphere of R^d, beta = 0, where only the mean matters.
 
-    Around the axis e, the points ±e_1, …, ±e_{d-1} stand for the sphere: they have its mean.
+    Around the axis e, the points ±e_1, …, ±e_{d-1} replace the sphere: they have the same mean.
     """
     from scipy.special import beta as euler_beta
 
@@ -105,26 +105,30 @@ def measure(quick: bool) -> Evidence:
             error = np.abs(W / np.sqrt(2 * gap) - 1).max()
             checks.append(at_most("β = 0, density: relative error of W_2 = √(2(1-r)), r in closed form", 1e-7, error))
         checks.append(at_least(f"{name}, density: least rate -d log W_2/dt at any time", 0.01, slopes(W).min()))
-        text = f"{name}, density: rate at t = {T1:g}, half the rate of escape"
+        text = f"{name}, density: rate at t = {T1:g}, half the escape rate"
         checks.append(close(text, escape(kernel, beta) / 2, slopes(W)[-1], rtol=1e-3))
         if beta == 0.2:
             few = distances(simulated(kernel, beta, equal))
-            text = f"{name}, {equal.n} equal tokens: rate at t = {T1:g}, of a cluster"
+            text = f"{name}, {equal.n} equal tokens: rate at t = {T1:g}, the contraction rate"
             checks.append(close(text, contraction(kernel, beta), slopes(few)[-1], rtol=1e-3))
             curves[kernel] = W, few
     if not quick:
         for kernel in KERNELS:
             error = against_density(kernel, 0.2)
-            checks.append(at_most(f"{kernel}, β = 0.2: W_2 of the Fourier series, largest difference", 1e-8, error))
-        checks.append(close("d = 5, β = 0, density: rate at t = 16, of a cluster", 1.0, zonal_rate(5), rtol=1e-3))
+            checks.append(
+                at_most(f"{kernel}, β = 0.2: largest difference of W_2 from that of a Fourier series", 1e-8, error)
+            )
+        checks.append(
+            close("d = 5, β = 0, density: rate at t = 16, the contraction rate", 1.0, zonal_rate(5), rtol=1e-3)
+        )
     return Evidence(tuple(checks), draw(curves), CAPTION)
 
 
 CAPTION = (
-    "Left: W_2 to the Dirac mass at e, from a Poisson kernel with mean 0.2 e on the circle, β = 0.2. The density, whose "
-    "antipode is never quite empty, decays at half the rate of escape from there, tokens of equal mass at that of a "
-    "cluster, once the last has left. Right: the rate in time, with e^{-β}/2 and e^β (SA: 1/2 and 1; dotted) and the 1/100 "
-    "that is proved (gray)."
+    "Left: W_2 to the Dirac mass at e, from a Poisson kernel with mean 0.2 e on the circle, β = 0.2. For the density, which stays "
+    "positive at the antipode, W_2 decays at half the rate of escape from there; for tokens of equal mass it decays at the "
+    "contraction rate of a cluster, once the last token has left. Right: the rate against time, with e^{-β}/2 and e^β (SA: 1/2 "
+    "and 1; dotted) and the proved 1/100 (gray)."
 )
 
 
@@ -151,13 +155,13 @@ def draw(curves):
 CLAIM = Claim(
     id="small_beta_contraction",
     section="Clustering on the sphere",
-    title="Small β: a density with a mean collapses exponentially, on the circle at half the rate of escape",
-    statement="For |β| < β_0(μ_0), a start with a density in L² and a nonzero mean tends to a Dirac mass under USA, with "
+    title="Small β: a density with nonzero mean collapses exponentially, on the circle at half the rate of escape",
+    statement="For |β| < β_0(μ_0), a start with a density in L² and a nonzero mean converges to a Dirac mass under USA, with "
     "W_2 ≤ C_0 e^{-t/100} from some time on (proved; Morales and Poyato for β = 0 on the circle). Measured from a start "
-    "that is positive everywhere, W_2 falls at a positive rate at all times, far above 1/100. Linearizing gives the "
-    "rate: a cluster draws tokens in at e^β (SA: 1), and they leave its antipode at e^{-β} (SA: 1), so that mass "
-    "e^{-(d-1)e^{-β}t} is still on its way and the rate is the least of e^β and (d-1)e^{-β}/2. On the circle that is e^{-β}/2 "
-    "(SA: 1/2), not the e^β of finitely many tokens, which come to it when the last has left the antipode.",
+    "that is positive everywhere, W_2 falls at a positive rate at all times, far above 1/100. Linearization gives the "
+    "rate: a cluster attracts tokens at the rate e^β (SA: 1), and they leave its antipode at the rate e^{-β} (SA: 1), so mass "
+    "e^{-(d-1)e^{-β}t} has not arrived yet and the rate is the smaller of e^β and (d-1)e^{-β}/2. On the circle that is e^{-β}/2 "
+    "(SA: 1/2), not the rate e^β of finitely many tokens, which begins when the last one has left the antipode.",
     source="Rigollet, The mean-field dynamics of Transformers, Theorem 5; Chen, Lin, Polyanskiy, Rigollet 2025; Morales, "
     "Poyato 2022",
     measure=measure,

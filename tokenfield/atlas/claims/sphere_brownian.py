@@ -1,4 +1,4 @@
-"""Noise on the sphere: how fast a token forgets where it was."""
+"""Noise on the sphere: how fast the correlation with the initial position decays."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ KAPPA, T1, BLUE, ORANGE = 2.0, 2.0, "#0072B2", "#D55E00"
 
 
 def decay(d: int, quick: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Times, `<X(t), X(0)>` averaged over tokens and runs, its statistical error, and how far tokens leave the sphere."""
+    """Return times, `<X(t), X(0)>` averaged over tokens and runs, its standard error, and the largest ||X| - 1|."""
     model = tkf.Transformer(tkf.Linear(beta=1.0, V=0.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(KAPPA))
     start = tkf.uniform_sphere(32, d, seed=0)
     seeds = range(100 if quick else 2000)
@@ -57,7 +57,7 @@ def draw(curves):
 CLAIM = Claim(
     id="sphere_brownian",
     section="Noise",
-    title="Noise alone makes a token forget its start at rate (d-1)/κ",
+    title="Under noise alone the correlation with the start decays at rate (d-1)/κ",
     statement="With noise sqrt(2/κ) dW on the sphere and no drift, E⟨X(t), X(0)⟩ = e^{-(d-1)t/κ}: in R^d the Itô equation has "
     "the drift -((d-1)/κ) X, and the law solves the heat equation with (1/κ)Δ.",
     source="Rigollet, The mean-field dynamics of Transformers, (9), with the signs of the Fokker–Planck equation corrected",

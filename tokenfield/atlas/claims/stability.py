@@ -1,4 +1,4 @@
-"""How fast two measures can part under attention: the exponent in R² is sharp, and depends on p."""
+"""How fast two measures can separate under attention: the exponent in R² is sharp, and depends on p."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,7 +28,10 @@ def flow(A, V, x, weights=None, t1=T) -> np.ndarray:
 
 
 def two_atoms(R: float, share: float, t1: float = 0.0) -> float:
-    """Return `(1-share) δ_a + share δ_-a` against `δ_a`, |a| = R, A = -I, V = I: `|ΔGamma(a)| / W_1`, or the growth of W_1."""
+    """Return `|ΔGamma(a)| / W_1` (or the growth of W_1 up to t1) for `(1-share) δ_a + share δ_-a` against `δ_a`.
+
+    Here |a| = R, A = -I, V = I.
+    """
     x, w = np.tile([R, 0.0], (N, 1)), np.full(N, (1 - share) / (N - 1))
     x[0], w[0] = -x[0], share
     attention = tkf.Softmax(A=-np.eye(D))
@@ -49,7 +52,7 @@ def measure(quick: bool) -> Evidence:
         sizes = np.linalg.norm(A, 2), np.linalg.norm(V, 2), np.linalg.norm([*x, *y], axis=1).max()
         used.append((np.log(distances[1:] / distances[0]) / exponent(*sizes, T * TIMES[1:])).max())
     p1 = np.array([two_atoms(r, 1e-6 * np.exp(-2 * r**2)) for r in R])
-    worst = 1 / np.maximum(np.expm1(2 * R**2), 1.001)  # the share at which W_2 does worst
+    worst = 1 / np.maximum(np.expm1(2 * R**2), 1.001)  # the share that maximizes the ratio for W_2
     p2 = np.array([two_atoms(r, share) * share**0.5 for r, share in zip(R, worst, strict=True)])
     slope, growth = np.polyfit(R[8:] ** 2, np.log(p1[8:] / R[8:] ** 2), 1)[0], two_atoms(3.0, 1e-12, t1=1e-3)
     checks = (
@@ -79,7 +82,7 @@ def draw(x, p1, p2):
 CLAIM = Claim(
     id="stability",
     section="Well-posedness and stability",
-    title="How fast two measures can part",
+    title="How fast two measures can separate",
     statement="In the ball of radius R, |Γ_μ(y) − Γ_ν(y)| ≤ |V|(1 + 2|A|R²)e^{2|A|R²} W₁(μ, ν) and |DΓ| ≤ |V||A|R², "
     "so W_p grows by at most exp ∫ Lip, Lip their sum at R(t) = R₀e^{t|V|}. The exponent is sharp for p = 1; for p = "
     "2 two atoms reach e^{|A|R²}/2. The talks print e^{|A|R²}, and e^{tR(t)²} for the flow, for every p: wrong for p "

@@ -1,4 +1,4 @@
-"""The energy climbs a staircase: plateaus at sums of squared cluster sizes, for times up to e^{beta}."""
+"""The energy rises like a staircase: plateaus at sums of squared cluster sizes, for times up to e^{beta}."""
 
 import math
 
@@ -25,13 +25,13 @@ def measure(quick: bool) -> Evidence:
         merges = [event.detail for event in run.events if event.kind == "merge"]
         deviation = 0.0
         for merge, state in zip(merges[:-1], states[1:-1], strict=True):
-            if merge["energy_fraction"] > 0.6:  # the pair starts within reach of each other: nothing waits yet
+            if merge["energy_fraction"] > 0.6:  # the pair starts so close that it merges without a plateau
                 continue
             inside = (run.log_times >= state.log_start) & (run.log_times <= state.log_end)
             plateau = sum((size / 5) ** 2 for size in state.sizes)
             deviation = max(deviation, float(np.abs(energy[inside] - plateau).min()))
         checks.append(
-            at_most(f"β = {beta:g}: energy on a plateau minus Σ(size/n)², where it is closest", 1e-6, deviation)
+            at_most(f"β = {beta:g}: least |energy − Σ(size/n)²| on a plateau, worst plateau", 1e-6, deviation)
         )
         checks.append(at_most(f"β = {beta:g}: largest decrease of the energy", 1e-11, -min(np.diff(energy).min(), 0.0)))
         found = [tuple(sorted(merge["tokens"])) for merge in merges]
@@ -40,7 +40,7 @@ def measure(quick: bool) -> Evidence:
         checks.append(at_most(f"β = {beta:g}: estimated relative error of the merge times", 1e-5, error))
         checks.append(
             at_most(
-                f"β = {beta:g}: steps, where a fixed step of 0.1 needs e^{run.log_times[-1] + 2.3:.0f}",
+                f"β = {beta:g}: number of steps (a fixed step of 0.1 would need e^{run.log_times[-1] + 2.3:.0f})",
                 300,
                 run.dataset.attrs["steps"],
             )
@@ -76,8 +76,8 @@ def draw(curves):
 CLAIM = Claim(
     id="staircase",
     section="Metastability",
-    title="The energy climbs a staircase",
-    statement="At large β tokens wait in states of several clusters for times of order e^{cβ}. The normalized energy has a "
+    title="The energy rises like a staircase",
+    statement="At large β tokens stay in states of several clusters for times of order e^{cβ}. The normalized energy has a "
     "plateau at Σ(size/n)² in each of them and jumps when two clusters merge; the closest pair merges first.",
     source="Geshkovski, Koubbi, Polyanskiy, Rigollet 2024 (their five tokens); Rigollet, The mean-field dynamics of "
     "Transformers, §5.2",

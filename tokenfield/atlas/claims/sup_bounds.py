@@ -1,4 +1,4 @@
-"""The two estimates behind well-posedness: the size and the slope of the attention map."""
+"""The two estimates behind well-posedness: bounds on the attention map and its derivative."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ BAD = {"unnormalized": tkf.Unnormalized, "linear": tkf.Linear, "ReLU": tkf.ReLU}
 
 
 def at_probe(kernel, A, V, x, w, probe):
-    """Return `Gamma_mu(probe)`, at a point that is no token."""
+    """Return `Gamma_mu(probe)`, at a point that is not a token."""
     return kernel(A=A, V=V)(jnp.zeros(()), probe[None], Measure(x, w, jnp.ones(N)))[0]
 
 
@@ -25,7 +25,7 @@ def largest_at_tokens(kernel, A, V, x, w, probe):
 
 
 def random_cases(count: int):
-    """Random A, V, measures in balls of radius R (with a token at R) and probes of length 0.01 R to 100 R."""
+    """Yield random A, V, measures in balls of radius R (with a token at |x| = R) and probes with norms 0.01 R to 100 R."""
     rng = np.random.default_rng(0)
     A, V = rng.standard_normal((2, count, D, D))
     a, v = (np.linalg.norm(M, ord=2, axis=(1, 2)) for M in (A, V))
@@ -49,16 +49,16 @@ def measure(quick: bool) -> Evidence:
             checks.append(close(f"{name}, δ_{{Ru}} with |A|R² = 12: |Γ| / |V|R", exact, at_one, rtol=1e-12))
             continue
         found = [shown[name].max(), at_one]
-        if name != "Sinkhorn":  # which is defined on the support only
+        if name != "Sinkhorn":  # Sinkhorn attention is defined on the support only
             found.append((np.linalg.norm(every(lambda *c, k=kernel: at_probe(k, *c)), axis=-1) / (v * R)).max())
-        checks.append(at_most(f"{name}: largest |Γ| / |V|R of all measures and points", 1 + 1e-12, max(found)))
+        checks.append(at_most(f"{name}: largest |Γ| / |V|R over all measures and points", 1 + 1e-12, max(found)))
     checks.append(at_least("as printed, sigmoid violates it: largest |Γ| / |V|R", 1 + 1e-9, max(found), printed=True))
     slope = lambda A, V, x, w, y: jax.jacfwd(lambda y: at_probe(tkf.Softmax, A, V, x, w, y))(y)  # noqa: E731
     steepest = (np.linalg.norm(every(slope), ord=2, axis=(1, 2)) / (v * a * R**2)).max()
-    checks.append(at_most("softmax: largest |DΓ| / |V||A|R² of all measures and points", 1 + 1e-12, steepest))
+    checks.append(at_most("softmax: largest |DΓ| / |V||A|R² over all measures and points", 1 + 1e-12, steepest))
     sharp = slope(A, V, np.outer(np.resize([2.0, -2.0], N), u), w, np.zeros(D)) / (2 * 12)
     checks.append(close("softmax, ½(δ_{Ru} + δ_{−Ru}): |DΓ(0)| / |V||A|R²", 1.0, np.linalg.norm(sharp, 2), rtol=1e-12))
-    caption = "Random measures. Solid: the bound. Dashed: what tokens in one place reach, e^{|A|R²} and |A|R²."
+    caption = "Random measures. Solid: the bound. Dashed: values reached by tokens at one point, e^{|A|R²} and |A|R²."
     return Evidence(tuple(checks), draw(a * R**2, shown), caption)
 
 
@@ -81,7 +81,7 @@ def draw(x: np.ndarray, shown: dict[str, np.ndarray]):
 CLAIM = Claim(
     id="sup_bounds",
     section="Well-posedness and stability",
-    title="Size and slope of the attention map",
+    title="Bounds on the attention map and its derivative",
     statement="For mu in the ball of radius R, softmax attention has sup |Γ| ≤ |V|R and sup |DΓ| ≤ |V||A|R², both "
     "sharp. The first holds for L2 and Sinkhorn attention too, and for sigmoid attention, whose kernel is at most 1 "
     "(the talks list it among those that violate it). Unnormalized, linear and ReLU attention do violate it.",

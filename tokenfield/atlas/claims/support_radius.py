@@ -1,4 +1,4 @@
-"""The support grows at most like the exponential of the integral of |V|."""
+"""The radius of the support grows at most like the exponential of the integral of |V|."""
 
 from functools import partial
 
@@ -59,7 +59,7 @@ def measure(quick: bool) -> Evidence:
     exact = np.exp(0.4 * T + 0.3 * (1 - np.cos(3 * T)) / 3)
     checks += [
         close("exp ∫|V| itself, V(t) = (.4 + .3 sin 3t) I, t = 1.5", exact, growth_bound(scalar)[-1], rtol=1e-6),
-        close("all tokens in one place, that V(t): growth of the radius to t = 1.5", exact, together[-1], rtol=1e-8),
+        close("all tokens at one point, same V(t): growth of the radius to t = 1.5", exact, together[-1], rtol=1e-8),
     ]
     return Evidence(tuple(checks), draw(shown, bound), "One random A and V(t) = V₀ + sin(3t)V₁; dashed: the bound.")
 
@@ -82,7 +82,7 @@ CLAIM = Claim(
     title="How fast the support can grow",
     statement="Tokens that start in the ball of radius R₀ stay, under the free flow of softmax, L2 or Sinkhorn "
     "attention with continuous A(t) and V(t), in the ball of radius R₀ exp ∫₀ᵗ |V(s)|₂ ds, and the flow exists for "
-    "all time. Equality holds when all tokens are in one place and V is a positive multiple of the identity.",
+    "all time. Equality holds when all tokens are at one point and V is a positive multiple of the identity.",
     source="Castin, Ablin, Carrillo, Peyré, A unified perspective on the dynamics of deep Transformers, 2025; Castin, "
     "Mean-field Transformer dynamics (talk, Hamburg 2025), part II",
     measure=measure,

@@ -1,4 +1,4 @@
-"""Which statistics of real text make the Lipschitz constant of attention grow as it does."""
+"""Which statistics of real text explain how the Lipschitz constant of attention grows."""
 
 import numpy as np
 
@@ -13,17 +13,17 @@ from .lipschitz_growth import KINDS
 
 TEXT = {
     "text": "text",
-    "shuffled": "tokens of text, at random",
-    "model": "Gaussian like text, correlated",
-    "independent": "Gaussian like text, independent",
+    "shuffled": "random tokens of text",
+    "model": "Gaussian fit, correlated",
+    "independent": "Gaussian fit, independent",
 }
 QUICK = ("text", "model", "independent", "gaussian")
 BLOCKS = {"block 0": 0, "block 3": 3}
-LETTERS, TOKENS = 1200, 200  # of a passage
+LETTERS, TOKENS = 1200, 200  # characters and tokens of a passage
 
 
 def hidden_states() -> tuple[tkf.Transformer, list[np.ndarray]]:
-    """MiniLM, and all hidden states (layers, n, d) of a few passages of English."""
+    """Return MiniLM, and all hidden states (layers, n, d) of a few English passages."""
     from ...probe.packages import english_text
     from ...probe.pretrained import as_transformer
 
@@ -35,7 +35,7 @@ def hidden_states() -> tuple[tkf.Transformer, list[np.ndarray]]:
 
 
 def samplers(states: list[np.ndarray]) -> dict:
-    """Samplers `(n, seed) -> tokens` of text, of what is like it, and of the data models, all of the same mean square length."""
+    """Return samplers `(n, seed) -> tokens` of text, of Gaussian fits to it, and of the data models, with equal mean |x|^2."""
     tokens = np.concatenate(states)
     d = tokens.shape[1]
     scale = float(np.sqrt(np.square(tokens).sum(1).mean() / d))
@@ -53,25 +53,25 @@ def samplers(states: list[np.ndarray]) -> dict:
 
 
 def neighbors(label: str, states: list[np.ndarray]) -> Check:
-    """Neighbors in the model are as alike as neighbors in text."""
+    """Check that neighbors have the same correlation in the Gaussian model as in text."""
     text, length = correlation_by_distance(states)[1], min(map(len, states))
     draws = [sequence_model(states)(length, seed).x for seed in range(20)]
-    what = f"{label}: correlation of neighbors in text, and in the model of it"
+    what = f"{label}: correlation of neighbors in text, and in its Gaussian model"
     return close(what, text, correlation_by_distance(draws)[1], atol=0.01)
 
 
 def without_order(label: str, attention: AbstractAttention, text: Sampler) -> Check:
-    """Attention permutes with its tokens, so the order within a window of text does not matter."""
+    """Check that the order within a window of text does not matter: attention is permutation equivariant."""
     x = text(32, 1)
     mixed = x[np.random.default_rng(0).permutation(len(x))]
     constant, other = (tkf.lipschitz.local(attention, tkf.Tokens(each), rtol=1e-8).constant for each in (x, mixed))
     return close(
-        f"{label}: constant of 32 tokens in a row, over that in another order", 1.0, constant / other, atol=1e-6
+        f"{label}: constant of 32 consecutive tokens / the same in another order", 1.0, constant / other, atol=1e-6
     )
 
 
 def powers(label: str, found: dict[str, Growth]) -> list[Check]:
-    """Return the fitted powers, and what makes them larger."""
+    """Return checks of the fitted powers, and of what makes them larger."""
     checks = []
     for name, each in found.items():
         low, high = each.law.interval
@@ -85,8 +85,8 @@ def powers(label: str, found: dict[str, Growth]) -> list[Check]:
     gain = law["independent"].power - law["gaussian"].power
     return [
         *checks,
-        close(f"{label}: power with correlations, less that without", 0.0, change, atol=allowed),
-        at_least(f"{label}: power with the covariance of text, less that of isotropic tokens", 0.0, gain),
+        close(f"{label}: power with correlations minus power without", 0.0, change, atol=allowed),
+        at_least(f"{label}: power with the covariance of text minus power of isotropic tokens", 0.0, gain),
     ]
 
 
@@ -108,9 +108,9 @@ def measure(quick: bool) -> Evidence:
 
 
 CAPTION = (
-    "Left: correlation of tokens of text at distance k, before two blocks of MiniLM. Right: powers of n fitted to the "
-    "local Lipschitz constant of these blocks, with 95 % intervals, for text, for what is like it, and for random tokens "
-    "of the same mean square length; dashed, 1/4 and 1/2."
+    "Left: correlation of tokens of text at distance k, at the input of two blocks of MiniLM. Right: powers of n fitted to the "
+    "local Lipschitz constant of these blocks, with 95 % intervals, for text, for Gaussian fits to it, and for random tokens "
+    "with the same mean square norm; dashed: 1/4 and 1/2."
 )
 COLORS = {"block 0": "#0072B2", "block 3": "#D55E00"}
 
@@ -141,12 +141,12 @@ CLAIM = Claim(
     section="Real models",
     title="What makes the Lipschitz constant grow on text: the directions of its tokens more than their correlations",
     statement="Which statistical model of data explains the growth like n^¼ on real text is an open question. In the first block "
-    "of MiniLM the power is about 1/4 on text, and as much on tokens drawn from it at random. Attention does not see the order of "
-    "tokens, only which of them stand together. Fed into a Gaussian model with the mean and the covariance of text, the measured "
-    "decay of correlations changes the power, 0.3 to 0.4, by less than the error of the fit: neighbors have a correlation of 0.1 "
-    "only. Isotropic tokens of the same length have a power of 0.16, so the directions in which tokens vary matter; a Gaussian "
-    "model overshoots. In a middle block the constant hardly grows on text in a row, while it does on tokens at random and in "
-    "the Gaussian models, with powers near 0.2: there these statistics do not explain it.",
+    "of MiniLM the power is about 1/4 on text, and the same on tokens drawn from it at random. Attention does not see the order of "
+    "tokens, only which tokens occur together. In a Gaussian model with the mean and the covariance of text, adding the measured "
+    "decay of correlations changes the power, 0.3 to 0.4, by less than the error of the fit: the correlation of neighbors is only "
+    "0.1. Isotropic tokens with the same mean square norm have a power of 0.16, so the directions in which tokens vary matter; the "
+    "Gaussian model gives too large a power. In a middle block the constant hardly grows on consecutive text, while it does on "
+    "random tokens of text and in the Gaussian models, with powers near 0.2: there these statistics do not explain it.",
     source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part IV (the question); measured here",
     measure=measure,
 )

@@ -1,4 +1,4 @@
-"""Two clusters wait for a time that an integral gives, for any masses."""
+"""The merge time of two clusters, for any masses, as an integral."""
 
 import math
 
@@ -83,7 +83,7 @@ def draw(betas, curves):
 CLAIM = Claim(
     id="two_clusters",
     section="Metastability",
-    title="Two clusters merge after an exponentially long time that an integral gives",
+    title="Two clusters merge after an exponentially long time, given by an integral",
     statement="Two clusters of masses m_i, m_j obey ρ' = (1-ρ²)[m_j/(m_i E+m_j) + m_i/(m_j E+m_i)], E = e^{β(1-ρ)}, under SA and "
     "ρ' = (1-ρ²)(m_i+m_j)e^{βρ} under USA. For equal masses SA takes about e^{β(1-ρ)}/(2β(1-ρ²)).",
     source="Derived from the flows; Geshkovski, Koubbi, Polyanskiy, Rigollet 2024 for the order e^{cβ}",
