@@ -77,7 +77,7 @@ def test_lost_is_the_least_response(tau, slope):
 def test_the_minimum_jumps_to_the_end_beyond_log_4():
     below, above = np.log(4) - 0.02, np.log(4) + 0.02
     assert lost_time(0.995, below, 1.0) < recency_ends(below, 1.0)
-    with pytest.raises(ValueError, match=r"tau = 0.995 is never lost at slope = 1.40629: the minimum of the response jumps past it"):
+    with pytest.raises(ValueError, match=r"tau = 0.995 is never lost at slope = 1.40629: the minimum"):
         lost_time(0.995, above, 1.0)
 
 
