@@ -122,7 +122,7 @@ def test_tokens_without_a_derivative_do_not_end_the_search():
     assert np.isfinite(found.constant)
     assert found.constant == local(attention, found.x).constant == np.nanmax([*found.found, found.explicit_constant])
     assert found.constant > 1.3
-    with pytest.raises(ValueError, match="R: the derivative leaves double precision at all tokens tried"):
+    with pytest.raises(ValueError, match="R: the derivative overflows at all tokens tried"):
         adversarial(tkf.Unnormalized(beta=1.0, V=1e300), 3, 1e30, d=2, starts=2, steps=2)
 
 

@@ -300,7 +300,7 @@ X = np.eye(3)
         (lambda: local(tkf.Softmax(), X, top_k=0), "top_k must be a whole number >= 1, got 0"),
         (lambda: local(tkf.Softmax(), X, residual="yes"), "residual must be True, False or None, got 'yes'"),
         (lambda: local(tkf.Softmax(), tkf.Tokens(X, [0.5, 0.5, 0.0])), "weights must be > 0, got 0 for token 2"),
-        (lambda: local(tkf.Hardmax(), np.ones((2, 2))), "token 0 attends to several tokens alike"),
+        (lambda: local(tkf.Hardmax(), np.ones((2, 2))), "token 0 attends equally to several tokens"),
         (
             lambda: local(tkf.Transformer(tkf.Softmax(), noise=tkf.EuclideanNoise(kappa=1.0)), X),
             "model must be without noise",
@@ -314,5 +314,5 @@ def test_errors_say_what_is_allowed(call, message):
 
 
 def test_what_leaves_double_precision_says_so():
-    with pytest.raises(ValueError, match=r"leaves double precision at these tokens: .* a larger log_unit"):
+    with pytest.raises(ValueError, match=r"overflows at these tokens: .* a larger log_unit"):
         local(tkf.Unnormalized(beta=900.0), 2 * np.eye(3))

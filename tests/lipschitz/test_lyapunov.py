@@ -120,5 +120,5 @@ def test_errors_say_what_is_allowed(call, message):
 
 
 def test_a_blow_up_is_reported():
-    with pytest.raises(tkf.SolverError, match=r"could not be followed beyond t = 0\.[45]"):
+    with pytest.raises(tkf.SolverError, match=r"could not be integrated beyond t = 0\.[45]"):
         lyapunov(tkf.Transformer(tkf.Linear(A=[[1.0]])), [[1.0]], 2.0)

@@ -67,7 +67,7 @@ def test_the_favored_law_around_all_thresholds(d):
                 assert f"{better} is favored" in text
                 assert "first-order window" in text
         assert laws.ordered(1.01 * laws.critical)[1]
-        assert "above it: tokens order" in note(beta, d, 1.01 * laws.critical, "unnormalized")
+        assert "above it: tokens become ordered" in note(beta, d, 1.01 * laws.critical, "unnormalized")
 
 
 @pytest.mark.parametrize("d", [2, 3, 4, 8])
@@ -79,7 +79,7 @@ def test_continuous_transitions_have_no_window(d):
         for factor in (0.9, 1.1):
             text = note(beta, d, factor * laws.critical, attention)
             assert laws.ordered(factor * laws.critical)[1] == (factor > 1)
-            assert ("above it: tokens order" in text) == (factor > 1)
+            assert ("above it: tokens become ordered" in text) == (factor > 1)
             assert ("not above it: tokens stay spread" in text) == (factor < 1)
 
 

@@ -137,7 +137,7 @@ def test_number_of_phases():
         (lambda: tkf.theory.collapse_time(0.2, 0.1, 10.0, c=1.5), "c must be at most v"),
         (lambda: tkf.theory.multiscale_phases(0.5 * np.eye(2)), "A must be above 1"),
         (lambda: tkf.theory.multiscale_phases(np.diag([9.0, 8, 2]), np.diag([8.0, 9, 1])), "A must be a number"),
-        (lambda: tkf.theory.multiscale_phases(np.diag([9.0, 2, 2]), np.diag([0.5, 1, 1])), "V must lead"),
+        (lambda: tkf.theory.multiscale_phases(np.diag([9.0, 2, 2]), np.diag([0.5, 1, 1])), "V must have a single leading"),
     ],
 )  # fmt: skip
 def test_bad_input(call, text):

@@ -170,7 +170,7 @@ def test_edges():
         assert not alone[key].valid
     balanced = table(5, 4, 1.0, rho0=-0.25)
     assert balanced["time_to_collapse"].value == math.inf
-    assert "stands still" in balanced["time_to_collapse"].note
+    assert "is stationary" in balanced["time_to_collapse"].note
     assert table(5, 8, 1.0, rho0=0.9995)["time_to_collapse"].value == 0.0
     assert table(5, 3, 0.0)["kappa_c"].value == pytest.approx(3.0)
 
@@ -183,7 +183,7 @@ def test_edges():
         ((5, 3, -1.0), {}, "beta must be finite and >= 0, got -1.0"),
         ((5, 3, None), {}, "beta must be a number"),
         ((5, 3, 1.0, "perri"), {}, "got 'perri': did you mean 'peri'"),
-        ((5, 3, 1.0, "none"), {}, "norm must be one of mix, ngpt, peri, post, pre, sqrt or such a rule, got 'none'"),
+        ((5, 3, 1.0, "none"), {}, "norm must be one of mix, ngpt, peri, post, pre, sqrt or a rule such as PostLN()"),
         ((5, 3, 1.0, "mix"), {}, "norm mix needs tau"),
         ((5, 3, 1.0, "post"), {"tau": 1.0}, "norm post takes no tau"),
         ((5, 3, 1.0, "ngpt"), {"alpha": -1.0}, "alpha must be finite and > 0"),

@@ -77,7 +77,7 @@ def test_lost_is_the_least_response(tau, slope):
 def test_the_minimum_jumps_to_the_end_beyond_log_4():
     below, above = np.log(4) - 0.02, np.log(4) + 0.02
     assert lost_time(0.995, below, 1.0) < recency_ends(below, 1.0)
-    with pytest.raises(ValueError, match=r"tau = 0.995 is never lost at slope = 1.40629: the end is lost before it"):
+    with pytest.raises(ValueError, match=r"tau = 0.995 is never lost at slope = 1.40629: the minimum"):
         lost_time(0.995, above, 1.0)
 
 
@@ -140,7 +140,7 @@ def test_fit():
         (lambda: lost_time(1.0, 1.0, 1.0), "tau must be one number between 0 and 1, got 1"),
         (lambda: lost_time(0.5, 0.0, 1.0), "slope must be"),
         (lambda: token_influence(8, 2, 0.0), "alpha must be"),
-        (lambda: fit_influence([0.1, 0.2], 3), r"influence must be at least 4 positive numbers in one row, got shape \(2,\)"),
+        (lambda: fit_influence([0.1, 0.2], 3), r"influence must be a vector of at least 4 positive numbers, got shape \(2,\)"),
     ],
 )  # fmt: skip
 def test_bad_input(make, words):

@@ -1,4 +1,4 @@
-"""How much attention can stretch: local Lipschitz constants, and bounds on tokens in a ball."""
+"""Lipschitz constants of attention: local constants at given tokens, and bounds for tokens in a ball."""
 
 from ..theory.ball_bounds import Bounds as Bounds
 from ..theory.gap import score_gap as score_gap

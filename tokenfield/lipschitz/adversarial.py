@@ -1,4 +1,4 @@
-"""Tokens that an attention stretches much: the explicit ones, and a search by gradients."""
+"""Tokens with a large local Lipschitz constant: explicit configurations, and a search by gradients."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -23,23 +23,23 @@ from ..theory.gap import score_gap
 from .bounds import bounds
 from .local import NotFinite, local
 
-POWER_STEPS = 3  # products for the stretched direction at the start of a search
-FAR = 1e10  # more than minus the logarithm of any constant: a search turns back from tokens without a finite derivative
-LONGEST = 0.98  # of R, at the start: tokens on the sphere itself have no slope towards its inside
+POWER_STEPS = 3  # steps of the power method at the start of a search
+FAR = 1e10  # objective where the derivative is not finite: larger than minus the logarithm of any constant
+LONGEST = 0.98  # largest length at the start, relative to R: on the sphere itself the radial derivative is 0
 
 
 @dataclass(frozen=True)
 class Adversarial:
-    """The worst tokens found in a ball. There may be worse: a search finds local maxima.
+    """The worst tokens found in a ball. There may be worse ones, as a search finds local maxima.
 
     Attributes:
         x: (n, d) the tokens with the largest local constant found.
-        constant: that constant: a lower bound on the Lipschitz constant in the ball.
-        explicit: (n, d) the best explicit configuration, or None where none is known.
+        constant: their local constant, a lower bound on the Lipschitz constant in the ball.
+        explicit: (n, d) the best explicit configuration, or None if none is known.
         explicit_constant: its local constant.
-        found: (starts,) the constants that the searches reached; the first began at the explicit configurations. NaN for
+        found: (starts,) the constants that the searches reached; the first ones start at the explicit configurations. NaN for
             a search in which the derivative was never finite.
-        bounds: what is proved for softmax attention (one head), else None.
+        bounds: the proved bounds for softmax attention (one head), or None for other attentions.
     """
 
     x: np.ndarray
@@ -62,22 +62,22 @@ def adversarial(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Adversarial:
-    """n tokens within radius R at which an attention has a large local Lipschitz constant (FORMULAS §6).
+    """Search for n tokens within radius R at which an attention has a large local Lipschitz constant (FORMULAS §6).
 
-    Explicit, for scores `<Ax, y>`: `x_1 = R Au/|Au|`, the others `R u`, u from `score_gap`, the same under a mask; and all
-    tokens at 0. Then `|D_X f [e]|` is maximized over tokens X in the ball and over unit e together, by L-BFGS, from the
-    explicit tokens, from random ones and from two random clusters.
-    The best of all is returned, so it never falls short of the explicit ones. It is a
-    lower bound on the largest constant in the ball: more `starts` may find more.
+    Explicit configurations, for scores `<Ax, y>` with or without a mask: `x_1 = R Au/|Au|`, the others `R u`, u from
+    `score_gap`; and all tokens at 0. Then `|D_X f [e]|` is maximized jointly over tokens X in the ball and unit displacements e,
+    by L-BFGS, starting from the explicit tokens, from random ones and from two random clusters. The best of all is returned, so
+    it is at least as large as the explicit ones. It is a lower bound on the largest constant in the ball: more `starts` may
+    find a larger one.
 
     Args:
         attention: any attention that can be differentiated, causal or not.
         n: number of tokens, at least 2.
         R: radius of the ball.
-        d: dimension, where no matrix of the attention says it [2].
+        d: dimension of the tokens, if no matrix of the attention determines it [2].
         starts: number of searches.
-        steps: most iterations of each.
-        seed: of the random starts.
+        steps: maximum number of iterations of each search.
+        seed: seed of the random starts.
         progress: show a progress bar; by default on a terminal only.
 
     Example:
@@ -95,10 +95,10 @@ def adversarial(
     explicit = _explicit(attention, n, R, d)
     random = rng.standard_normal((starts, n, d))
     random *= R * rng.uniform(0, 1, (starts, n, 1)) ** (1 / d) / np.linalg.norm(random, axis=2, keepdims=True)
-    for k, x in enumerate(random[1::2]):  # two clusters, so that many tokens move as two do, of several sizes
+    for k, x in enumerate(random[1::2]):  # two clusters, so that many tokens act like two, at several lengths
         x[:] = (x[:2] * R * 0.5 ** (k % 4) / np.linalg.norm(x[:2], axis=1, keepdims=True))[rng.permutation(n) % 2]
     begin = np.concatenate([*[x[None] for x in explicit], random])[: max(starts, len(explicit))]
-    # An exactly symmetric start may be a critical point: the search begins a little beside it.
+    # An exactly symmetric start may be a critical point, so starts are perturbed.
     begin = begin + 1e-3 * R * rng.standard_normal(begin.shape)
     reached = []
     with Progress(progress, "searching", len(begin), "searches") as bar:
@@ -109,7 +109,7 @@ def adversarial(
     known = [_constant(attention, x) for x in explicit]
     values, points = [*known, *found], [*explicit, *reached]
     if np.isnan(values).all():
-        raise ValueError(f"R: the derivative leaves double precision at all tokens tried: give a smaller R, got {R:g}")
+        raise ValueError(f"R: the derivative overflows at all tokens tried: use a smaller R, got {R:g}")
     best = int(np.nanargmax(values))
     which = int(np.nanargmax(known)) if np.isfinite(known).any() else None
     return Adversarial(
@@ -123,7 +123,7 @@ def adversarial(
 
 
 def _constant(attention: AbstractAttention, x: np.ndarray) -> float:
-    """Return the local constant at tokens; NaN where the derivative is not finite."""
+    """Return the local constant at tokens; NaN if the derivative is not finite."""
     try:
         return local(attention, x).constant
     except NotFinite:
@@ -141,7 +141,7 @@ def _parts(attention: AbstractAttention, d: int) -> list[tuple[np.ndarray, np.nd
 
 
 def _explicit(attention: AbstractAttention, n: int, R: float, d: int) -> list[np.ndarray]:
-    """Token 1 at `R Au/|Au|`, the others at `R u`, for each head; all at 0."""
+    """Return the explicit configurations: for each head, token 1 at `R Au/|Au|` and the others at `R u`; all at 0."""
     made = []
     for A, V in _parts(attention, d):
         u = score_gap(A, across=np.linalg.svd(V)[2][0])[1]
@@ -194,7 +194,7 @@ def _search(attention: AbstractAttention, x: np.ndarray, R: float, steps: int, r
 
 
 def _inside(y: Array, R: float | Array) -> Array:
-    """Return `R sin|y| y/|y|`: all of R^d onto the ball, so that a maximum on its boundary is one without constraint."""
+    """Return `R sin|y| y/|y|`, which maps R^d onto the ball, so that the maximization has no constraint."""
     r = jnp.sqrt((y * y).sum(-1, keepdims=True) + 1e-300)
     return R * jnp.sin(r) / r * y
 
@@ -207,7 +207,7 @@ def _map(attention: AbstractAttention, x: Array):
 @eqx.filter_jit
 @partial(jax.value_and_grad, argnums=1)
 def _stretch(attention: AbstractAttention, z: Array, R: Array) -> Array:
-    """Return `log |D_X f [e]| / |e|` at `X = inside(y)`, z = (y, e), with its slope."""
+    """Return `log |D_X f [e]| / |e|` at `X = inside(y)`, z = (y, e), with its gradient."""
     x = _inside(z[0], R)
     moved = jax.jvp(_map(attention, x), (x,), (z[1],))[1]
     return jnp.log(jnp.linalg.norm(moved) + 1e-300) - jnp.log(jnp.linalg.norm(z[1]))
@@ -215,7 +215,7 @@ def _stretch(attention: AbstractAttention, z: Array, R: Array) -> Array:
 
 @eqx.filter_jit
 def _sharpened(attention: AbstractAttention, x: Array, e: Array) -> Array:
-    """Return steps of the power method towards the displacement that is stretched most."""
+    """Return e after a few steps of the power method toward the most stretched displacement."""
     f = _map(attention, x)
     pull = jax.vjp(f, x)[1]
     for _ in range(POWER_STEPS):

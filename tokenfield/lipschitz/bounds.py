@@ -15,25 +15,25 @@ from .data import head_bounds
 def bounds(
     A: ArrayLike, V: ArrayLike | None, R: float, n: int, *, d: int | None = None, x: ArrayLike | None = None
 ) -> Bounds:
-    """What holds for every n tokens within radius R, and what some of them attain (FORMULAS §6).
+    """Return bounds on the local Lipschitz constants of n tokens within radius R (FORMULAS §6).
 
     Norm `|X|^2 = sum_i |x_i|^2`, operator norms |A|, |V|:
 
     - `upper = sqrt(3) |V| ( |A|^2 R^4 (4n+1) + n )^{1/2}`;
-    - `sharp_upper = |V| ( sqrt(n) (1 + |A|R^2) + |A|R^2 )`, which is what `sharp_data` can be at most in the ball;
+    - `sharp_upper = |V| ( sqrt(n) (1 + |A|R^2) + |A|R^2 )`, an upper bound on `sharp_data` in the ball;
     - `lower`, the larger of `sqrt(n-1) / (1 + (n-1) e^{-R^2 g}) max_{e ⊥ Au, |e|=1} |Ve|` and |V|, with g and u from
-      `score_gap`: tokens 2…n at R u put weight `p = 1/(1 + (n-1) e^{-R^2 g})` on token 1 at `R Au/|Au|`, and moving that
-      one along e, which no score sees, moves the other n-1 outputs by `p Ve`. Under a mask the weight only grows. And n
-      tokens at one place that move together by e stay together, so all outputs move by Ve, masked or not;
+      `score_gap`: tokens 2…n at R u put weight `p = 1/(1 + (n-1) e^{-R^2 g})` on token 1 at `R Au/|Au|`, and moving token 1
+      along e, which changes none of their scores, moves the other n-1 outputs by `p Ve`. Under a mask the weight only grows.
+      And n tokens at one point that move together by e stay together, so all outputs move by Ve, masked or not;
     - `mean_field = |V| (1 + 3|A|R^2) e^{2|A|R^2}`.
 
     Args:
         A: (d, d) score matrix, or a number a for a I.
         V: (dv, d) value matrix, a number, or None for the identity.
-        R: radius of the ball that holds the tokens.
+        R: radius of the ball that contains the tokens.
         n: number of tokens.
-        d: dimension of the tokens, where neither A nor V is a matrix [any d >= 2].
-        x: (n, d) tokens, all within R, for the bounds that depend on them.
+        d: dimension of the tokens if neither A nor V is a matrix; None covers every d >= 2.
+        x: (n, d) tokens, all within R, for the bounds `data` and `sharp_data`; these are None without x.
 
     Example:
         >>> import tokenfield as tkf
@@ -61,7 +61,7 @@ def attention_bounds(attention: AbstractAttention | Transformer, R: float, n: in
 
 
 def _inside(x: ArrayLike, R: float, n: int, d: int | None) -> np.ndarray:
-    """Return the tokens as an array, all within R."""
+    """Return the tokens as an array; raise ValueError unless all are within R."""
     points = np.asarray(as_float("x", x, 2))
     wanted = points.shape[1] if d is None else d
     if points.shape != (n, wanted):

@@ -1,4 +1,4 @@
-"""The derivative of hardmax attention: each output follows the one token that its token attends to."""
+"""The derivative of hardmax attention: each output depends on the one token that is attended to."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from .derivative import AbstractDerivative
 
 
 class ChoiceDerivative(AbstractDerivative):
-    """`D e_i = W V e_{j(i)}`, j(i) the token that i attends to. Make it by `choice_derivative`."""
+    """`D e_i = W V e_{j(i)}`, j(i) the token that i attends to. Built by `choice_derivative`."""
 
     head: Hardmax
     output: ValueMap
@@ -29,7 +29,7 @@ class ChoiceDerivative(AbstractDerivative):
 def choice_derivative(
     head: Hardmax, output: ValueMap, t: Float[Array, ""], x: Array, w: Array, positions: Array
 ) -> ChoiceDerivative:
-    """Find the chosen tokens; raise a ValueError where scores tie, as there is no derivative there."""
+    """Return the derivative; raise ValueError if scores tie, as there is none then."""
     number = jnp.arange(float(len(x)))
     mean, square = np.asarray(
         head.average_of_itself(t, Measure(x, w, positions), jnp.stack([number, number**2], axis=1))
@@ -37,7 +37,7 @@ def choice_derivative(
     shared = np.flatnonzero(square - mean**2 > 0.1 * np.asarray(w).min())
     if shared.size:
         raise ValueError(
-            f"x: Hardmax has no derivative where scores tie, and token {int(shared[0])} attends to several tokens alike; "
-            "if they coincide, give one token their total weight"
+            f"x: Hardmax has no derivative where scores tie, and token {int(shared[0])} attends equally to several tokens; "
+            "if they coincide, replace them by one token of their total weight"
         )
     return ChoiceDerivative(head, output, t, x, jnp.asarray(mean.round().astype(int)))

@@ -1,11 +1,11 @@
-"""The derivative of Sinkhorn attention: that of the coupling, by the implicit function theorem.
+"""The derivative of Sinkhorn attention, from that of the coupling by the implicit function theorem.
 
-`k_ij = e^{s_ij + f_i + g_j}` with `sum_j w_j k_ij = 1` and `sum_i w_i k_ij = 1`. When the scores move by ds, the
-potentials move so that the marginals stay: with `P_ij = k_ij w_j` and `R_ji = w_i k_ij`, both of row sums 1,
+`k_ij = e^{s_ij + f_i + g_j}` with `sum_j w_j k_ij = 1` and `sum_i w_i k_ij = 1`. When the scores change by ds, the
+potentials change so that the marginals are preserved: with `P_ij = k_ij w_j` and `R_ji = w_i k_ij`, both with row sums 1,
 
 `df + P dg = -(P ∘ ds) 1`,  `R df + dg = -(R ∘ ds^T) 1`,  so  `(I - R P) dg = R (P ∘ ds) 1 - (R ∘ ds^T) 1`,
 
-which determines dg up to a constant that df takes back. Then `d m_i = sum_j P_ij (dv_j + (ds_ij + df_i + dg_j) v_j)`.
+which determines dg up to a constant that cancels with df. Then `d m_i = sum_j P_ij (dv_j + (ds_ij + df_i + dg_j) v_j)`.
 """
 
 import equinox as eqx
@@ -19,7 +19,7 @@ from .derivative import AbstractDerivative
 
 
 class CouplingDerivative(AbstractDerivative):
-    """The derivative of Sinkhorn attention (then W) at weighted tokens. Make it by `coupling_derivative`."""
+    """The derivative of Sinkhorn attention (then W) at weighted tokens. Built by `coupling_derivative`."""
 
     head: Sinkhorn
     output: ValueMap
@@ -32,7 +32,7 @@ class CouplingDerivative(AbstractDerivative):
     def apply(self, e):
         x, w, P = self.x, self.w, self.P
         R = (w[:, None] * P / w).T
-        y = x - w @ x  # df and dg take constants in rows and columns of ds back
+        y = x - w @ x  # constants in the rows and columns of ds cancel with df and dg
         q, k, _ = self.head.score.factors(self.t, y, y)
         dq, dk, _ = self.head.score.factors(self.t, e, e)  # linear in the tokens
         ds = dq @ k.T + q @ dk.T
@@ -50,7 +50,7 @@ class CouplingDerivative(AbstractDerivative):
 def coupling_derivative(
     head: Sinkhorn, output: ValueMap, t: Float[Array, ""], x: Array, w: Array, positions: Array
 ) -> CouplingDerivative:
-    """Return the coupling, and the LU factors of `I - R P + 1 w^T`, which has the solutions that are needed and is regular."""
+    """Return the derivative, with the LU factors of `I - R P + 1 w^T`, which is nonsingular and selects `w^T dg = 0`."""
     n = len(x)
     P = head.average_of_itself(t, Measure(x, w, positions), jnp.eye(n))
     R = (w[:, None] * P / w).T

@@ -20,7 +20,7 @@ class DataBounds(NamedTuple):
 
     Attributes:
         data: `sum_h |V_h| ( sqrt(n) (1 + a D) + b D )`.
-        sharp_data: `sum_h |V_h| ( sqrt(c) (1 + a D/2) + b D/4 )`, with the attention's own c; never above `data`.
+        sharp_data: `sum_h |V_h| ( sqrt(c) (1 + a D/2) + b D/4 )`, c as in `data_bounds`; never above `data`.
     """
 
     data: float
@@ -29,17 +29,22 @@ class DataBounds(NamedTuple):
 
 @in_double
 def data_bounds(attention: AbstractAttention, x: Any, *, t: float = 0.0) -> DataBounds:
-    """Upper bounds on `local(attention, x).constant`, for softmax heads, masked or not (FORMULAS §6).
+    """Return upper bounds on `local(attention, x).constant`, for softmax heads, masked or not (FORMULAS §6).
 
     For each head, `a = max_i |A x_i|`, `b = max_ij |A^T(x_i - x_j)|`, D the diameter of the tokens:
 
     - `data = |V| ( sqrt(n) (1 + a D) + b D )`;
     - `sharp_data = |V| ( sqrt(c) (1 + a D/2) + b D/4 )`, with c the largest column sum of the attention matrix, between 1
-      and n. The row-stochastic matrix has norm at most sqrt(c), and a covariance of numbers within ranges D and b is at
-      most `D b/4`, one of numbers within D with numbers of size g at most `D/2 sqrt(mean g^2)`.
+      and n. The attention matrix, whose rows sum to 1, has norm at most sqrt(c). A covariance of numbers with ranges D and b is
+      at most `D b/4`, and one of numbers with range D and numbers g is at most `D/2 sqrt(mean g^2)`.
 
-    With weights m_i, n becomes `1/min_i m_i` and column sums are `sum_i m_i p_ij / m_j`, in the norm of `local`. Heads
-    add, with `|W_h V_h|` for |V|.
+    With weights m_i, n becomes `1/min_i m_i` and column sums are `sum_i m_i p_ij / m_j`, in the norm of `local`. The bounds of
+    heads are added, with `|W_h V_h|` for |V|.
+
+    Args:
+        attention: `Softmax`, or a `MultiHead` of softmax heads, without rules for positions.
+        x: (n, d) tokens, or `Tokens` with positive weights.
+        t: the time at which A(t), V(t), … are evaluated.
 
     Example:
         >>> import tokenfield as tkf
@@ -66,7 +71,7 @@ def head_bounds(
 ) -> tuple[float, float]:
     """Return both bounds of one head, in one pass over all pairs."""
     n = len(x)
-    q, centered = x @ A.T, x - x.mean(0)  # distances far from 0 keep their digits
+    q, centered = x @ A.T, x - x.mean(0)  # centered, so that tokens far from 0 keep accurate distances
     pulled = centered @ A
     diameter = range_ = 0.0
     columns = np.zeros(n)
@@ -86,7 +91,7 @@ def head_bounds(
 
 
 def _farthest(x: np.ndarray, y: np.ndarray) -> float:
-    """Return `max_ij |x_i - y_j|`; the pair is found by products of matrices, its distance by a difference."""
+    """Return `max_ij |x_i - y_j|`; the pair is found by matrix products, and its distance is computed from the difference."""
     squares = (x * x).sum(1)[:, None] + (y * y).sum(1) - 2 * x @ y.T
     slack = 1e-12 * (np.abs(squares).max() + (x * x).sum(1).max() + (y * y).sum(1).max())
     i, j = np.unravel_index(np.argmax(squares), squares.shape)

@@ -1,4 +1,4 @@
-"""Random tokens of several kinds, each with coordinates of variance 1, for experiments on the number of tokens."""
+"""Random tokens of several kinds, with coordinates of variance 1, for experiments on the effect of the number of tokens."""
 
 from collections.abc import Callable
 
@@ -27,9 +27,9 @@ def data_model(
     - "sphere": uniform on the sphere of radius `scale sqrt(d)`;
     - "gaussian": independent standard normal;
     - "low_rank": Gaussian in a random subspace of dimension `rank`;
-    - "clustered": Gaussian centers, `clusters` of them, and about each tokens with `spread` of the standard deviation;
+    - "clustered": tokens around `clusters` Gaussian centers, with standard deviation `spread`, in [0, 1], in each coordinate;
     - "correlated": a stationary sequence `x_{i+1} = c x_i + sqrt(1-c^2) g_i`, c the `correlation`;
-    - "heavy_tailed": Gaussian vectors divided by chi, Student's t with `freedom` > 2 degrees of freedom.
+    - "heavy_tailed": Student's t with `freedom` > 2 degrees of freedom, Gaussian vectors divided by chi.
 
     Example:
         >>> import tokenfield as tkf

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 
 class AbstractDerivative(eqx.Module):
-    """`D`: displacements of tokens (n, d) to displacements of outputs (n, d')."""
+    """A linear map D from displacements of tokens, (n, d), to displacements of outputs, (n, d')."""
 
     @abc.abstractmethod
     def apply(self, e: Float[Array, "n d"]) -> Float[Array, "n dv"]:
@@ -48,7 +48,7 @@ class Sum(AbstractDerivative):
 
 
 class Shifted(AbstractDerivative):
-    """`shift I + factor D`: shift = 1 is a residual connection, shift = -1 takes it away."""
+    """`shift I + factor D`: shift = 1 adds a residual connection, shift = -1 removes it."""
 
     part: AbstractDerivative
     shift: Array
@@ -62,7 +62,7 @@ class Shifted(AbstractDerivative):
 
 
 class Chain(AbstractDerivative):
-    """One derivative after another: `D_L … D_1`."""
+    """The product of derivatives, `D_L … D_1`."""
 
     parts: tuple[AbstractDerivative, ...]
 
@@ -78,7 +78,7 @@ class Chain(AbstractDerivative):
 
 
 class Weighted(AbstractDerivative):
-    """`M^{1/2} D M^{-1/2}`: the derivative in coordinates in which `|X|^2 = n sum_i m_i |x_i|^2` is the plain norm."""
+    """`M^{1/2} D M^{-1/2}`: the derivative in coordinates in which `|X|^2 = n sum_i m_i |x_i|^2` is the Euclidean norm."""
 
     part: AbstractDerivative
     root: Float[Array, "n 1"]

@@ -31,13 +31,13 @@ from .local import local, tokens_of
 
 
 class PowerLaw(NamedTuple):
-    """`y = C n^p`, fitted.
+    """A fitted power law `y = C n^p`.
 
     Attributes:
         power: p.
         interval: a confidence interval for p.
         factor: C.
-        confidence: of the interval.
+        confidence: the confidence level of the interval.
     """
 
     power: float
@@ -57,9 +57,9 @@ class Growth:
         lengths: (l,) numbers of tokens.
         constants: (l, repeats) local constants.
         law: the power law fitted to all of them.
-        converged: True when every constant is known to the tolerance.
-        radius: (l,) length of the longest token among the samples of each number.
-        bounds: what `bounds` says for each number within that radius, for one head of softmax attention; None for others.
+        converged: True if every constant is accurate to the tolerance.
+        radius: (l,) length of the longest token among the samples of each length.
+        bounds: `bounds` for each number of tokens within that radius, for one head of softmax attention; None for others.
     """
 
     lengths: np.ndarray
@@ -75,15 +75,15 @@ class Growth:
 
 
 def fit_power_law(n: ArrayLike, y: ArrayLike, confidence: float = 0.95) -> PowerLaw:
-    """Return `log y = log C + p log n` by least squares, with a confidence interval for p.
+    """Fit `log y = log C + p log n` by least squares, with a confidence interval for p.
 
-    The standard error allows for scatter that depends on n (the HC3 estimate), Student's t with one degree of freedom
-    for each point but two. The interval takes the power law for granted and the points for independent.
+    The standard error is the HC3 estimate, which allows the scatter to depend on n. The interval uses Student's t; the number of
+    degrees of freedom is that of points minus two. It assumes that the power law holds and that the points are independent.
 
     Args:
-        n: (m,) numbers, at least two different ones.
+        n: (m,) positive numbers, at least two different ones.
         y: (m,) or (m, repeats) positive values.
-        confidence: between 0 and 1.
+        confidence: the confidence level, between 0 and 1.
 
     Example:
         >>> from tokenfield.lipschitz import fit_power_law
@@ -129,20 +129,21 @@ def growth(
     checkpoint: str | os.PathLike | None = None,
     progress: bool | None = None,
 ) -> Growth:
-    """Return the local Lipschitz constant at random tokens, against their number, and the power law `C n^p` (FORMULAS §6).
+    """Return the local Lipschitz constant at random tokens for several numbers n of them, and a power law `C n^p` (FORMULAS §6).
 
-    On the worst tokens p = 1/2; on typical ones it is often about 1/4, and depends on the data.
+    For the worst tokens p = 1/2; for typical ones p is often about 1/4, and depends on the data.
 
     Args:
         attention: an attention or a Transformer.
         sampler: `(n, seed) -> tokens`, e.g. `data_model("gaussian", d=8)` or a part of real representations.
         lengths: numbers of tokens, at least two different ones.
         repeats: samples for each number; sample r of the i-th number has the seed `seed + i repeats + r`.
-        seed: of the first sample.
-        rtol: of each constant.
-        confidence: of the interval for p.
+        seed: seed of the first sample.
+        rtol: relative tolerance of each constant.
+        confidence: confidence level of the interval for p.
         residual: as in `local`.
-        checkpoint: a file in which each constant is saved as it is found. After a kill the same call continues from there.
+        checkpoint: a file in which each constant is saved when it is computed. After an interruption, the same call resumes
+            from it.
         progress: show a progress bar; by default on a terminal only.
 
     Example:
@@ -178,7 +179,7 @@ def growth(
 
 
 class _Store:
-    """Constants on disk, written anew after each; nan where there is none yet."""
+    """The constants in the checkpoint file, which is rewritten after each; NaN for those not computed yet."""
 
     def __init__(self, path: str | os.PathLike | None, attention: Any, samples: list[Any], settings: tuple):
         self.path = None if path is None else Path(path)

@@ -1,4 +1,4 @@
-"""How far a small displacement of each token moves one token, some layers later."""
+"""How far a small displacement of each token moves one token several layers later."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,23 +29,23 @@ def influence(
     directions: int | None = None,
     seed: int = 0,
 ) -> np.ndarray:
-    """Return the influence of every token on one token after some layers, `|∂x_i(L)/∂x_j(0)|_F / sqrt(d)` for each j.
+    """Return the influence of every token on one token after L layers, `|∂x_i(L)/∂x_j(0)|_F / sqrt(d)` for each j.
 
-    For layers that mix tokens by numbers, `x_i(L) = sum_j c_ij x_j(0)`, it is `|c_ij|`. The derivative is the model's own at
-    these tokens: through norms, MLPs and the scores of attention.
+    If layers mix tokens with scalar coefficients, `x_i(L) = sum_j c_ij x_j(0)`, it is `|c_ij|`. The derivative is that of the
+    full model at these tokens, including norms, MLPs and the scores of attention.
 
     Args:
-        model: a Transformer without noise and without an encoder that runs with it.
+        model: a Transformer without noise and without an encoder.
         x: (n, d) tokens before the first layer, or `Tokens`.
-        depth: the number of layers L, or several.
+        depth: the number of layers L, or a list of them.
         step: the step size of the layers, as in `layers`.
-        token: the index i of the token that is moved; by default the last.
-        directions: use so many random orthogonal directions of that token for an estimate of the norm, which has a relative
-            error near `1/sqrt(2 directions)` at most. None takes all d, which is exact.
-        seed: of the directions.
+        token: the index i of the token that responds; by default the last.
+        directions: number of random orthogonal directions of that token for an estimate of the norm, with a relative error of
+            at most about `1/sqrt(2 directions)`. None takes all d, which is exact.
+        seed: seed of the directions.
 
     Returns:
-        (n,) numbers for one depth, (len(depth), n) for several.
+        (n,) influences for one depth, (len(depth), n) for a list.
 
     Example:
         >>> import tokenfield as tkf
@@ -61,13 +61,13 @@ def influence(
     one = not isinstance(depth, Sequence | np.ndarray)
     depths = [count("depth", each) for each in ((depth,) if one else items("depth", depth, "numbers of layers"))]
     if not depths:
-        raise ValueError(f"depth must be a number of layers, or several, got {shown(depth)}")
+        raise ValueError(f"depth must be a number of layers, or a list of them, got {shown(depth)}")
     if isinstance(token, bool) or not isinstance(token, int | np.integer) or not -state.n <= token < state.n:
         raise ValueError(f"token must be the index of one of {state.n} tokens, got {shown(token)}")
     k = state.d if directions is None else count("directions", directions, 1, state.d)
     flow = layer_flow(state, stack(only_transformer(model), max(depths))[0])
     if model.encoder is not None:
-        raise ValueError("model must not have an encoder that runs with it: give it the context as it is")
+        raise ValueError("model must not have an encoder: pass a fixed context instead")
     before = [state.x]
     for index in range(max(depths) - 1):
         before.append(_after(flow, index * h, before[-1], h))
@@ -90,7 +90,7 @@ def orthogonal_directions(d: int, k: int, seed: int) -> np.ndarray:
 
 @eqx.filter_jit
 def _after(flow: AbstractLayerFlow, t: Array, x: Float[Array, "n d"], h: Array) -> Float[Array, "n d"]:
-    """Return tokens after a layer."""
+    """Return the tokens after a layer."""
     return flow.layer(t, x, h)[0]
 
 

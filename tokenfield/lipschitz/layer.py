@@ -32,7 +32,7 @@ class HeadMap(eqx.Module):
 
 
 class Sublayer(eqx.Module):
-    """One sublayer of a model, as a function of the tokens that it reads: cross-attention or the MLP."""
+    """One sublayer of a model, cross-attention or the MLP, as a function of its input."""
 
     model: Transformer
     t: Float[Array, ""]
@@ -45,7 +45,7 @@ class Sublayer(eqx.Module):
 
 
 class SublayerStep(eqx.Module):
-    """`(x, a) -> norm.layer(x)` where the sublayer's output is a given array a, whatever it reads."""
+    """`(x, a) -> norm.layer(x)` where the sublayer's output is a given array a, for every input."""
 
     norm: AbstractNorm
     t: Float[Array, ""]
@@ -55,7 +55,7 @@ class SublayerStep(eqx.Module):
         return self.norm.layer(self.t, x, lambda _: a, self.step)  # type: ignore[arg-type]
 
     def reads(self, x: Array) -> Array:
-        """What the sublayer reads."""
+        """Return the input of the sublayer."""
         read: list[Array] = []
 
         def sublayer(z: Array) -> Array:
@@ -86,9 +86,9 @@ class SublayerDerivative(AbstractDerivative):
 def attention_derivative(
     attention: AbstractAttention, t: Float[Array, ""], state: Tokens, copies: int = 1
 ) -> AbstractDerivative:
-    """Return the derivative of `x -> Gamma(x)`, head by head: in blocks where the kernel is a function of the score.
+    """Return the derivative of `x -> Gamma(x)`, head by head: in blocks of rows if the kernel is a function of the score.
 
-    With so many `copies` of it, each keeps only its share of matrices.
+    With several `copies`, each may use its share of the memory for matrices.
     """
     pairs = heads_and_outputs(attention)
     entries = KEPT_ENTRIES // (copies * len(pairs))

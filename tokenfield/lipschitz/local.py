@@ -30,20 +30,20 @@ MAX_PRODUCTS = 1000
 class LocalConstant:
     """The largest singular values of the derivative D of a map of tokens, with their vectors.
 
-    `|X|^2 = n sum_i m_i |x_i|^2` for tokens of weights m_i, which is `sum_i |x_i|^2` for equal ones: a token of weight
-    2/n counts as two tokens that move together.
+    The norm is `|X|^2 = n sum_i m_i |x_i|^2` for tokens with weights m_i, which is `sum_i |x_i|^2` for equal weights: a token of
+    weight 2/n counts as two tokens that move together.
 
     Attributes:
-        values: (k,) decreasing. The first is the local Lipschitz constant `|D|`. Each is a lower bound of the singular
-            value of its rank, up to rounding.
-        right: (k, n, d) the displacements of tokens that are stretched, of length 1 and orthogonal in that norm.
-        left: (k, n, d') what they become: `D right = values left` (0 where the value is 0).
+        values: (k,) decreasing. The first is the local Lipschitz constant `|D|`. Each is at most the singular value of the
+            same rank, up to rounding.
+        right: (k, n, d) right singular vectors: displacements of the tokens, orthonormal in this norm.
+        left: (k, n, d') left singular vectors: `D right = values left` (0 where the value is 0).
         radius: (k,) *a* singular value lies within this distance of each value, by the residual
-            `|D^T left - values right|`; that no larger one was missed is as sure as a random start can make it. The error
-            of a value is usually far less: of order `radius^2 / gap`.
-        products: how many products with D, each with one with its transpose, it took.
-        converged: True when every radius is at most `rtol values[0]`; if not, the intervals still hold.
-        log_unit: the map was divided by `e^{log_unit}` (0 but for `Unnormalized` at large beta).
+            `|D^T left - values right|`. That no larger one was missed is only as certain as a random start makes it. The error
+            of a value is usually far smaller: of order `radius^2 / gap`.
+        products: number of products with D, each together with one with its transpose.
+        converged: True if every radius is at most `rtol values[0]`; if not, the intervals still hold.
+        log_unit: the map was divided by `e^{log_unit}` (0 except for `Unnormalized` at large beta).
     """
 
     values: np.ndarray
@@ -61,7 +61,7 @@ class LocalConstant:
 
     @property
     def intervals(self) -> np.ndarray:
-        """(k, 2): intervals, each with a singular value in it."""
+        """(k, 2) intervals, each of which contains a singular value."""
         return np.stack([np.maximum(self.values - self.radius, 0), self.values + self.radius], axis=1)
 
     def __repr__(self) -> str:
@@ -85,20 +85,20 @@ def local(
     """Return `|D_X f|_2`, the local Lipschitz constant of one layer at tokens X (FORMULAS §6).
 
     The map f takes all tokens to all outputs, (n, d) to (n, d): an attention `X -> (Gamma(x_i))_i`, or a Transformer's
-    layer with its norm, residual connections and MLP, as in `layers`. Displacements in all of R^d count, also under a
+    layer with its norm, residual connections and MLP, as in `layers`. Displacements in all of R^d count, even under a
     norm that keeps tokens on a sphere. Kernels that are functions of the score are differentiated in blocks of rows,
-    without n x n arrays for n above a few thousand; ReLU where no score is 0, Hardmax where no scores tie.
+    without n x n arrays for n above a few thousand. ReLU has a derivative where no score is 0, and Hardmax where no scores tie.
 
     Args:
         model: an attention, or a Transformer without noise.
         x: (n, d) tokens, or `Tokens` with positive weights; see `LocalConstant` for the norm.
         rtol: allowed radius of the intervals, relative to the largest value.
-        top_k: how many singular values; repeated ones are given as often as they occur.
+        top_k: number of singular values, counted with multiplicity.
         residual: True for `x + step Gamma(x)`; False for `Gamma(x)`, which is the default for an attention. For a
             Transformer the default True is the layer, and False the layer minus x.
         step: the step h of the layer.
-        t: the time at which A(t), V(t), … are taken.
-        max_products: give up after so many products; the result then says so.
+        t: the time at which A(t), V(t), … are evaluated.
+        max_products: maximum number of products with D; if it is not enough, the result has `converged=False`.
 
     Example:
         >>> import tokenfield as tkf
@@ -113,7 +113,7 @@ def local(
 
 
 def tokens_of(x: Any) -> Tokens:
-    """Return the state, with positive weights."""
+    """Return x as `Tokens`; raise ValueError unless all weights are positive."""
     state = x if isinstance(x, Tokens) else Tokens(x)
     if float(state.weights.min()) <= 0:
         raise ValueError(
@@ -126,7 +126,7 @@ def tokens_of(x: Any) -> Tokens:
 def derivative(
     model: Any, state: Tokens, t: Array, residual: bool | None, step: float
 ) -> tuple[AbstractAttention, AbstractDerivative]:
-    """Return the attention in a model, and the derivative of the map that the model and `residual` stand for."""
+    """Return the attention of a model, and the derivative of the map that the model and `residual` define."""
     if residual not in (None, True, False):
         raise ValueError(f"residual must be True, False or None, got {shown(residual)}")
     h = jnp.asarray(step)
@@ -156,7 +156,7 @@ def check_metric(model: Transformer) -> None:
 
 
 def check_layer(model: Transformer, state: Tokens) -> None:
-    """Raise a ValueError unless the model is a layer for these tokens."""
+    """Raise ValueError unless the model has a layer for these tokens."""
     if model.noise is not None:
         raise ValueError("model must be without noise: the derivative of a random layer is not defined")
     check_metric(model)
@@ -222,7 +222,7 @@ class NotFinite(ValueError):
 def _finite(product: np.ndarray) -> np.ndarray:
     if not np.isfinite(product).all():
         raise NotFinite(
-            "x: the derivative leaves double precision at these tokens: give smaller tokens or scores "
+            "x: the derivative overflows at these tokens: use smaller tokens or scores "
             "(or, for Unnormalized, a larger log_unit; for Sinkhorn, more max_iterations)"
         )
     return product

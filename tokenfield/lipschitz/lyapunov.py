@@ -25,7 +25,9 @@ from .products import log_singular_values
 from .tangent import Carried, TangentFlow
 
 MOST_DIRECTIONS = 600
-WORST_CONDITION = 1e3  # of the derivative over one piece of the run: errors grow by so much at most
+WORST_CONDITION = (
+    1e3  # largest condition number of the derivative over one piece of the run, which bounds the growth of errors
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Exponents:
     Attributes:
         values: (k,) `log(sigma_i)/t1`, decreasing, sigma_i the singular values of the derivative of the flow.
         final: the tokens at time t1.
-        pieces: into how many pieces the run was cut.
+        pieces: number of pieces into which the run was divided.
     """
 
     values: np.ndarray
@@ -50,19 +52,19 @@ def lyapunov(
     """Return `(1/t1) log sigma_i(D phi_{t1})`: the rates at which the flow phi of a model stretches small displacements.
 
     A full frame of tangent vectors is integrated with the tokens, `v' = D f(x) v`, both under error control. Whenever
-    the frame has become too uneven it is made orthonormal by QR, and the singular values are those of the product of the
-    triangular factors: small ones are as accurate as large ones. The norm of displacements is that of `local`. On a sphere
+    the frame becomes ill-conditioned, it is orthonormalized by QR. The singular values are those of the product of the
+    triangular factors; small ones are as accurate as large ones. The norm of displacements is that of `local`. On a sphere
     of fixed radius only the n (d-1) tangent directions count.
 
-    At one point of the sphere, `Softmax` with Post-LN has the exponents 0 (d-1 times: all tokens together) and -1 (all
-    others: differences shrink like `e^{-t}`), as there `v_i' = mean(v) - v_i`.
+    If all tokens are at one point of the sphere, `Softmax` with Post-LN has the exponents 0 (d-1 times: all tokens together) and
+    -1 (all others: differences shrink like `e^{-t}`), as `v_i' = mean(v) - v_i` there.
 
     Args:
         model: a Transformer without noise.
         x: (n, d) tokens at time 0, or `Tokens`; n d at most 600.
         t1: end time.
-        k: how many exponents, the largest first; all by default.
-        rtol, atol: tolerances of a step, of tokens and of tangent vectors.
+        k: number of exponents, largest first; all by default.
+        rtol, atol: tolerances of a step, for tokens and tangent vectors.
 
     Example:
         >>> import tokenfield as tkf
@@ -79,7 +81,7 @@ def lyapunov(
         raise ValueError("model must be without noise: its flow has no derivative")
     n, d = state.x.shape
     if n * d > MOST_DIRECTIONS:
-        raise ValueError(f"x must have n d <= {MOST_DIRECTIONS}, as a full frame is carried, got {n} x {d}")
+        raise ValueError(f"x must have n d <= {MOST_DIRECTIONS}, as a full frame is integrated, got {n} x {d}")
     check_metric(model)
     parts = segments(state, model)
     constant = all(isinstance(part.flow, ConstantV) and part.flow.held is None for part in parts)
@@ -109,7 +111,7 @@ def lyapunov(
 
 
 def _first_frame(state: Tokens, model: Transformer) -> np.ndarray:
-    """Return orthonormal displacements, in the norm of weighted tokens: all, or those along the sphere or another space."""
+    """Return orthonormal displacements, in the norm of weighted tokens: all, or those tangent to the sphere or another space."""
     x, n, d = np.asarray(state.x), state.n, state.d
     root = np.sqrt(n * np.asarray(state.weights))
     fixed = isinstance(model.norm, AbstractSphereNorm) and model.norm.radius(d) is not None
@@ -147,7 +149,7 @@ def _carry(
     outcome = integrate(plan)
     if outcome.status != FINISHED:
         raise SolverError(
-            f"the flow could not be followed beyond t = {t + outcome.t:.6g}: it blows up, or a token reaches length 0"
+            f"the flow could not be integrated beyond t = {t + outcome.t:.6g}: it blows up, or a token reaches length 0"
         )
     x, moved = _unpacked(outcome.flow.flow, outcome.y)
     return eqx.tree_at(lambda s: s.x, state, x), np.asarray(moved)

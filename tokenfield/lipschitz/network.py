@@ -23,12 +23,12 @@ from .singular import basis_rows
 
 @dataclass(frozen=True)
 class NetworkConstant:
-    """How much a stack of layers stretches at given tokens.
+    """Local Lipschitz constants of a stack of layers at given tokens.
 
     Attributes:
         whole: the largest singular values of the derivative `D_L … D_1` of all layers together.
-        layers: (L,) the local constant of each layer where the tokens reach it.
-        converged: True when all of them are known to the tolerance.
+        layers: (L,) the local constant of each layer at the tokens that enter it.
+        converged: True if all of them are accurate to the tolerance.
     """
 
     whole: LocalConstant
@@ -62,7 +62,7 @@ def network(
     Args:
         model, depth, step: as in `layers`.
         x: (n, d) tokens before the first layer, or `Tokens`.
-        rtol, top_k, max_products: as in `local`, for the whole stack; each layer is measured to the same rtol.
+        rtol, top_k, max_products: as in `local`, for the whole stack; the constants of single layers have the same rtol.
 
     Example:
         >>> import tokenfield as tkf

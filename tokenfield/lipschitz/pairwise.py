@@ -6,9 +6,9 @@ With scores `s_ij = <q_i, k_j> + b_j`, values `v_j` and `ds_ij = <dq_i, k_j> + <
   `d m_i = sum_j p_ij dv_j + sum_j p_ij (v_j - m_i) ds_ij`;
 - kernels that are not normalized, `c_ij = w_j phi(s_ij)`: `d m_i = sum_j c_ij dv_j + sum_j w_j phi'(s_ij) v_j ds_ij`.
 
-Queries, keys, biases and values are cheap functions of the tokens; their derivative is left to JAX. The pair sums are
-made of products of a (rows, n) matrix with (n, d) ones. The matrix is kept if it is small, and otherwise made anew for
-each block of rows, so that nothing of size n x n exists.
+Queries, keys, biases and values are cheap functions of the tokens; JAX differentiates them. The pair sums are
+products of a (rows, n) matrix with (n, d) ones. The matrix is kept if it is small. Otherwise it is recomputed for
+each block of rows, so that no n x n array exists.
 """
 
 import math
@@ -27,15 +27,17 @@ from ..attention import AbstractPairwise, Measure
 from ..attention.parameters import ValueMap
 from .derivative import AbstractDerivative
 
-BLOCK = 256  # rows at once
-BLOCK_ENTRIES = 1 << 20  # more rows at once of a matrix that is kept, up to so many entries
-KEPT_ENTRIES = 1 << 24  # of matrices kept: 128 MB
-STRIPS = 8  # under a causal mask, rows are cut in so many parts, each as wide as the tokens it sees
+BLOCK = 256  # rows per block
+BLOCK_ENTRIES = 1 << 20  # a matrix that is kept has larger blocks, of up to this many entries
+KEPT_ENTRIES = 1 << 24  # maximum number of entries of the matrices that are kept: 128 MB
+STRIPS = (
+    8  # under a causal mask, rows are divided into this many strips, each as wide as the number of tokens it attends to
+)
 LOG2E = math.log2(math.e)
 
 
 class Features(NamedTuple):
-    """What the pair sum reads of each token."""
+    """The queries, keys, biases and values of the tokens."""
 
     q: Float[Array, "n k"]
     k: Float[Array, "n k"]
@@ -44,7 +46,7 @@ class Features(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """Rows `start … stop-1`, which see the first `width` tokens, in blocks of `block` rows."""
+    """Rows `start … stop-1`, which attend to the first `width` tokens, in blocks of `block` rows."""
 
     start: int
     stop: int
@@ -52,7 +54,7 @@ class Strip(NamedTuple):
     block: int
 
     def in_blocks(self, most: int) -> "Strip":
-        """Return the same in equal blocks of at most so many rows."""
+        """Return the same strip in equal blocks of at most `most` rows."""
         rows = self.stop - self.start
         return self._replace(block=-(-rows // -(-rows // most)))
 
@@ -64,7 +66,7 @@ class Strip(NamedTuple):
         return a.reshape(blocks, self.block, *a.shape[1:])
 
     def columns(self, a: Array, never: Array) -> Array:
-        """Return the same with each block transposed and laid out so in memory: products with a plain `.T` are slower."""
+        """Return `rows(a)` with each block transposed, also in memory: products with a plain `.T` are slower."""
         return materialize(self.rows(a).transpose(0, 2, 1), never)
 
     def joined(self, a: Array) -> Array:
@@ -72,7 +74,7 @@ class Strip(NamedTuple):
 
 
 class PairwiseDerivative(AbstractDerivative):
-    """The derivative of `x -> W V m(x)`, m as above, at weighted tokens. Make it by `pairwise_derivative`."""
+    """The derivative of `x -> W V m(x)`, m as above, at weighted tokens. Built by `pairwise_derivative`."""
 
     head: AbstractPairwise
     output: ValueMap
@@ -104,7 +106,7 @@ class PairwiseDerivative(AbstractDerivative):
         return self.head.scores(q, k, b, position, tau, row), self.head.seen(position, tau)
 
     def coefficients(self, f: Features, strip: Strip, q: Array, position: Array, row: Array, log_z: Array | None):
-        """For a block of rows: the coefficients, and those of ds."""
+        """Return the coefficients of a block of rows, and those of ds (for softmax they are the same array)."""
         width = strip.width
         s, seen = self.scores(f, strip, q, position, row)
         if log_z is None:
@@ -115,18 +117,18 @@ class PairwiseDerivative(AbstractDerivative):
         return p if seen is None else jnp.where(seen, p, 0)
 
     def blocks(self, f: Features, strip: Strip, index: int):
-        """What each block of rows needs to have its coefficients, and the function that gives them."""
+        """Return the data of each block of rows, and the function that computes the coefficients from them."""
         if self.kept is not None:
             return self.kept[index], lambda kept: kept
         data = *self.queries(f, strip), None if self.log_z is None else strip.rows(self.log_z)
         return data, lambda data: self.coefficients(f, strip, *data)
 
     def queries(self, f: Features, strip: Strip) -> tuple[Array, Array, Array]:
-        """Queries, positions and numbers of rows, in blocks."""
+        """Return queries, positions and row indices, in blocks."""
         return strip.rows(f.q), strip.rows(self.positions), strip.rows(jnp.arange(len(self.x)))
 
     def centered(self, f: Features) -> Features:
-        """Return keys and values about their mean, which changes nothing where rows sum to 1, and cancels less."""
+        """Return f with centered keys and values: no change in the result if rows sum to 1, and less cancellation."""
         if self.log_z is None:
             return f
         return f._replace(k=f.k - self.w @ f.k, v=self.centered_values(f))
@@ -195,7 +197,7 @@ class PairwiseDerivative(AbstractDerivative):
 
 
 def _total(rows: Callable, none: Any, blocks: Any) -> tuple[Any, Any]:
-    """Return `jax.lax.scan(rows, none, blocks)`. A single block is not cut out of the others, which would copy it."""
+    """Return `jax.lax.scan(rows, none, blocks)`. A single block is used without slicing, which would copy it."""
     if len(jax.tree.leaves(blocks)[0]) > 1:
         return jax.lax.scan(rows, none, blocks)
     total, own = rows(none, jax.tree.map(lambda a: a[0], blocks))
@@ -203,7 +205,7 @@ def _total(rows: Callable, none: Any, blocks: Any) -> tuple[Any, Any]:
 
 
 def _each(rows: Callable, blocks: Any) -> Any:
-    """Return the same of rows that have no total."""
+    """Return `rows(block)` for each block."""
     return _total(lambda _, block: (None, rows(block)), None, blocks)[1]
 
 
@@ -220,13 +222,13 @@ def pairwise_derivative(
     positions: Float[Array, " n"],
     entries: int | None = None,
 ) -> PairwiseDerivative:
-    """Prepare the derivative: one pass over all pairs for the normalizers `log Z_i` and the means.
+    """Return the derivative, after one pass over all pairs for the normalizers `log Z_i` and the means.
 
     Args:
-        entries: how many entries of the matrix of coefficients may be kept; `KEPT_ENTRIES` by default.
+        entries: maximum number of entries of the coefficient matrix that are kept; `KEPT_ENTRIES` by default.
     """
     order = None
-    in_order = head.causal and not head.positions  # rows then see the first tokens, and no others
+    in_order = head.causal and not head.positions  # rows then attend to the first tokens only
     if in_order:
         sequence = np.argsort(np.asarray(positions), kind="stable")
         if (np.diff(sequence) != 1).any():
@@ -270,7 +272,7 @@ def _prepared(bare: PairwiseDerivative, keep: bool) -> PairwiseDerivative:
             s = s + jnp.log(bare.w[: strip.width])
             s = s if seen is None else jnp.where(seen, s, -jnp.inf)
             top = s.max(-1, keepdims=True)
-            top = jnp.where(jnp.isfinite(top), top, 0)  # rows of padding may see nothing
+            top = jnp.where(jnp.isfinite(top), top, 0)  # padding rows may attend to no token
             p = jnp.exp(s - top)
             z = p.sum(-1, keepdims=True)
             z = jnp.where(z > 0, z, 1)

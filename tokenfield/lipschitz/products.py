@@ -1,4 +1,4 @@
-"""Logarithms of the singular values of a long product of matrices, large and small ones alike."""
+"""Logarithms of the singular values of a long product of matrices, accurate for large and small ones alike."""
 
 import numpy as np
 
@@ -8,10 +8,10 @@ SWEEPS = 30
 def log_singular_values(factors: list[np.ndarray]) -> np.ndarray:
     """Return `log sigma_i` of `R_m … R_1` for square factors, decreasing; -inf where the product is singular.
 
-    The product itself would lose what is `1e-16` below its largest entries. Sweeps of QR factorizations, to and fro, make
-    every factor triangular with diagonals sorted by size (the QR algorithm for `P^T P`). Then `P = T S`, S the diagonal
-    of the product and T within a few orders of the identity, has its singular values to full *relative* accuracy by
-    one-sided Jacobi rotations.
+    Forming the product P would lose everything below `1e-16` of its largest entries. Sweeps of QR factorizations, of P and
+    P^T in turn, make every factor triangular with diagonals sorted by size (the QR algorithm for `P^T P`). Then `P = S T`, S
+    the diagonal of the product and T within a few orders of magnitude of the identity. One-sided Jacobi rotations give its
+    singular values to full *relative* accuracy.
     """
     size = len(factors[0])
     if size == 0:
@@ -47,7 +47,7 @@ def _triangular(factors: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _jacobi(T: np.ndarray, logs: np.ndarray) -> np.ndarray:
-    """Return singular values of `diag(e^logs) T`: rows are turned in pairs until they are orthogonal; scales stay apart."""
+    """Return singular values of `diag(e^logs) T`: pairs of rows are rotated until all are orthogonal; scales are stored apart."""
     rows, logs = T.copy(), logs.copy()
     size = len(rows)
     for _ in range(30):
@@ -64,7 +64,7 @@ def _jacobi(T: np.ndarray, logs: np.ndarray) -> np.ndarray:
                 scale = max(logs[i], logs[j])
                 a, b = rows[i] * np.exp(logs[i] - scale), rows[j] * np.exp(logs[j] - scale)
                 if not (a.any() and b.any()):
-                    # So far apart that the smaller one only loses its part along the larger.
+                    # The scales differ so much that the smaller row only loses its component along the larger one.
                     small, large = (i, j) if logs[i] < logs[j] else (j, i)
                     rows[small] = rows[small] - (rows[small] @ rows[large]) / (rows[large] @ rows[large]) * rows[large]
                     continue

@@ -1,4 +1,4 @@
-"""Random sequences with the statistics of given ones: mean, covariance, and how fast tokens forget each other."""
+"""Random sequences with the statistics of given ones: mean, covariance, and correlation by distance."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,14 +16,15 @@ from .local import tokens_of
 def correlation_by_distance(sequences: Sequence[Any]) -> np.ndarray:
     """Return `c_k = sum_i <x_i - m, x_{i+k} - m> / sum_i |x_i - m|^2`: the correlation of tokens at distance k.
 
-    Sums run over all sequences, and m is the mean of all tokens. The divisor is the same for all k, although fewer pairs stand
-    far apart. So a stationary sequence with these correlations exists: their Toeplitz matrix has no negative eigenvalue.
+    Sums run over all sequences, and m is the mean of all tokens. The divisor is the same for all k, although there are fewer
+    pairs at large distances. So a stationary sequence with these correlations exists: their Toeplitz matrix has no negative
+    eigenvalue.
 
     Args:
-        sequences: tokens in their order, (n, d) each, e.g. the hidden states of a few texts.
+        sequences: a list of sequences of tokens, (n, d) each, e.g. the hidden states of a few texts.
 
     Returns:
-        c_0 = 1, c_1, … up to the shortest sequence.
+        c_0 = 1, c_1, … up to the length of the shortest sequence.
 
     Example:
         >>> import tokenfield as tkf
@@ -50,8 +51,8 @@ def sequence_model(sequences: Sequence[Any], *, independent: bool = False) -> Sa
     independent stationary Gaussian sequences with correlations `correlation_by_distance`, 0 beyond the shortest sequence.
 
     Args:
-        sequences: tokens in their order, (n, d) each.
-        independent: leave the correlations out: the same mean and covariance, and independent tokens.
+        sequences: a list of sequences of tokens, (n, d) each.
+        independent: draw independent tokens with the same mean and covariance.
 
     Example:
         >>> import tokenfield as tkf
@@ -78,7 +79,7 @@ def sequence_model(sequences: Sequence[Any], *, independent: bool = False) -> Sa
 
 
 def _arrays(sequences: Sequence[Any]) -> list[np.ndarray]:
-    """Return the tokens of each sequence; raise ValueError unless all of them live in one R^d."""
+    """Return the tokens of each sequence; raise ValueError unless all have the same dimension."""
     given = items("sequences", sequences, "tokens, (n, d) each")
     if isinstance(sequences, str):
         raise ValueError(f"sequences must be a list of tokens, (n, d) each, got {shown(sequences)}")

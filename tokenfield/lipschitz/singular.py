@@ -1,4 +1,4 @@
-"""The largest singular values of a linear map that is known by its products only."""
+"""The largest singular values of a linear map that is given only by its products with vectors."""
 
 import math
 from collections.abc import Callable
@@ -17,14 +17,14 @@ SEED = 20_240_613
 
 
 class Singular(NamedTuple):
-    """Singular values with their vectors, and what is known of them.
+    """Singular values with their vectors and error bounds.
 
     Attributes:
         values: (k,) decreasing.
         left, right: (k, m) and (k, N) orthonormal rows; a left row is 0 where the value is 0.
         radius: (k,) a singular value lies within this distance of each value.
-        products: products with the map, each with its transpose.
-        converged: True when every radius is within the tolerance.
+        products: number of products with the map, each together with one with its transpose.
+        converged: True if every radius is within the tolerance.
     """
 
     values: np.ndarray
@@ -38,18 +38,20 @@ class Singular(NamedTuple):
 def largest_singular(
     apply: Product, transpose: Product, size: int, k: int, rtol: float, max_products: int, seed: int = SEED
 ) -> Singular:
-    """Block Lanczos for `D^T D` with full reorthogonalization and thick restarts.
+    """Return the k largest singular values, by block Lanczos for `D^T D` with full reorthogonalization and thick restarts.
 
-    This is Golub–Kahan bidiagonalization seen from the right vectors. Blocks of k vectors find a value repeated k
+    This is Golub–Kahan bidiagonalization in terms of the right vectors. Blocks of k vectors find a value repeated k
     times; the start is random with a fixed seed. Every Ritz value is at most the singular value of its rank. At the end
-    the vectors are multiplied once more: with `r = D^T u - sigma v`, `D v = sigma u`, the symmetric matrix
-    `[[0, D], [D^T, 0]]` has an eigenvalue within `|r|/sqrt(2)` of sigma, whatever happened before.
+    D is applied to the vectors once more: with `r = D^T u - sigma v`, `D v = sigma u`, the symmetric matrix
+    `[[0, D], [D^T, 0]]` has an eigenvalue within `|r|/sqrt(2)` of sigma, regardless of earlier errors.
 
     Args:
-        apply: products of `D` with the rows of a (b, N) array, as a (b, …) array of m numbers a row.
-        transpose: products of `D^T` with the rows of a (b, m) array or of what `apply` gives, as a (b, N) array.
+        apply: products of `D` with the rows of a (b, N) array, as a (b, …) array of m numbers per row.
+        transpose: products of `D^T` with the rows of a (b, m) array or of an output of `apply`, as a (b, N) array.
         size: N.
-        max_products: stop after about so many products, converged or not.
+        k: number of singular values.
+        rtol: allowed radius, relative to the largest value.
+        max_products: stop after about this many products, converged or not.
     """
     rng = np.random.default_rng(seed)
     k = min(k, size)
@@ -73,7 +75,7 @@ def largest_singular(
         following, B = _orthonormal(z, basis[:m], rng, floor=1e-15 * theta[0])
         wanted = min(k, m)
         rho = np.linalg.norm(B @ S[new, :wanted], axis=0)
-        # What rounding makes of 0 in D^T D is left to the last products, which see it without the square.
+        # Eigenvalues of D^T D at rounding level are left to the final products, which do not square D.
         small = theta[:wanted] <= ROUNDING * theta[0]
         done = m >= k and bool((small | (_radius(rho, np.sqrt(theta[:wanted])) <= rtol * scale)).all())
         if done or m == size or products + len(following) > max_products:
@@ -90,17 +92,17 @@ def largest_singular(
 
 
 def basis_rows(size: int, k: int) -> int:
-    """Return how many vectors of this size are held for k singular values."""
+    """Return how many vectors of this size are stored for k singular values."""
     return min(size, max(4 * k, min(LONGEST_BASIS, max(SHORTEST_BASIS, BASIS_ENTRIES // size))))
 
 
 def _finished(
     apply: Product, transpose: Product, right: np.ndarray, rtol: float, products: int, max_products: int
 ) -> Singular:
-    """Rayleigh–Ritz within the vectors found, and residuals from fresh products.
+    """Return the Rayleigh–Ritz values in the span of the vectors found, with residuals from new products.
 
-    Squares hide values below `1e-8` of the largest behind rounding. Where a residual is too large for that reason, it is added
-    to the vectors, and values and residuals are found again, without squares.
+    In `D^T D`, values below `1e-8` of the largest are lost to rounding. If a residual is too large for that reason, it is added
+    to the vectors, and values and residuals are computed again, without squares.
     """
     rng = np.random.default_rng(SEED)
     k, eps = len(right), np.finfo(float).eps
@@ -131,9 +133,10 @@ def _finished(
 
 
 def _radius(rho: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """How near a singular value is, given `rho = |D^T D v - sigma^2 v|` and `sigma = |D v|`.
+    """Return a bound on the distance to a singular value, given `rho = |D^T D v - sigma^2 v|` and `sigma = |D v|`.
 
-    `rho/(sqrt(2) sigma)` by the symmetric matrix, `sqrt(rho)` by `D^T D`, sigma as the least one is below `|D v|`.
+    It is the smallest of `rho/(sqrt(2) sigma)`, by the symmetric matrix, `sqrt(rho)`, by `D^T D`, and sigma, because the smallest
+    singular value is at most `|D v|`.
     """
     by_matrix = np.divide(rho, math.sqrt(2) * values, out=np.full_like(rho, np.inf), where=values > 0)
     return np.minimum(np.minimum(by_matrix, np.sqrt(rho)), values)
@@ -142,7 +145,7 @@ def _radius(rho: np.ndarray, values: np.ndarray) -> np.ndarray:
 def _orthonormal(
     z: np.ndarray, basis: np.ndarray, rng: np.random.Generator, floor: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return orthonormal rows Q, orthogonal to the basis, and B with `z = B^T Q`; fresh random rows where z lacks rank."""
+    """Return orthonormal rows Q, orthogonal to the basis, and B with `z = B^T Q`; random rows if z is rank-deficient."""
     count, size = z.shape
     Q, B = np.zeros_like(z), np.zeros((count, count))
     found = 0
@@ -162,9 +165,9 @@ def _orthonormal(
 
 
 def _made_unit(row: np.ndarray, *bases: np.ndarray) -> bool:
-    """Make a row, in place, a unit vector orthogonal to orthonormal rows; False if it is a sum of them.
+    """Make a row, in place, a unit vector orthogonal to orthonormal rows; return False if it is in their span.
 
-    One that loses half of its length is orthogonal only after another round.
+    A row that loses half of its length must be orthogonalized again.
     """
     length = _length(row)
     for _ in range(3):
@@ -180,8 +183,8 @@ def _made_unit(row: np.ndarray, *bases: np.ndarray) -> bool:
     return False
 
 
-# Products with a basis are limited by memory, so that a plain loop is as fast as BLAS. It is faster for the maps: threads of
-# BLAS wait busily for more work, for milliseconds, on the cores that the next product with the map needs.
+# Products with a basis are limited by memory bandwidth, so a plain loop is as fast as BLAS. It makes the maps faster: after a
+# product, BLAS threads busy-wait for milliseconds on the cores that the next product with the map needs.
 
 
 def _inner(rows: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -195,7 +198,7 @@ def _combined(c: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _against(rows: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """Take from a row, in place, its components along orthonormal ones, and return them."""
+    """Subtract from a row, in place, its components along orthonormal rows, and return the components."""
     h = np.einsum("mn,n->m", rows, row)
     row -= np.einsum("m,mn->n", h, rows)
     return h

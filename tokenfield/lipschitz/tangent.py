@@ -1,4 +1,4 @@
-"""Tangent vectors carried by a flow."""
+"""Tangent vectors transported by a flow."""
 
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ class Carried(NamedTuple):
 
 
 class TangentFlow(AbstractFlow):
-    """`y' = f(t, y)`, `v' = D_y f(t, y) v` for every tangent vector v; times count from `begin`."""
+    """`y' = f(t, y)`, `v' = D_y f(t, y) v` for every tangent vector v; times are measured from `begin`."""
 
     flow: AbstractFlow
     begin: Float[Array, ""]

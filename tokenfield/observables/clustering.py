@@ -45,6 +45,7 @@ def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters
     counts as one cluster. Unlike the rank of a thresholded matrix, the result does not depend on rounding.
 
     Args:
+        state: the tokens.
         tol: two tokens touch when `cosine >= 1 - tol` ("cosine") or `|x_i - x_j| <= tol` ("distance").
         metric: "cosine" compares directions, "distance" compares points, with the inner product of their space. "auto" is
             "cosine" on the sphere (if all tokens have length 1), otherwise "distance" (use "cosine" under Pre-LN and Peri-LN,

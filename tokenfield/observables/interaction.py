@@ -101,7 +101,7 @@ def normalized_energy(
 def reads_of(state: Tokens, model: Transformer | AbstractAttention | float) -> tuple[Array | float, bool]:
     """Return what the energy of a model depends on: a factor of beta, and True for the directions of tokens (a sphere norm).
 
-    A norm with gain g reads `g sqrt(d) theta`, which multiplies beta by `g^2 d`.
+    The output of a norm with gain g is `g sqrt(d) theta`, which multiplies beta by `g^2 d`.
     """
     if not isinstance(model, Transformer) or not isinstance(model.norm, AbstractSphereNorm):
         return 1.0, False
@@ -121,7 +121,7 @@ def energy_of(
     M: Float[Array, "d d"] | None = None,
     centered: bool = False,
 ) -> Float[Array, ""]:
-    """Return `(1/2c) ∬ e^{c <Mx,y>} dmu dmu` of arrays; M = None is the identity. Centered if `centered`, and at c = 0."""
+    """Return `(1/2c) ∬ e^{c <Mx,y>} dmu dmu` for arrays; M = None is the identity. Centered if `centered` or c = 0."""
     left, n = x if M is None else x @ M.T, x.shape[0]
 
     def double_sum(f: Callable) -> Array:
@@ -143,7 +143,7 @@ def normalized_energy_of(
     gain: Array | float = 1.0,
     directions: bool = False,
 ) -> Float[Array, ""]:
-    """Return the `normalized_energy` of arrays at inverse temperature `beta gain`, of directions x/|x| if `directions`."""
+    """Return the `normalized_energy` for arrays at inverse temperature `beta gain`, of directions x/|x| if `directions`."""
     x, beta = units(x) if directions else x, beta * gain
     rows = jax.checkpoint(lambda rows: jnp.exp(beta * (rows @ x.T - 1)) @ w)
     return w @ map_rows(rows, x.shape[0], x.shape[0], x)
@@ -157,7 +157,7 @@ def expm1_ratio(z: Float[Array, "*n"]) -> Float[Array, "*n"]:
 
 @expm1_ratio.defjvp
 def _(primals, tangents):
-    """`((z - 1) e^z + 1)/z^2`, by its series where that would cancel."""
+    """Return the derivative `((z - 1) e^z + 1)/z^2`, by its series where this would cancel."""
     (z,), (dz,) = primals, tangents
     small = jnp.abs(z) < 0.5
     far, near = jnp.where(small, 1, z), jnp.where(small, z, 0)
@@ -218,7 +218,7 @@ def _sharpness(score: Bilinear) -> Array | float:
 
 
 def _general_form(A: Array, V: Array) -> tuple[Float[Array, "d d"] | None, Array | float, Array | float]:
-    """Return the same from matrices; inside jit, vmap or grad, where their entries are not known, `A = c V` is assumed."""
+    """Return `quadratic_form` from matrices; inside jit, vmap or grad, where their entries are not known, `A = c V` is assumed."""
     if not is_concrete(A, V):
         if A.shape != V.shape:
             raise ValueError(f"the energy needs V proportional to A, got shapes {V.shape} and {A.shape}")

@@ -20,7 +20,7 @@ from ..transformer import Transformer
 
 MOST_TOKENS = 8192
 LARGEST_ERROR = 1e-6
-CHANGES = 4  # rounding errors tried: a token may have the same leader under one of them by chance
+CHANGES = 4  # number of random perturbations tried: under a single one, a token may attend to the same leader by chance
 
 
 @in_double
@@ -47,9 +47,11 @@ def attention_matrix(state: Tokens, model: Transformer | AbstractAttention, t: f
     if state.n > MOST_TOKENS:
         raise ValueError(f"attention_matrix stores n x n numbers and takes at most {MOST_TOKENS} tokens, got {state.n}")
     if isinstance(model, Transformer) and model.depth is not None:
-        raise ValueError("model: it has weights by layer: choose one, e.g. model.at_layer(0)")
+        raise ValueError("model has weights by layer: choose a layer, e.g. model.at_layer(0)")
     if isinstance(model, Transformer) and model.context is not None and model.cross is None:
-        raise ValueError("model: its tokens attend to a context, not to themselves, so they have no attention matrix")
+        raise ValueError(
+            "model has tokens that attend to a context, not to each other, so they have no attention matrix"
+        )
     attention = model.attention if isinstance(model, Transformer) else model
     if not isinstance(attention, AbstractAttention):
         raise TypeError(f"model must be a Transformer or an attention such as Softmax(beta=1.0), got {shown(model)}")

@@ -12,7 +12,7 @@ from .clustering import clusters
 
 
 class MetastableState(NamedTuple):
-    """Clusters that stay apart from `e^{log_start}` to `e^{log_end}` (in plain time; the last one has an infinite end).
+    """Clusters that stay apart from time `e^{log_start}` to time `e^{log_end}` (infinite for the last state).
 
     `masses` are in the order of `sizes`, largest first. The normalized energy of the plateau is the sum of their squares.
     """

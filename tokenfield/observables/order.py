@@ -66,7 +66,7 @@ def mean_length(state: Tokens | Equiangular) -> Float[Array, ""]:
 
 @singledispatch
 def cosine_gap(state: Any) -> Any:
-    """Return `1 - mean_cosine(state)`, without cancellation if the state stores the gap."""
+    """Return `1 - mean_cosine(state)`, without cancellation for states that store this gap."""
     return 1 - mean_cosine(state)
 
 

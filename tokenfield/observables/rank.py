@@ -47,13 +47,13 @@ def spread_over(values: Float[Array, " k"] | np.ndarray) -> Float[Array, ""]:
 @jax.custom_jvp
 @jax.jit
 def rank_of_tokens(x: Float[Array, "n d"], w: Float[Array, " n"]) -> Float[Array, ""]:
-    """Return the effective rank of `sum_i w_i x_i x_i^T` from the singular values of the tokens, which keep all digits."""
+    """Return the effective rank of `sum_i w_i x_i x_i^T` from the singular values of the tokens, without loss of accuracy."""
     return spread_over(jnp.linalg.svd(jnp.sqrt(w)[:, None] * x, compute_uv=False))
 
 
 @rank_of_tokens.defjvp
 def _(primals, tangents):
-    """The derivative of a spectral function, which is smooth where singular values coincide (Lewis 1996)."""
+    """Return the derivative of a spectral function, which is smooth where singular values coincide (Lewis 1996)."""
     (x, w), (dx, dw) = primals, tangents
     _, values, vectors = jnp.linalg.svd(jnp.sqrt(w)[:, None] * x, full_matrices=False)
     slope = _slope(values, max(x.shape))

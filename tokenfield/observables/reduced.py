@@ -21,7 +21,7 @@ def _(state: Equiangular) -> Float[Array, ""]:
 
 @order_parameter.register(AbstractDensity)
 def _(state: AbstractDensity) -> Float[Array, ""]:
-    """`|∫ x dmu|` from the harmonics of degree 1, which are the coordinates up to a factor."""
+    """Return `|∫ x dmu|` from the harmonics of degree 1, which are the coordinates up to a factor."""
     first = jnp.where(state.harmonics.degree == 1, state.coefficients, 0.0)
     return root(jnp.sum(first**2)) * state.d**-0.5
 
@@ -53,14 +53,14 @@ def _(state: Equiangular) -> Float[Array, ""]:
 
 @normalized_energy.register(Equiangular)
 def _(state: Equiangular, model) -> Float[Array, ""]:
-    """`(1 + (n-1) e^{-beta (1-rho)})/n`, of the directions."""
+    """Return `(1 + (n-1) e^{-beta (1-rho)})/n`, the energy of the directions."""
     beta = isotropic_beta("normalized_energy", model, None)
     return (1 + (state.n - 1) * jnp.exp(-beta * state.gap)) / state.n
 
 
 @energy.register(Equiangular)
 def _(state: Equiangular, model, *, centered: bool = False) -> Float[Array, ""]:
-    """`(v/2 beta n)(e^beta + (n-1) e^{beta rho})`, of the directions; with expm1 if `centered`."""
+    """Return `(v/2 beta n)(e^beta + (n-1) e^{beta rho})`, the energy of the directions; with expm1 if `centered`."""
     M, beta, v = quadratic_form(model, None)
     if M is not None:
         raise ValueError("energy of Equiangular needs isotropic attention, A = beta I and V = v I")
@@ -70,7 +70,7 @@ def _(state: Equiangular, model, *, centered: bool = False) -> Float[Array, ""]:
 
 @jax.jit
 def _equiangular_energy(rho: Array, n: int, beta: Array, centered: bool) -> Array:
-    """Return the energy, centered if `centered`, and always at beta = 0."""
+    """Return the energy, centered if `centered` or beta = 0."""
     about_zero = centered | (beta == 0)
     b, safe = jnp.where(about_zero, beta, 0), jnp.where(about_zero, 1, beta)
     about = expm1_ratio(b) + (n - 1) * rho * expm1_ratio(b * rho)
@@ -80,7 +80,7 @@ def _equiangular_energy(rho: Array, n: int, beta: Array, centered: bool) -> Arra
 
 @normalized_energy.register(AbstractDensity)
 def _(state: AbstractDensity, model) -> Float[Array, ""]:
-    """`∬ e^{beta(<x,y>-1)} dmu dmu = sum_l w_l e^{-beta} c_l^2`."""
+    """Return `∬ e^{beta(<x,y>-1)} dmu dmu = sum_l w_l e^{-beta} c_l^2`."""
     beta = isotropic_beta("normalized_energy", model, state.d)
     degree = jnp.asarray(state.harmonics.degree, int)
     weights = jnp.where(
@@ -91,5 +91,5 @@ def _(state: AbstractDensity, model) -> Float[Array, ""]:
 
 @effective_rank.register(Gaussian)
 def _(state: Gaussian, centered: bool = False) -> Float[Array, ""]:
-    """The effective rank of the covariance if `centered`, otherwise of the second moment."""
+    """Return the effective rank of the covariance if `centered`, otherwise of the second moment."""
     return rank_of_moment(state.cov if centered else state.cov + jnp.outer(state.mean, state.mean))

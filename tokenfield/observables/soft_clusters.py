@@ -42,7 +42,7 @@ def soft_cluster_count(state: Tokens | Equiangular, tol: float = 1e-3, metric: s
 
 @soft_cluster_count.register(Equiangular)
 def _(state: Equiangular, tol: float = 1e-3, metric: str = "cosine") -> Float[Array, ""]:
-    """`n / (1 + (n-1) e^{-(1-rho)/tol})`."""
+    """Return `n / (1 + (n-1) e^{-(1-rho)/tol})` (for the cosine metric)."""
     tol, square = _tolerance(tol), 2 * state.gap
     if one_of("metric", metric, ("cosine", "distance")) == "cosine":
         return state.n / (1 + (state.n - 1) * jnp.exp(-square / (2 * tol)))

@@ -23,6 +23,7 @@ def wasserstein(mu: Measure, nu: Measure, p: float = 2.0, metric: str | None = N
     have a closed form (p = 2). Sample other states to tokens first.
 
     Args:
+        mu, nu: `Tokens`, `Gaussian`, `CircleDensity` or `ZonalDensity`, in the same space.
         p: exponent, p >= 1.
         metric: "euclidean", or "geodesic" for distances within the space of the tokens (in R^d, the angle between directions).
             The default is "geodesic" if mu or nu is a density or has tokens of a given space, otherwise "euclidean".

@@ -1,4 +1,4 @@
-"""What a basis of harmonics is: functions at nodes, and their coefficients."""
+"""The interface of a basis of harmonics: functions at nodes, and their coefficients."""
 
 import abc
 
@@ -12,7 +12,7 @@ from .._check import is_concrete
 
 
 def constant(table: np.ndarray) -> Array:
-    """Return a table as an array whose values can be looked at inside jit too."""
+    """Return a table as an array whose values are known even inside jit."""
     with jax.ensure_compile_time_eval():
         return jnp.asarray(table, float)
 
@@ -20,8 +20,8 @@ def constant(table: np.ndarray) -> Array:
 class AbstractHarmonics(eqx.Module):
     """Orthonormal harmonics up to a degree, with respect to the uniform *probability* on the sphere of R^d.
 
-    Coefficients are an array of a shape of their own; `degree` has that shape, and holds -1 where there is no harmonic.
-    There are enough nodes that the product of two functions is projected without error.
+    Coefficients are arrays of the shape `shape`, and so is `degree`, which is -1 where there is no harmonic.
+    There are enough nodes to project the product of two functions without error.
     """
 
     modes: eqx.AbstractVar[int]
@@ -71,5 +71,5 @@ class AbstractHarmonics(eqx.Module):
     @property
     def laplacian(self) -> Float[Array, "..."]:
         """Minus the eigenvalues of the Laplacian, `l (l + d - 2)`; 0 where there is no harmonic."""
-        degree = np.asarray(self.degree) if is_concrete(self.degree) else self.degree  # NumPy compiles nothing
+        degree = np.asarray(self.degree) if is_concrete(self.degree) else self.degree  # NumPy needs no compilation
         return jnp.asarray((degree * (degree + self.d - 2)) * (degree > 0), float)

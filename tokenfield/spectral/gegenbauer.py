@@ -23,7 +23,7 @@ def jacobi(d: int, count: int, dtype: type = float) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def precise(nodes: int, d: int) -> Quadrature:
-    """Return `gauss` in extended precision, where the machine has it.
+    """Return `gauss` in extended precision, if the machine supports it.
 
     Nodes are eigenvalues of the Jacobi matrix (Golub–Welsch), refined by Newton's method; weights are `1/sum_l p_l^2`.
     """
@@ -53,7 +53,7 @@ def precise(nodes: int, d: int) -> Quadrature:
 
 @lru_cache(maxsize=64)
 def gauss(nodes: int, d: int) -> Quadrature:
-    """Gauss quadrature for the law of `<x, e>`, exact for polynomials of degree `2 nodes - 1`, correct to rounding."""
+    """Return the Gauss quadrature for the law of `<x, e>`, exact for polynomials of degree `2 nodes - 1`, correct to rounding."""
     return Quadrature(*(part.astype(float) for part in precise(nodes, d)))
 
 
@@ -61,7 +61,7 @@ def gauss(nodes: int, d: int) -> Quadrature:
 def basis(nodes: int, d: int) -> np.ndarray:
     """Return `p_0 … p_{nodes-1}` at the nodes of `gauss`, (node, degree), correct to rounding.
 
-    They are orthonormal under the quadrature to rounding only if they are taken at the nodes before these are rounded.
+    They are orthonormal to rounding under the quadrature only if they are evaluated before the nodes are rounded.
     """
     if d == 2:  # sqrt(2) cos(l theta), without the loss of digits of the recurrence near |t| = 1
         k = np.arange(nodes)
@@ -76,7 +76,7 @@ def polynomials(t: np.ndarray, count: int, d: int) -> tuple[np.ndarray, np.ndarr
     b = jacobi(d, count + 1, t.dtype.type)
     values, slopes = np.zeros((2, len(t), count + 1), t.dtype)
     values[:, 0] = 1
-    with np.errstate(over="ignore", invalid="ignore"):  # in very high dimension; left to the caller
+    with np.errstate(over="ignore", invalid="ignore"):  # in very high dimension; the caller checks
         for k in range(count):
             before, slope = (b[k - 1] * values[:, k - 1], b[k - 1] * slopes[:, k - 1]) if k else (0.0, 0.0)
             values[:, k + 1] = (t * values[:, k] - before) / b[k]

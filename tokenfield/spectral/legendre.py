@@ -4,10 +4,10 @@ import numpy as np
 
 
 def legendre(m: int, modes: int, z: np.ndarray) -> np.ndarray:
-    """Return `(l, N)`: associated Legendre functions of order m and degrees l = m … modes at z, by the stable recurrence in l,
-    in the precision of z.
+    """Return the associated Legendre functions of order m and degrees l = m … modes at z, an (l, N) array.
 
-    Times `cos m p` and `sin m p`, p the longitude, they are orthonormal for the uniform probability on the 2-sphere.
+    They are computed by the stable recurrence in l, in the precision of z. Times `cos m p` and `sin m p`, p the longitude, they are
+    orthonormal for the uniform probability on the 2-sphere.
     """
     i, number = np.arange(1, m + 1).astype(z.dtype), z.dtype.type
     found = [(1 - z * z) ** (number(m) / 2) * np.sqrt(np.prod((2 * i + 1) / (2 * i)) * (1 + (m > 0)))]

@@ -1,4 +1,4 @@
-"""Funk–Hecke multipliers of the kernel `e^{beta<x,y>}` and of any smooth one, differentiable in beta by JAX."""
+"""Funk–Hecke multipliers of the kernel `e^{beta<x,y>}` and of any smooth kernel, differentiable in beta by JAX."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -108,7 +108,7 @@ def _i0e(b: Float[Array, ""]) -> Float[Array, ""]:
 
 @_i0e.defjvp
 def _(primals, tangents):
-    """The one-sided derivative from the right at b = 0, to match that of |beta|; JAX's own is 0 there."""
+    """Return the derivative; at b = 0 the one from the right, to match that of |beta| (JAX's own is 0 there)."""
     value = _i0e(*primals)
     return value, (jax.scipy.special.i1e(*primals) - value) * tangents[0]
 

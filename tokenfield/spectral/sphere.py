@@ -17,7 +17,7 @@ from .legendre import legendre
 
 
 def legendre_table(modes: int, z: np.ndarray) -> np.ndarray:
-    """Return `(m, l, N)`: associated Legendre functions at z, 0 for l < m."""
+    """Return the associated Legendre functions at z, an (m, l, N) array that is 0 for l < m."""
     found = np.zeros((modes + 1, modes + 1, len(z)))
     for m in range(modes + 1):
         found[m, m:] = legendre(m, modes, z)
@@ -125,7 +125,7 @@ def _angular_waves(modes: int, x: Float[Array, "n 3"]) -> Float[Array, "2 m n"]:
 def _by_degree(modes: int, z: Float[Array, " n"], add: Callable, total: Any) -> tuple[Any, Any]:
     """Scan `add(total, l, values)` over the degrees l; values, (m, n), are the harmonics without their `_angular_waves`.
 
-    They are polynomials in the last coordinate, so that there is a derivative at the poles too. Inside jit, vmap or grad.
+    They are polynomials in the last coordinate, so they have derivatives at the poles too. Used inside jit, vmap or grad.
     """
     l, m = np.arange(modes + 1)[:, None], np.arange(modes + 1)  # noqa: E741
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -12,7 +12,7 @@ from .gegenbauer import basis, gauss, jacobi, polynomials
 
 
 class ZonalHarmonics(AbstractHarmonics):
-    """`phi_l(t) = sqrt(dim_l) P_l(t)`, l = 0 … modes, at the nodes of Gauss."""
+    """`phi_l(t) = sqrt(dim_l) P_l(t)`, l = 0 … modes, at Gauss nodes."""
 
     modes: int = eqx.field(static=True)
     d: int = eqx.field(static=True)
@@ -54,8 +54,8 @@ class ZonalHarmonics(AbstractHarmonics):
         return self._at(x) @ w
 
     def _at(self, x) -> Float[Array, "l n"]:
-        """Return all harmonics at points, of which only the last coordinate is read."""
-        if is_concrete(x):  # NumPy compiles nothing
+        """Return all harmonics at points, of which only the last coordinate is used."""
+        if is_concrete(x):  # NumPy needs no compilation
             return jnp.asarray(polynomials(np.asarray(x)[:, -1], self.modes + 1, self.d)[0].T, float)
         return _polynomials(x[:, -1], self.modes, self.d)
 
@@ -67,7 +67,7 @@ class ZonalHarmonics(AbstractHarmonics):
 
 
 def _polynomials(t: Float[Array, " n"], modes: int, d: int) -> Float[Array, "l n"]:
-    """Return `polynomials` inside jit, vmap or grad."""
+    """Return the values of `polynomials`, inside jit, vmap or grad."""
     b = jacobi(d, modes)
     first = jnp.ones_like(t)
 

@@ -1,4 +1,4 @@
-"""Six ways in which a covariance of the plane can move, each with one choice of Q, K, V for four kernels."""
+"""Six behaviors of a covariance in the plane, each shown by one choice of Q, K, V under four kernels."""
 
 from typing import Any, NamedTuple
 
@@ -14,12 +14,12 @@ from ..states import Gaussian
 from ..transformer import Transformer
 
 KERNELS = ("softmax", "L2", "Sinkhorn", "multi-head")
-LARGE = 5.0  # starts have trace 1: a run that ends with a larger trace, without blowing up, grows
+LARGE = 5.0  # starts have trace 1; a run that ends with a trace above this, without blowing up, counts as growing
 TIMES = 240
 
 
 class Case(NamedTuple):
-    """A behavior, matrices that show it, and what each of `KERNELS` does with them."""
+    """A behavior, matrices that show it, and the outcome for each of `KERNELS`."""
 
     name: str
     Q: np.ndarray
@@ -30,7 +30,7 @@ class Case(NamedTuple):
     formula: str
     normalized: bool = False
     view: tuple[float, float] = (14, -62)
-    hurry: float = 1.0  # V is multiplied by this for starts with c < 0, which changes nothing but their clock
+    hurry: float = 1.0  # V is multiplied by this for starts with c < 0, which only rescales their time
 
 
 def _rows(*rows: tuple[float, float]) -> np.ndarray:
@@ -42,7 +42,7 @@ q = np.array([0.40632365, 0.91372922])
 NARROW = np.stack([q, 0 * q])  # a head of width 1
 TURN = _rows((1, -1), (1, 1)) / np.sqrt(2)
 DIAGONAL = r"\mathrm{diag}"
-# Edges, as covariances of trace 1, of the sets of limits.
+# The edges of the sets of limits, as covariances of trace 1.
 ALONG = np.outer([q[1], -q[0]], [q[1], -q[0]])  # the line orthogonal to q
 TARGETS = {
     "to a line": (ALONG,),
@@ -50,15 +50,15 @@ TARGETS = {
     "to two lines": (_rows((1, 1), (1, 1)) / 2, _rows((1, -1), (-1, 1)) / 2),
 }
 
-# Why each does what it does, for softmax with A = K^T Q (times are up to the factor 1/sqrt 2 in A):
+# Why each case behaves as it does, for softmax with A = K^T Q (times are up to the factor 1/sqrt 2 in A):
 #   zero       Sigma' = -2 Sigma^2.
 #   line       A = -q q^T. The limits are those of FORMULAS §5: multiples of u u^T, u orthogonal to q. With two heads
 #              only the first row of V has a score, which is the next case.
-#   plane      x_2 stands still and x_1' = -(Sigma q)_1 <q, x>, until x_1 and <q, x> are uncorrelated.
+#   plane      x_2 is constant and x_1' = -(Sigma q)_1 <q, x>, until x_1 and <q, x> are uncorrelated.
 #   two lines  A = diag(1, -1), V = -A: c is constant, a' = -2(a^2 - c^2), b' = -2(b^2 - c^2), so a, b tend to |c|.
 #   blow-up    A is positive definite.
-#   mixed      x_2 stands still and x_1' = c x_1, so c' = c^2: a blow-up at 1/c_0 if c_0 > 0, else x_1 tends to 0.
-# Heads of width 1 have `B Sigma` along `Sigma k q^T Sigma` for all three kernels: one curve, at different speeds.
+#   mixed      x_2 is constant and x_1' = c x_1, so c' = c^2: a blow-up at 1/c_0 if c_0 > 0, else x_1 tends to 0.
+# For heads of width 1, `B Sigma` is proportional to `Sigma k q^T Sigma` for all three kernels: the same curve at different speeds.
 CASES = (
     Case("to zero", EYE, -EYE, EYE, 1e5, ("to zero",) * 4, "$Q=I,$\n$K=-I,$\n$V=I$"),
     Case("to a line", NARROW, -NARROW, EYE, 3e3, (*("to a line",) * 3, "to a plane"), "$Q=q,$\n$K=-q,$\n$V=I$"),
@@ -114,7 +114,7 @@ def cone_starts(quick: bool = False) -> np.ndarray:
 
 
 class _Held(eqx.Module):
-    """A constant as a function of time. Sinkhorn compiles apart if it sees that A is symmetric; of this it cannot."""
+    """A constant as a function of time, which hides from Sinkhorn that A is symmetric: it would compile another program."""
 
     value: Array
 
@@ -123,9 +123,10 @@ class _Held(eqx.Module):
 
 
 def cone_attention(case: Case, kernel: str, speed: float = 1.0) -> MultiHead:
-    """Softmax and L2 with `K^T Q/sqrt(2)`, Sinkhorn with `K^T Q`, two softmax heads of width 1 (the rows of Q, K, V).
+    """Return the attention of a case under a kernel.
 
-    All are heads of one attention, with those not asked for switched off: one compiled program serves every kernel.
+    Softmax and L2 use `K^T Q/sqrt(2)`, Sinkhorn `K^T Q`, and multi-head two softmax heads of width 1 (the rows of Q, K, V).
+    All kernels are heads of one attention, in which the others are switched off: one compiled program serves every kernel.
     """
     on = speed * np.array([name == kernel for name in KERNELS], float)
     whole: dict[str, Any] = {"Q": case.Q, "K": case.K, "V": case.V}
@@ -137,17 +138,17 @@ def cone_attention(case: Case, kernel: str, speed: float = 1.0) -> MultiHead:
 
 
 def run_case(case: Case, starts: np.ndarray) -> Ensemble:
-    """Return all starts under all kernels: members are ordered by kernel, then by start."""
+    """Return the runs of all starts under all kernels: members are ordered by kernel, then by start."""
     speeds = np.where(starts[:, 0, 1] < 0, case.hurry, 1.0)
     models = [Transformer(cone_attention(case, kernel, speed)) for kernel in KERNELS for speed in speeds]
     states = [Gaussian(None, start) for start in starts] * len(KERNELS)
-    times = 2 * np.sinh(np.linspace(0, np.arcsinh(case.t1 / 2), TIMES))  # even at first, then geometric
+    times = 2 * np.sinh(np.linspace(0, np.arcsinh(case.t1 / 2), TIMES))  # evenly spaced at first, then geometric
     times[-1] = case.t1
     return simulate_many(models, states, case.t1, save_at=times, rtol=1e-10, atol=1e-13, progress=False)
 
 
 def outcomes(run: Ensemble) -> np.ndarray:
-    """One word for each member: "blows up", "grows" or "settles"."""
+    """Return "blows up", "grows" or "settles" for each member."""
     blown = np.array([any(event.kind == "blow_up" for event in events) for events in run.events])
     large = np.trace(run.dataset["end_cov"].values, axis1=1, axis2=2) > LARGE
     return np.where(blown, "blows up", np.where(large, "grows", "settles"))

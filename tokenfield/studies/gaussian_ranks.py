@@ -1,4 +1,4 @@
-"""The rank of limits of Gaussian data, counted over random attention matrices."""
+"""The ranks of the limits of Gaussian data, counted over random attention matrices."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,11 +16,11 @@ from ..transformer import Transformer
 
 KERNELS = tuple(kernel.kind for kernel in (Softmax, L2, Sinkhorn))
 VALUES = ("identity", "random")
-LARGE = 1e3  # starts have trace 1: a covariance with a larger trace has diverged
+LARGE = 1e3  # starts have trace 1; a covariance with a trace above this has diverged
 
 
 class LimitRanks(NamedTuple):
-    """What became of each draw."""
+    """The outcome of each draw."""
 
     d: int
     tol: float
@@ -36,7 +36,7 @@ class LimitRanks(NamedTuple):
     """(draws, d, d) the score matrices."""
 
     def counts(self, kind: str) -> np.ndarray:
-        """Return (d+1,) how many draws of a kind have rank 0, 1, ..., d."""
+        """Return the (d+1,) numbers of draws of a kind with rank 0, 1, ..., d."""
         return np.bincount(self.rank[self.kind == kind], minlength=self.d + 1)
 
 
@@ -49,28 +49,28 @@ def limit_ranks(
     symmetric: bool = True,
     tol: float = 1e-2,
 ) -> LimitRanks:
-    """Return ranks of the limits of Sigma(t) for random A, V and Sigma_0, found by simulation (FORMULAS §5).
+    """Return the ranks of the limits of Sigma(t) for random A, V and Sigma_0, found by simulation (FORMULAS §5).
 
-    A is Gaussian (symmetric unless told) and of norm 1, V = I or Gaussian of norm 1, Sigma_0 Wishart of trace 1; L2
-    attention has K = I, Q = A. Every draw is counted, as one of:
+    A is Gaussian (symmetric by default), scaled to norm 1. V is I, or Gaussian and scaled to norm 1. Sigma_0 is Wishart, scaled to
+    trace 1. L2 attention has K = I, Q = A. Every draw is counted as one of:
 
-    - settled: at the end a time T as long as the last phase would move Sigma by less than tol/2 of its size. The rank
-      is the number of eigenvalues above tol times the largest. Or its trace is below tol and still decays: the limit
-      counts as 0.
-    - diverged: the trace passed 1000. The rank is that of `Sigma/tr Sigma` there. For V = I and softmax this means a
+    - settled: Sigma would move by less than tol/2 of its size in a time T, the length of the last phase. The rank
+      is the number of eigenvalues above tol times the largest. A draw whose trace is below tol and still decays is settled
+      too, with limit 0.
+    - diverged: the trace exceeded 1000. The rank is that of `Sigma/tr Sigma` there. For V = I and softmax this means a
       blow-up in finite time; L2 and Sinkhorn attention only grow.
     - unsettled: the rest.
 
-    Eigenvalues may vanish like 1/t only, so a run goes on for 100/tol in units of `1/tr Sigma`, in phases that are ten
-    times longer each; between phases the clock of each draw is set by its present trace (a factor of V).
+    Eigenvalues may decay as slowly as 1/t, so a run lasts 100/tol in units of `1/tr Sigma`. It is divided into phases, each ten
+    times longer than the one before. Between phases the time of each draw is rescaled by its current trace (a factor of V).
 
     Args:
         d: dimension.
-        draws: how many.
-        seed: of the draws.
+        draws: number of draws.
+        seed: seed of the draws.
         kernel: softmax, l2 or sinkhorn.
         values: "identity" for V = I, "random" for a Gaussian V.
-        symmetric: whether A is.
+        symmetric: whether A is symmetric.
         tol: relative tolerance of the ranks.
 
     Example:
@@ -121,7 +121,7 @@ def _large(state: Gaussian):
 
 
 def _advance(heads: Sequence[AbstractHead], cov: np.ndarray, length: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return covariances after a time, and which of them passed `LARGE` on the way."""
+    """Return the covariances after a time `length`, and which of them exceeded the trace `LARGE`."""
     models, states = [Transformer(head) for head in heads], [Gaussian(None, each) for each in cov]
     run = simulate_many(
         models, states, length, save_at=[length], rtol=1e-8, atol=1e-12, stop_when=_large, progress=False

@@ -1,4 +1,4 @@
-"""Noisy tokens beside the phase diagram: runs from disorder and from order, around the transition."""
+"""Runs of noisy tokens around the transition, from disordered and ordered starts, to compare with the phase diagram."""
 
 import json
 import math
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 STARTS = ("uniform", "ordered")
 LABELS = {"m_1": "order parameter", "kappa": "inverse noise", "beta": "inverse temperature", "start": "initial tokens"}
-STEP = 0.5  # of the time 1/((1 + beta) |drift|) in which the drift of coinciding tokens acts
-RELAXATIONS = 16.0  # a run lasts so many times kappa/(d-1), in which the noise alone would forget
+STEP = 0.5  # step size, relative to 1/((1 + beta) |drift|), the time scale of the drift of coinciding tokens
+RELAXATIONS = 16.0  # length of a run, relative to kappa/(d-1), the relaxation time of the noise alone
 MOST_STEPS = 60_000
 SAVED = 25
 
@@ -41,23 +41,23 @@ def noisy_order_study(
     seed: int = 0,
     progress: bool | None = None,
 ) -> "xarray.Dataset":
-    """Return the order that noisy tokens keep or find: four inverse noises for each beta, from two starts.
+    """Return the order parameter of noisy tokens at four inverse noises for each beta, from two starts.
 
     Tokens move by `dX = P drift dt + sqrt(2/kappa) dW`. Kappa is 3/4 of the fold, the geometric mean of the fold and kappa_c
-    (or 0.87 kappa_c where they are the same), 1.25 and 2 times kappa_c. Starts are n uniform tokens, and n tokens within
-    about 30 degrees of a point. A run lasts 16 kappa/(d-1), Heun steps of weak order 2; the order parameter
-    `m_1 = |mean of the tokens|` is its mean over the second half. In disorder it is about `n^{-1/2}`, not 0.
+    (or 0.87 kappa_c if they are the same), 1.25 and 2 times kappa_c. Starts are n uniform tokens, and n tokens within
+    about 30 degrees of a point. All runs of a beta last 16 kappa/(d-1) for its largest kappa, with Heun steps of weak order 2.
+    The order parameter `m_1 = |mean of the tokens|` is averaged over the second half. In disorder it is about `n^{-1/2}`, not 0.
 
     Args:
-        betas: inverse temperatures, >= 0. One whose runs would take more than 60,000 steps is left out.
+        betas: inverse temperatures, >= 0. Those whose runs would take more than 60,000 steps are left out.
         d: dimension.
         attention: "unnormalized" or "softmax".
         n: number of tokens; by default 512 for d = 2 and 3, where sums are fast, else 128.
-        seed: of the starts and the noise.
+        seed: seed of the starts and the noise.
         progress: show a progress bar; by default on a terminal only.
 
     Returns:
-        a dataset with `m_1` over beta, place (which of the four kappa) and start, and `kappa` over beta and place.
+        a dataset with `m_1` over beta, place (index of the four kappa) and start, and `kappa` over beta and place.
 
     Example:
         >>> import tokenfield as tkf
@@ -93,7 +93,7 @@ def noisy_order_study(
 
 
 def _plan(beta: float, d: int, attention: str) -> tuple[np.ndarray, float]:
-    """Return the four kappa of a beta, and the step of their runs."""
+    """Return the four kappa of a beta, and the step size of their runs."""
     low, high = fold(beta, d, attention), critical_kappa(beta, d, attention)
     middle = math.sqrt(low * high) if low < (1 - 1e-6) * high else 0.87 * high
     fastest = (1 + beta) * (math.exp(beta) if attention == "unnormalized" else 1.0)

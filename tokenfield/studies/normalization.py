@@ -1,4 +1,4 @@
-"""Normalization rules side by side in Transformers with random weights (the survey's Figure 4)."""
+"""Comparison of normalization rules in Transformers with random weights (the survey's Figure 4)."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -60,21 +60,21 @@ def normalization_study(
     """Return the mean cosine through layers with fresh Gaussian Q, K, V, for each normalization rule and seed (FORMULAS §7).
 
     Every layer has new (d, d) weights with entries N(0, 1/d), the same for all rules of a seed; they are drawn when
-    needed and never kept. Layers are those of `tkf.layers`. Beside the runs stand two predictions: the random-weight
-    recursion, and the equiangular curve with `Q = K = V = I`, which does not describe them.
+    needed and not stored. Layers are those of `tkf.layers`. The result also has two predictions: the random-weight
+    recursion, and the equiangular curve with `Q = K = V = I`, which does not describe random weights.
 
     Args:
         d, n: dimension and number of tokens.
         depth: number of layers.
-        seeds: how many, or which.
+        seeds: number of seeds, or a list of seeds.
         beta: inverse temperature, sqrt(d) by default.
-        rules: names such as "post", "module:Class" for a class of your own, or rules themselves.
-        rho0: cosine of the start: uniform tokens for 0, else `nearly_equiangular`.
-        tau: layers of Post-LN before Mix-LN switches to Pre-LN; a quarter of the depth by default.
+        rules: names such as "post", "module:Class" for a class of your own, or rules such as `PostLN()`.
+        rho0: cosine at the start: uniform tokens for 0, else `nearly_equiangular`.
+        tau: number of layers of Post-LN before Mix-LN switches to Pre-LN; a quarter of the depth by default.
         alpha: rate of nGPT.
-        options: values for parameters of other rules, by name; each goes to the rules that have it.
-        precision: float32 or float64, of the layers; weights are drawn in float32 either way.
-        progress: show a bar; by default on a terminal.
+        precision: float32 or float64, for the layers; weights are drawn in float32 either way.
+        progress: show a progress bar; by default on a terminal only.
+        options: parameters of other rules, by name; each is passed to the rules that have it.
 
     Returns:
         A dataset with `cosine` (rule, seed, layer), and `recursion`, its `deviation` over seeds (0 for d < 32) and
@@ -123,7 +123,7 @@ def normalization_study(
 def _predicted(
     norm: AbstractSphereNorm, n: int, beta: float, d: int, depth: int, rho0: float
 ) -> Float[np.ndarray, "curves layers"]:
-    """Return the curves of theory; NaN for a user's rule that theory does not describe."""
+    """Return the predicted curves; NaN for a user-defined rule that the recursions do not describe."""
     try:
         random = random_weight_layers(norm, n, beta, d, depth, rho0, noise=d >= LEAST_NOISY_DIMENSION)
         return np.stack([random.cosine, random.deviation, equiangular_layers(norm, n, beta, depth, rho0).cosine])
@@ -134,7 +134,7 @@ def _predicted(
 
 
 def named_rules(rules: Sequence[str | AbstractSphereNorm], options: Mapping[str, Any]) -> dict[str, AbstractSphereNorm]:
-    """Return the rules by name, each once, with those of the options that they take."""
+    """Return the rules by name, without repetition, each with the options that it takes."""
     if isinstance(rules, str) or not rules:
         raise ValueError(f"rules must be some of {our_kinds(AbstractSphereNorm)}, got {shown(rules)}")
     makers = dict(_named_maker(rule) for rule in rules)
@@ -149,7 +149,7 @@ def named_rules(rules: Sequence[str | AbstractSphereNorm], options: Mapping[str,
 
 
 def _named_maker(rule: str | AbstractSphereNorm) -> tuple[str, Callable[..., AbstractSphereNorm]]:
-    """Return the name of a rule, and what makes it."""
+    """Return the name of a rule, and the function that makes it."""
     if isinstance(rule, AbstractSphereNorm):
         return rule.kind or type(rule).__name__, lambda: rule
     try:
@@ -159,12 +159,12 @@ def _named_maker(rule: str | AbstractSphereNorm) -> tuple[str, Callable[..., Abs
 
 
 def start(n: int, d: int, rho0: float, seed: int) -> Tokens:
-    """Return the tokens of a seed before the first layer."""
+    """Return the tokens before the first layer, for a seed."""
     return nearly_equiangular(rho0, n, d, seed) if rho0 else uniform_sphere(n, d, seed)
 
 
 def layer_weights(key: Array, layer: Array | int, d: int) -> tuple[Float[Array, "d d"], ...]:
-    """Q, K, V of a layer: independent entries N(0, 1/d), drawn in float32."""
+    """Return Q, K, V of a layer: independent entries N(0, 1/d), drawn in float32."""
     draw = jax.random.normal(jax.random.fold_in(key, layer), (3, d, d), jnp.float32)
     return tuple(draw / jnp.sqrt(jnp.float32(d)))
 
@@ -192,7 +192,7 @@ def one_layer(
     beta: Array,
     t: Float[Array, ""],
 ) -> Float[Array, "rules n d"]:
-    """Return each set of tokens after a layer under its rule, all with the same Q, K, V: as `tkf.layers` with step 1."""
+    """Return each set of tokens after one layer under its rule, all with the same Q, K, V, as in `tkf.layers` with step 1."""
     n = tokens.shape[1]
     Q, K, V = weights
     attention = Softmax(beta, Q=Q, K=K, V=V)

@@ -1,4 +1,4 @@
-"""What theory predicts, without simulating. Every function returns plain numbers or arrays and cites its formula."""
+"""Theoretical predictions, without simulation. Every function returns plain numbers or arrays and cites its formula."""
 
 from .._lazy import lazy
 

@@ -1,4 +1,4 @@
-"""Published attention scales as functions of the context length, and the scale to choose for measured tokens."""
+"""Published attention scales as functions of the context length, and the choice of a scale for a measured cosine."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -23,8 +23,8 @@ class Scale(NamedTuple):
     """A published attention scale.
 
     Attributes:
-        formula: beta in words of n and the options.
-        source: where it comes from.
+        formula: beta in terms of n and the options.
+        source: its reference.
         factor: `(n, **options) -> beta / base`.
         options: the options and their default values.
     """
@@ -38,7 +38,7 @@ class Scale(NamedTuple):
 SCALES = {
     "standard": Scale(
         "base",
-        "Vaswani et al. 2017: scores over sqrt(d), nothing in n (base = sqrt(d) for tokens of length sqrt(d))",
+        "Vaswani et al. 2017: scores divided by sqrt(d), independent of n (base = sqrt(d) for tokens of length sqrt(d))",
         lambda n: np.ones_like(n),
         {},
     ),
@@ -56,40 +56,40 @@ SCALES = {
     ),
     "logn": Scale(
         "base max(1, log n / log n_train)",
-        "log n attention of Qwen: Bai et al. 2023 (arXiv 2309.16609), by position",
+        "log n attention of Qwen: Bai et al. 2023 (arXiv 2309.16609), n is the position",
         lambda n, n_train: np.maximum(1.0, np.log(n) / np.log(n_train)),
         {"n_train": 2048.0},
     ),
     "yarn": Scale(
         "base (0.1 log max(1, n / n_train) + 1)^2",
-        "YaRN: Peng et al. 2023 (arXiv 2309.00071); there n is the window of the model, one for all positions",
+        "YaRN: Peng et al. 2023 (arXiv 2309.00071); n is the context window of the model, the same for all positions",
         lambda n, n_train: (0.1 * np.log(np.maximum(1.0, n / n_train)) + 1) ** 2,
         {"n_train": 2048.0},
     ),
     "llama4": Scale(
         "base (a log(1 + floor(n / floor)) + 1)",
-        "temperature tuning of Llama 4 (its released code), by position; a = 0.1, floor = 8192",
+        "temperature tuning of Llama 4 (its released code), n is the position; a = 0.1, floor = 8192",
         lambda n, a, floor: a * np.log1p(np.floor(n / floor)) + 1,
         {"a": 0.1, "floor": 8192.0},
     ),
 }
-"""The scales that `attention_scale` knows, by name."""
+"""The scales that `attention_scale` accepts, by name."""
 
 
 def attention_scale(name: str, n: ArrayLike, *, base: float = 1.0, **options: float) -> Any:
     """Return the inverse temperature beta of a published attention scale at context length n.
 
-    Under a causal mask token i has n = i: pass the positions. `beta / log n` is the gamma of `critical_gamma`.
+    Under a causal mask, token i attends to n = i tokens: pass the positions as n. `beta / log n` is the gamma of `critical_gamma`.
 
     Args:
-        name: one of `SCALES`, where formulas and sources are.
-        n: numbers of tokens seen, at least 1.
+        name: a key of `SCALES`, which holds the formulas and references.
+        n: number of tokens attended to, at least 1; a number or an array.
         base: beta of the same model without the scale, for unit tokens; sqrt(d) for `Q = K = I` and tokens that a
-            layer norm brings to length sqrt(d).
-        **options: of the scale: gamma, s, n_train, a, floor.
+            layer norm scales to length sqrt(d).
+        **options: the options of the scale: gamma, s, n_train, a, floor.
 
     Returns:
-        beta, a number or an array as n.
+        beta, with the shape of n.
 
     Example:
         >>> from tokenfield.theory.attention_scales import attention_scale
@@ -111,13 +111,13 @@ def attention_scale(name: str, n: ArrayLike, *, base: float = 1.0, **options: fl
 
 
 class GammaChoice(NamedTuple):
-    """A scale for a measured cosine.
+    """An attention scale for a measured cosine.
 
     Attributes:
-        gamma: the smallest factor of log n that keeps one layer's cosine at or below the target; 0 if all do.
+        gamma: the smallest factor of log n for which the cosine after one layer is at most the target; 0 if every factor works.
         beta: `gamma log n`.
-        cosine: the cosine after the layer with it.
-        critical: `1/(1-rho)`, what gamma tends to as n grows (attention alone).
+        cosine: the cosine after one layer with this beta.
+        critical: `1/(1-rho)`, the limit of gamma as n grows (attention alone).
     """
 
     gamma: float
@@ -127,16 +127,16 @@ class GammaChoice(NamedTuple):
 
 
 def choose_gamma(rho: float, n: float, target: float | None = None, residual: float | None = None) -> GammaChoice:
-    """Return the smallest `gamma >= 0` such that one layer with `beta = gamma log n` takes cosines from rho to <= target.
+    """Return the smallest `gamma >= 0` such that one layer with `beta = gamma log n` maps the cosine rho to at most target.
 
-    In closed form. With `q = (target - rho)/(1 - target)`, the output `u x_i + v sum_k x_k` has that cosine when
+    The solution is explicit. With `q = (target - rho)/(1 - target)`, outputs `u x_i + v sum_k x_k` have the target cosine if
     `S r (n r + 2) = q` for `r = v/u`, so `r = (q/S) / (1 + sqrt(1 + n q/S))`; attention alone has
     `r = 1/(e^g - 1)`, `g = beta (1-rho)`; with a residual of step h, `r = h E/(1 + h + (n-1-h) E)`, `E = e^{-g}`.
 
     Args:
         rho: the measured cosine, in [-1/(n-1), 1).
         n: number of tokens.
-        target: the cosine that is still accepted, in (rho, 1); by default `4 rho/(1 + 3 rho)`, that of the critical
+        target: the largest accepted cosine, in (rho, 1); by default `4 rho/(1 + 3 rho)`, the cosine at the critical
             scale for large n.
         residual: the step of a residual layer `x + h Att(x)`; None for attention alone.
 

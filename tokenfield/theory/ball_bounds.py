@@ -1,4 +1,4 @@
-"""Bounds on the Lipschitz constant of softmax attention on all tokens of a ball, from A, V, R and n alone."""
+"""Bounds on the Lipschitz constant of softmax attention for tokens in a ball, from A, V, R and n alone."""
 
 import math
 from typing import NamedTuple
@@ -14,16 +14,16 @@ class Bounds(NamedTuple):
     """Bounds on the Lipschitz constant of one softmax layer.
 
     Attributes:
-        upper: no n tokens in the ball of radius R have a larger local constant; masked attention included.
+        upper: upper bound on the local constant of any n tokens in the ball of radius R; masked attention included.
         lower: some n tokens in that ball have at least this local constant; masked attention included.
-        mean_field: bound for measures in the ball, in every Wasserstein distance W_p; independent of n. Infinite
-            where it leaves double precision.
-        gap: `g = max_{|u|<=1} (|Au| - <u,Au>)`, which drives the lower bound where it is above |V|.
-        notes: what to know about these numbers.
-        log_mean_field: the logarithm of mean_field, always finite (but for V = 0).
-        sharp_upper: as upper, and never above it: `|V| ( sqrt(n) (1 + |A|R^2) + |A|R^2 )`.
-        data: for the tokens x alone, masked or not (None without x): see `data_bounds`.
-        sharp_data: as data, and never above it; without a mask.
+        mean_field: bound for measures in the ball, in every Wasserstein distance W_p; independent of n. Infinite on
+            overflow.
+        gap: `g = max_{|u|<=1} (|Au| - <u,Au>)`, which determines the lower bound if this is above |V|.
+        notes: remarks on these numbers.
+        log_mean_field: the logarithm of mean_field, finite unless V = 0.
+        sharp_upper: a sharper upper bound, never above `upper`: `|V| ( sqrt(n) (1 + |A|R^2) + |A|R^2 )`.
+        data: bound at the given tokens x only, masked or not (None without x): see `data_bounds`.
+        sharp_data: a sharper bound at x, never above `data`; without a mask.
     """
 
     upper: float
@@ -38,14 +38,14 @@ class Bounds(NamedTuple):
 
 
 def ball_bounds(A: ArrayLike, V: ArrayLike | None, R: float, n: int, d: int | None = None) -> Bounds:
-    """What holds for every n tokens within radius R, and what some of them attain; see `tokenfield.lipschitz.bounds`.
+    """Return bounds on the local constants of n tokens in the ball of radius R; see `tokenfield.lipschitz.bounds`.
 
     Args:
         A: (d, d) score matrix, or a number a for a I.
         V: (dv, d) value matrix, a number, or None for the identity.
-        R: radius of the ball that holds the tokens.
+        R: radius of the ball that contains the tokens.
         n: number of tokens.
-        d: dimension of the tokens, where neither A nor V is a matrix [any d >= 2].
+        d: dimension of the tokens if neither A nor V is a matrix; None covers every d >= 2.
 
     Example:
         >>> from tokenfield.theory.ball_bounds import ball_bounds
@@ -65,21 +65,21 @@ def ball_bounds(A: ArrayLike, V: ArrayLike | None, R: float, n: int, d: int | No
         lower = v
         notes.append(f"lower is |V| = {v:.6g}, the constant of n equal tokens")
     elif factor < v * (1 - 1e-12):
-        notes.append(f"lower carries the factor {factor:.6g} = max |Ve| over unit e ⊥ Au, less than |V| = {v:.6g}")
+        notes.append(f"lower has the factor {factor:.6g} = max |Ve| over unit e ⊥ Au, less than |V| = {v:.6g}")
 
     logarithm = (math.log(v) if v > 0 else -math.inf) + math.log1p(3 * a * R**2) + 2 * a * R**2
     mean_field = math.exp(logarithm) if logarithm < math.log(np.finfo(float).max) else math.inf
     if math.isinf(mean_field):
-        notes.append(f"mean_field = e^{logarithm:.6g} leaves double precision: see log_mean_field")
+        notes.append(f"mean_field = e^{logarithm:.6g} overflows: see log_mean_field")
     sharp = v * (math.sqrt(n) * (1 + a * R**2) + a * R**2)
     return Bounds(upper, lower, mean_field, g, tuple(notes), logarithm, sharp)
 
 
 def _across(V: np.ndarray, direction: np.ndarray) -> float:
-    """Return `max |Ve|` over unit vectors e orthogonal to a direction (over all of them if it is 0, or if d = 1).
+    """Return `max |Ve|` over unit vectors e orthogonal to a direction (over all unit vectors if it is 0 or d = 1).
 
     On the line no e is orthogonal, but moving token 1 along Au itself moves each other output by
-    `p (1 + (1-p) R^2 g) |V|`, so |V| is safe there.
+    `p (1 + (1-p) R^2 g) |V|`, so |V| is a valid factor there.
     """
     length = np.linalg.norm(direction)
     if length > 0 and len(direction) > 1:
@@ -89,7 +89,7 @@ def _across(V: np.ndarray, direction: np.ndarray) -> float:
 
 
 def matrices(A: ArrayLike, V: ArrayLike | None, d: int | None, whole: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Return A and V as matrices. If both are numbers, d = 2 stands for all d >= 2, but where the `whole` is asked for."""
+    """Return A and V as matrices. If both are numbers, 2 x 2 matrices represent every d >= 2, unless `whole` is True."""
     A = np.asarray(as_float("A", A, (0, 2)))
     V = np.asarray(as_float("V", 1.0 if V is None else V, (0, 2)))
     if d is not None:

@@ -1,4 +1,4 @@
-"""Branches of stationary laws of noisy tokens: the whole curve in kappa, its fold, and the jump."""
+"""Branches of stationary laws of noisy tokens: the whole curve in kappa, its fold, and the first-order transition."""
 
 import math
 import warnings
@@ -19,9 +19,9 @@ from .stationary import branches, is_stable
 
 
 class Branch(NamedTuple):
-    """Stationary laws along a branch, in order, from the uniform law on: arrays, one entry a law.
+    """Stationary laws along a branch, in order, starting at the uniform law. Arrays have one entry per law.
 
-    stable: 1 stable, 0 unstable, nan where the growth rate is not known from 0 (so at a fold).
+    stable: 1 if stable, 0 if unstable, NaN if the growth rate is 0 within rounding (as at a fold).
     complete: False if continuation ended before kappa_max; `note` says why.
     """
 
@@ -43,22 +43,23 @@ def branch(
     side: int = 1,
     log_unit: float = 0.0,
 ) -> Branch:
-    """Return the stationary laws that leave the uniform one at `kappa_l = beta/w_l` (softmax: `beta w_0/w_l`; FORMULAS §10).
+    """Return the branch of stationary laws that leaves the uniform law at `kappa_l` (FORMULAS §10).
 
-    Pseudo-arclength continuation of `mu ∝ exp(kappa W*mu)` or `mu ∝ Z^{kappa/beta}`, through folds. If it fails, the
-    branch so far is given with a warning, and `complete` is False.
+    `kappa_l = beta/w_l` (softmax: `beta w_0/w_l`). The laws `mu ∝ exp(kappa W*mu)` or `mu ∝ Z^{kappa/beta}` are found by
+    pseudo-arclength continuation, through folds. If it fails, the part found so far is returned with a warning, and
+    `complete` is False.
 
     Args:
         beta: inverse temperature, >= 0 (at beta = 0 only l = 1 exists).
         d: dimension of the tokens.
         attention: "unnormalized" or "softmax".
-        l: the mode.
-        kappa_max: where to stop; None for 2 kappa_l.
-        side: for d > 2 and even l, 1 for more and -1 for less mass at the poles at the start.
-        log_unit: the drift is divided by `e^{log_unit}`, which multiplies kappa by it.
+        l: degree of the mode, at least 1.
+        kappa_max: largest kappa; None for 2 kappa_l.
+        side: for d > 2 and even l, the branch that starts with more (1) or less (-1) mass at the poles.
+        log_unit: the drift is divided by `e^{log_unit}`, which multiplies kappa by the same factor.
 
     Returns:
-        a `Branch`. Free energies and growth rates are those of `stationary_states`.
+        a `Branch`. Free energies and growth rates are defined in `stationary_states`.
 
     Example:
         >>> import tokenfield as tkf
@@ -69,9 +70,7 @@ def branch(
     mode = count("l", l)
     degrees = SelfConsistency(beta, d, attention)
     if mode not in degrees.degrees:
-        raise ValueError(
-            f"l must be a mode that the kernel has at beta = {beta:g}, 1 to {degrees.degrees[-1]}, got {l}"
-        )
+        raise ValueError(f"l must be a mode of the kernel at beta = {beta:g}, from 1 to {degrees.degrees[-1]}, got {l}")
     if side not in (1, -1):
         raise ValueError(f"side must be 1 or -1, got {shown(side)}")
     unit = critical_kappa(beta, d, attention, log_unit)
@@ -94,7 +93,7 @@ def branch(
 def _cut(
     problem: SelfConsistency, points: list[tuple[np.ndarray, float]], end: float
 ) -> list[tuple[np.ndarray, float]]:
-    """Without what lies beyond `end` at the far end of the branch, whose last point is then at `end`."""
+    """Return the points without those beyond `end` at the far end of the branch, so that the last one is at `end`."""
     points_left = list(points)
     while len(points_left) > 1 and points_left[-1][1] > end and points_left[-2][1] > end:
         points_left.pop()
@@ -106,10 +105,10 @@ def _cut(
 
 
 class Window(NamedTuple):
-    """Logarithms of `kappa/kappa_c` between which order sets in: all 0 where it does so continuously.
+    """Thresholds of a first-order transition as `log(kappa/kappa_c)`; both are 0 if the transition is continuous.
 
-    fold: the least with an ordered law (one peak). equal: where it has the free energy of the uniform law, which stays
-    linearly stable up to 0.
+    fold: the smallest value with an ordered law (one peak). equal: where this law and the uniform law have the same free
+    energy. The uniform law is linearly stable up to 0.
     """
 
     fold: float
@@ -126,10 +125,10 @@ def window(beta: float, d: int, attention: str) -> Window:
 
 
 def fold(beta: float, d: int, attention: str = "unnormalized", log_unit: float = 0.0) -> float:
-    """Return the least kappa with an ordered law (one peak): where the branch of mode 1 folds (FORMULAS §10).
+    """Return the smallest kappa with an ordered law (one peak), where the branch of mode 1 folds (FORMULAS §10).
 
-    Where the transition is continuous (`beta <= beta_star(d)`, softmax) there is no fold, and the least kappa is
-    `critical_kappa`, which is returned.
+    If the transition is continuous (`beta <= beta_star(d)`, or softmax), there is no fold, and `critical_kappa` is returned.
+    The arguments are those of `branch`.
 
     Example:
         >>> import tokenfield as tkf
@@ -141,10 +140,10 @@ def fold(beta: float, d: int, attention: str = "unnormalized", log_unit: float =
 
 
 def first_order_point(beta: float, d: int, attention: str = "unnormalized", log_unit: float = 0.0) -> float:
-    """Return the kappa at which the ordered law (one peak) and the uniform one have the same free energy (FORMULAS §10).
+    """Return the kappa at which the ordered law (one peak) and the uniform law have the same free energy (FORMULAS §10).
 
-    `F = (1/kappa) ∫ p log p - ½ ∬ W`; the ordered law is the minimum above it. Where the transition is continuous
-    (`beta <= beta_star(d)`, softmax) it is `critical_kappa`.
+    `F = (1/kappa) ∫ p log p - ½ ∬ W`. Above this kappa the ordered law has the lower free energy. If the transition is
+    continuous (`beta <= beta_star(d)`, or softmax), `critical_kappa` is returned. The arguments are those of `branch`.
 
     Example:
         >>> import tokenfield as tkf
@@ -156,7 +155,7 @@ def first_order_point(beta: float, d: int, attention: str = "unnormalized", log_
 
 
 def ordered(beta: float, d: int, attention: str, sigma: float) -> tuple[SelfConsistency, Path]:
-    """Return the branch of mode 1, up to sigma if possible, of a first-order transition: past its fold and the jump at least."""
+    """Return the branch of mode 1 of a first-order transition, past its fold and the jump, and up to sigma if possible."""
     problem = SelfConsistency(beta, d, attention)
     path = trace(problem, 1, 1, sigma)
     if not path.folds or problem.free_energy(path.points[-1].x, path.points[-1].sigma) > 0:

@@ -9,11 +9,12 @@ from scipy.optimize import brentq
 
 from .self_consistency import SelfConsistency, Unresolved
 
+# |a_l| at the first point of a branch; smallest and largest arc length of a step; maximum number of steps.
 START, SMALLEST, LONGEST, MOST = 2e-3, 1e-9, 0.12, 2000
 
 
 class Point(NamedTuple):
-    """A point of a branch, with the direction in which it goes on: `sigma = log(kappa/kappa_c)`."""
+    """A point (x, sigma) of a branch and its tangent (dx, dsigma); `sigma = log(kappa/kappa_c)`."""
 
     x: np.ndarray
     sigma: float
@@ -22,9 +23,9 @@ class Point(NamedTuple):
 
 
 class Path(NamedTuple):
-    """A branch: the sigma at which it leaves the uniform law, its points in order, the places of folds among them.
+    """A branch: the sigma at which it leaves the uniform law, its points in order, and the indices of the folds among them.
 
-    mode, sign: it leaves in the direction of `sign` times the polynomial of this degree.
+    mode, sign: the branch leaves in the direction of `sign` times the polynomial of degree `mode`.
     trouble: why it ended early ("" if it did not).
     """
 
@@ -36,12 +37,12 @@ class Path(NamedTuple):
     trouble: str
 
     def lowest(self) -> int:
-        """Return the place of the fold of least kappa. (In high dimension, at large beta, the branch folds more than once.)"""
+        """Return the index of the fold with the smallest kappa. (In high dimension at large beta, there are several folds.)"""
         return min(self.folds, key=lambda place: self.points[place].sigma)
 
 
 def trace(problem: SelfConsistency, mode: int, sign: int, sigma_end: float, longest: float = LONGEST) -> Path:
-    """Return the branch that leaves the uniform law at that mode l, until sigma passes `sigma_end` on its way up.
+    """Return the branch that leaves the uniform law at mode l, up to where sigma exceeds `sigma_end` while increasing.
 
     The bifurcation is at `s_l = 1/rho_l`: kappa_l = beta/w_l (unnormalized), beta w_0/w_l (softmax).
     """
@@ -52,12 +53,12 @@ def trace(problem: SelfConsistency, mode: int, sign: int, sigma_end: float, long
     try:
         point, trouble = enter(problem, mode, sign * START), ""
         if point is None:
-            return Path(*start, [], [], "the branch could not be entered")
+            return Path(*start, [], [], "Newton's method failed at the first point")
         points.append(point)
         length = 2 * START * problem.root[place] / _scale(point.x)
         while not (point.sigma > sigma_end and point.dsigma > 0):
             if len(points) >= MOST:
-                return Path(*start, points, folds, f"{MOST} steps were not enough")
+                return Path(*start, points, folds, f"it did not end within {MOST} steps")
             onward, used = None, length
             while onward is None:
                 used, onward = length, _advance(problem, point, length)
@@ -93,7 +94,7 @@ def _tangent(problem: SelfConsistency, x: np.ndarray, sigma: float, row: np.ndar
 def _correct(
     problem: SelfConsistency, x: np.ndarray, sigma: float, row: np.ndarray, level: float
 ) -> tuple[np.ndarray, float] | None:
-    """Newton for the stationary equation together with `row · (x, sigma) = level`."""
+    """Solve the stationary equation with `row · (x, sigma) = level` by Newton's method; return None if it fails."""
     y, last = np.r_[x, sigma], math.inf
     for _ in range(12):
         residual, jacobian, slope = problem.linearize(y[:-1], float(y[-1]))
@@ -122,7 +123,7 @@ def enter(problem: SelfConsistency, mode: int, amplitude: float) -> Point | None
 
 
 def near_onset(problem: SelfConsistency, path: Path, sigma: float) -> list[np.ndarray]:
-    """Return the point at that sigma between the uniform law and the first point of the branch, if its a_l is above 1e-5."""
+    """Return the x at sigma between the uniform law and the first point of the branch, if there is one with |a_l| > 1e-5."""
 
     def ahead(amplitude: float) -> Point:
         found = enter(problem, path.mode, amplitude)
@@ -141,7 +142,7 @@ def _row(point: Point) -> np.ndarray:
 
 
 def _advance(problem: SelfConsistency, point: Point, length: float) -> Point | None:
-    """Return the point at that distance along the branch; None if Newton fails or the branch turns too much."""
+    """Return the point at arc length `length` from a point; None if Newton's method fails or the branch turns too much."""
     row = _row(point)
     x, sigma = point.x + length * point.dx, point.sigma + length * point.dsigma
     try:
@@ -159,7 +160,7 @@ def _advance(problem: SelfConsistency, point: Point, length: float) -> Point | N
 
 
 def between(problem: SelfConsistency, one: Point, two: Point, zero: Callable[[Point], float]) -> Point:
-    """Return the point of the branch between two neighbors at which `zero`, of opposite signs at the two, vanishes."""
+    """Return the point between two neighbors on the branch where `zero` vanishes; it has opposite signs at the neighbors."""
     length = float(_row(one) @ np.r_[two.x - one.x, two.sigma - one.sigma])
 
     def ahead(h: float) -> Point:

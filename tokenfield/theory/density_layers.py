@@ -1,4 +1,4 @@
-"""Layers of a density: the factor of a small wave in one layer, and the steps at which layers stop being like the flow."""
+"""Layers on a density: the growth factor of a small wave, and the step sizes at which layers stop behaving like the flow."""
 
 import math
 from collections.abc import Sequence
@@ -20,16 +20,16 @@ from ..transformer import Transformer, only_transformer
 from .modes import first_clusters, growth_rates, log_multiplier
 from .names import MOST_DIMENSION, kernel_name
 
-POINTS = 8192  # at which a fold is looked for
+POINTS = 8192  # of the grid on which a fold is searched
 
 
 class DensitySteps(NamedTuple):
-    """Step sizes of layers with V = -1 on the uniform density.
+    """Critical step sizes of layers with V = -1 on the uniform density.
 
     Attributes:
-        alternate: above it the uniform density is unstable: waves grow, with a sign that changes in each layer.
-        degree: the degree of the first wave that does so.
-        flip: at this step `x + h Gamma(x)` is 0 for all x, and above it tokens come to the other side of the sphere.
+        alternate: above this step the uniform density is unstable: waves grow, and up to `flip` change sign in each layer.
+        degree: degree of the first wave to become unstable.
+        flip: at this step `x + h Gamma(x)` is 0 for all x; above it tokens jump to the opposite side of the sphere.
     """
 
     alternate: float
@@ -45,19 +45,23 @@ def layer_factors(
     attention: str = "softmax",
     modes: int | Sequence[int] = 32,
 ) -> np.ndarray:
-    """Return factors by which one layer under Post-LN multiplies a small wave in the uniform density, one for each degree k.
+    """Return the factor by which one Post-LN layer multiplies a small wave on the uniform density, for each degree k.
 
     Attention to the uniform density is `V rho x`, `rho = w_1/w_0` (unnormalized: w_1). A small wave adds `V ∇psi`, and a layer
     moves tokens by `h V ∇psi/(1 + h V rho)`, so the factor is `1 + h V lambda_k/(1 + h V rho)`, lambda_k the growth rate of the
-    flow with V = 1 (`growth_rates`).
+    flow with V = 1 (`growth_rates`). If `1 + h V rho < 0`, the layer also maps the sphere to its opposite side. This multiplies
+    odd degrees by -1, a sign that the factor does not include.
 
     Args:
         beta: inverse temperature, >= 0.
         d: dimension of the tokens.
         step: the step size h of a layer.
-        V: the value, a number.
+        V: the value coefficient, a number v for V = v I.
         attention: "softmax" or "unnormalized".
-        modes: the last degree, or a list of degrees.
+        modes: the last degree (then degrees 0, 1, …, modes), or a list of degrees.
+
+    Returns:
+        an array with one factor per degree.
 
     Example:
         >>> import tokenfield as tkf
@@ -68,15 +72,17 @@ def layer_factors(
     rates = growth_rates(beta, d, attention, modes)
     whole = 1 + h * V * _pull(beta, d, attention)
     if abs(whole) < 1e-12:
-        raise ValueError(f"step: x + h Gamma(x) is 0 for all tokens at h = {h:g}, V = {V:g}: there is no layer")
+        raise ValueError(
+            f"step must not be {h:g} for V = {V:g}: x + h Gamma(x) is 0 for all tokens, so there is no layer"
+        )
     return 1 + h * V * rates / whole
 
 
 def density_steps(beta: float, d: int) -> DensitySteps:
-    """Return steps h at which repulsive layers (V = -1, Post-LN, softmax) on the uniform density change their behavior.
+    """Return the step sizes h at which repulsive layers (V = -1, Post-LN, softmax) on the uniform density change behavior.
 
-    The flow with V = -1 leads every density to the uniform one. A layer multiplies a small wave by `1 - h lambda_k/(1 - h rho)`
-    (`layer_factors`), which is below -1 if `h > 2/(lambda_k + 2 rho)`. The first degree is that of the largest rate,
+    The flow with V = -1 damps every small wave. A layer multiplies it by `1 - h lambda_k/(1 - h rho)` (`layer_factors`), which
+    is below -1 if `2/(lambda_k + 2 rho) < h < 1/rho`. The first degree to become unstable is that of the largest rate,
     `first_clusters(beta, d)`.
 
     Args:
@@ -95,18 +101,18 @@ def density_steps(beta: float, d: int) -> DensitySteps:
 
 
 def fold_step(model: Transformer, density: CircleDensity | ZonalDensity) -> float:
-    """Return the smallest step with which a layer on a density takes two tokens to one place; infinite if there is none.
+    """Return the smallest step size at which a layer on a density maps two tokens to one point; infinite if there is none.
 
-    A layer is `T(x) = N(z)`, `z = x + h Gamma(x)`. On a great circle with tangent tau, it turns back where `det(z, D_tau z)`, a
-    quadratic polynomial in h, is 0. A circle of latitude comes to a pole where z lies on the axis. A density becomes infinite
-    there. If all mass is at one point and V = 1, `det = 1 + h cos a` at an angle a from it: the fold begins opposite, at h = 1.
+    A layer is `T(x) = N(z)`, `z = x + h Gamma(x)`. On a great circle with tangent tau, T folds where `det(z, D_tau z)`, a
+    quadratic polynomial in h, is 0. A circle of latitude is mapped to a pole where z lies on the axis. The density is infinite
+    there. If all mass is at one point and V = 1, `det = 1 + h cos a` at angle a from it: the fold begins opposite, at h = 1.
 
     Args:
-        model: the Transformer, under which the density has layers.
+        model: a Transformer that has layers on densities.
         density: the density before the layer.
 
     Returns:
-        the step, from a grid of 8192 points: correct to about six digits.
+        the step size, from a grid of 8192 points: accurate to about six digits.
 
     Example:
         >>> import numpy as np, tokenfield as tkf
@@ -125,7 +131,7 @@ def fold_step(model: Transformer, density: CircleDensity | ZonalDensity) -> floa
     values = [np.asarray(part) for part in _at_steps(field, density.coefficients, x)]
     b, c = (4 * values[1] - values[2] - 3 * values[0]) / 2, (values[2] - 2 * values[1] + values[0]) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        split = np.sqrt(b * b - 4 * c)  # 1 + b h + c h^2; NaN where it has no root
+        split = np.sqrt(b * b - 4 * c)  # roots of 1 + b h + c h^2; NaN where there is none
         roots = [2 / (-b - split), 2 / (-b + split)]
         if isinstance(density, ZonalDensity):
             roots.append(-1 / values[3])
@@ -135,7 +141,7 @@ def fold_step(model: Transformer, density: CircleDensity | ZonalDensity) -> floa
 
 @eqx.filter_jit
 def _at_steps(field: DensityField, c: Array, x: Float[Array, "n 2"]) -> tuple[Array, ...]:
-    """Return `det(z, D_tau z)` for h = 0, 1, 2, and the change of z's distance from the axis with h, relative to that of x."""
+    """Return `det(z, D_tau z)` for h = 0, 1, 2, and the derivative in h of z's distance from the axis, relative to that of x."""
     (tau,) = directions(x)
     gamma, slope = jax.jvp(partial(field, c), (x,), (tau,))
     at = lambda h: determinant(x + h * gamma, tau + h * slope)  # noqa: E731

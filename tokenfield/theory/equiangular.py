@@ -1,4 +1,4 @@
-"""Equiangular tokens: how fast one cosine goes to 1 under each normalization rule (FORMULAS §7)."""
+"""Equiangular tokens: how fast their cosine tends to 1 under each normalization rule (FORMULAS §7)."""
 
 import math
 from typing import Any
@@ -26,8 +26,8 @@ def initial_velocity(
 ) -> float:
     """Return `rho'` at time 0 of n equiangular tokens at cosine rho0: `(2/s) c (1-rho)(1+(n-1) rho)` (FORMULAS §7).
 
-    From rho0 = 0 under Post-LN with softmax attention that is `2/(e^beta + n - 1)`. The norm is a rule or its name
-    ("post", "pre", …).
+    From rho0 = 0 under Post-LN with softmax attention it is `2/(e^beta + n - 1)`. `norm` is a rule or its name
+    ("post", "pre", …), and `radius` the length of the tokens (1 unless the norm lets it grow).
 
     Example:
         >>> import tokenfield as tkf
@@ -50,9 +50,8 @@ def time_to_cosine(
 ) -> float:
     """Return the time at which n equiangular tokens that start at cosine rho0 reach cosine rho1 (FORMULAS §7).
 
-    With `lambda = -log(1 - rho)` for the independent variable, time and radius are integrated to a relative accuracy
-    of 1e-12: `dt/dlambda = s / (2 c (1 + (n-1) rho))`. Infinite for rho1 = 1, and from the balanced state
-    `rho0 = -1/(n-1)`, which does not move.
+    Time and radius are integrated over `lambda = -log(1 - rho)`, `dt/dlambda = s / (2 c (1 + (n-1) rho))`, with relative
+    tolerance 1e-12. The time is infinite for rho1 = 1, and from the balanced state `rho0 = -1/(n-1)`, which is stationary.
 
     Example:
         >>> import tokenfield as tkf
@@ -71,7 +70,7 @@ def time_to_cosine(
     for until, rule in norm.segments():
         rates = _rates(n, beta, rule, attention)
 
-        def right(lam, y, rates=rates):
+        def rhs(lam, y, rates=rates):
             rate, growth = rates(y[0], math.exp(-lam), y[1])
             return [1 / rate, growth / rate]
 
@@ -80,7 +79,7 @@ def time_to_cosine(
 
         reached.terminal = True  # type: ignore[attr-defined]
         events = None if math.isinf(until) else reached
-        found = solve_ivp(right, (place, end), [t, r], "DOP853", events=events, rtol=RTOL, atol=1e-14)
+        found = solve_ivp(rhs, (place, end), [t, r], "DOP853", events=events, rtol=RTOL, atol=1e-14)
         if not found.success:
             raise ValueError(f"time_to_cosine: the integration failed: {found.message}")
         place, (t, r) = found.t[-1], found.y[:, -1]
@@ -90,7 +89,7 @@ def time_to_cosine(
 
 
 def terminal_law(n: int, beta: float, norm: str | AbstractSphereNorm, attention: str = "softmax") -> TerminalLaw:
-    """How `1 - rho` goes to 0 as t grows, under each rule (FORMULAS §7, last column).
+    """Return the law by which `1 - rho` tends to 0 as t grows (FORMULAS §7, last column).
 
     Example:
         >>> import tokenfield as tkf
@@ -103,8 +102,14 @@ def terminal_law(n: int, beta: float, norm: str | AbstractSphereNorm, attention:
 
 
 def fit_terminal_law(times: ArrayLike, gap: ArrayLike, kind: str) -> float:
-    """Return the rate of a `TerminalLaw` of the given kind that fits `1 - rho` over time: minus the slope of `log(gap)`
-    against t, log t or sqrt(t), by least squares.
+    """Fit the rate of a `TerminalLaw` to `1 - rho` over time.
+
+    The rate is minus the slope of `log(gap)` against t, log t or sqrt(t), by least squares.
+
+    Args:
+        times: (m,) times.
+        gap: (m,) values of `1 - rho`, > 0.
+        kind: "exponential", "power" or "stretched".
 
     Example:
         >>> import numpy as np, tokenfield as tkf
@@ -114,7 +119,7 @@ def fit_terminal_law(times: ArrayLike, gap: ArrayLike, kind: str) -> float:
     """
     t, gap = np.asarray(as_float("times", times)), np.asarray(as_float("gap", gap))
     if t.ndim != 1 or t.shape != gap.shape or t.size < 2:
-        raise ValueError(f"times and gap must be vectors of one length >= 2, got {t.shape} and {gap.shape}")
+        raise ValueError(f"times and gap must be vectors of the same length >= 2, got {t.shape} and {gap.shape}")
     if not (gap > 0).all():
         raise ValueError("gap must be > 0 everywhere: leave out times after the tokens have met")
     scales: dict[str, Any] = {"exponential": np.asarray, "power": np.log, "stretched": np.sqrt}
@@ -153,7 +158,7 @@ def _rates(n: int, beta: float, rule: AbstractSphereNorm, attention: str):
         given: list[Any] = [t, r, inner, length]
         speed, growth = float(rule.speed(*given)), float(rule.growth(*given))
         if not math.isfinite(speed * c) or speed * c == 0:
-            raise ValueError(f"beta = {beta:g} is out of range here: e^beta leaves double precision")
+            raise ValueError(f"beta = {beta:g} is out of range: e^beta overflows or underflows")
         return 2 * speed * c * (1 + (n - 1) * rho), growth
 
     return rates

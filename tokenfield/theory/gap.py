@@ -1,4 +1,4 @@
-"""The score gap of A: how much better than itself a token can score another, both in the unit ball."""
+"""The score gap of A: how much higher than itself a token can score another token, both in the unit ball."""
 
 import numpy as np
 from scipy.optimize import brentq
@@ -9,17 +9,18 @@ from .._check import as_float
 def score_gap(A: np.ndarray, across: np.ndarray | None = None) -> tuple[float, np.ndarray]:
     """Return `g = max_{|u|<=1} (|Au| - <u,Au>)` and a maximizer u, for any real (d, d) matrix A (FORMULAS §6).
 
-    `|Au| = min_{t>0} (t|Au|^2 + 1/t)/2` turns it into a problem that is concave in `uu^T` and convex in t, so
+    `|Au| = min_{t>0} (t|Au|^2 + 1/t)/2` turns this into a problem that is concave in `uu^T` and convex in t, so
 
     `g = min_{t>0} { 1/(2t) + lambda_max^+( (t A^T A - A - A^T)/2 ) }`,
 
-    a convex function of one number. There is no relaxation gap: at the best t the maximizer lies in the leading
-    eigenspace and has `|Au| = 1/t`, one equation that a connected sphere of eigenvectors can meet. For A symmetric
-    with extreme eigenvalues `-a <= 0 <= b` (put 0 in where a sign is missing), `g = 2a` if `b <= 3a`, and
+    the minimum of a convex function of one variable. There is no relaxation gap: at the optimal t the maximizer lies in the
+    leading eigenspace and has `|Au| = 1/t`, a single equation, which has a solution on the connected sphere of eigenvectors.
+    For A symmetric with extreme eigenvalues `-a <= 0 <= b` (0 for a sign that does not occur), `g = 2a` if `b <= 3a`, and
     `(b-a)/4 + ab/(b-a)` if not: at least the eigenvector cases `2a` and `b/4`.
 
     Args:
-        across: a vector v. Among several maximizers one with `<Au, v> = 0` is taken if there is one.
+        A: (d, d) score matrix.
+        across: (d,) vector v. Among several maximizers, one with `<Au, v> = 0` is chosen if there is one.
 
     Example:
         >>> from tokenfield.lipschitz import score_gap
@@ -61,7 +62,7 @@ def score_gap(A: np.ndarray, across: np.ndarray | None = None) -> tuple[float, n
 
 
 def _on_sphere(space: np.ndarray, square: np.ndarray, level: float) -> list[np.ndarray]:
-    """Return unit vectors of `space` with `|Au|^2` as near to `level` as can be: on the arcs between its extremes."""
+    """Return unit vectors of `space` with `|Au|^2` as close to `level` as possible, on arcs between its extreme values."""
     if space.shape[1] == 0:
         return []
     values, vectors = np.linalg.eigh(space.T @ square @ space)

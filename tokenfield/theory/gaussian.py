@@ -15,8 +15,8 @@ TOLERANCE = 1e-9
 def gaussian_closed_form(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike, t: float) -> np.ndarray:
     """Return `Sigma(t) = Sigma_0^{1/2} (I - t Sigma_0^{1/2} M Sigma_0^{1/2})^{-1} Sigma_0^{1/2}`, `M = VA + A^T V^T`.
 
-    For softmax attention; V must commute with M and with Sigma_0 (a number always does). It solves
-    `Sigma' = V Sigma A Sigma + Sigma A^T Sigma V^T` up to the blow-up; Sigma_0 may be singular (FORMULAS §5).
+    For softmax attention. V must commute with M and with Sigma_0 (a number always does). Sigma(t) solves
+    `Sigma' = V Sigma A Sigma + Sigma A^T Sigma V^T` up to the blow-up. Sigma_0 may be singular (FORMULAS §5).
 
     Args:
         A: (d, d) score matrix, or a number a for a I.
@@ -38,8 +38,9 @@ def gaussian_closed_form(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike, t: f
 
 
 def gaussian_mean(A: ArrayLike, mean: ArrayLike, cov: ArrayLike, t: float) -> np.ndarray:
-    """Return `alpha(t) = e^t (I - 2t Sigma_0^{1/2} A Sigma_0^{1/2})^{-1/2} alpha_0`: the mean, for V = I and A symmetric and
-    commuting with Sigma_0 (FORMULAS §5).
+    """Return the mean `alpha(t) = e^t (I - 2t Sigma_0^{1/2} A Sigma_0^{1/2})^{-1/2} alpha_0`.
+
+    For softmax attention with V = I and A symmetric, commuting with Sigma_0 (FORMULAS §5).
 
     Example:
         >>> import tokenfield as tkf
@@ -48,7 +49,7 @@ def gaussian_mean(A: ArrayLike, mean: ArrayLike, cov: ArrayLike, t: float) -> np
     """
     A, cov = _matrices(A, cov)
     if not _same(A, A.T) or not _commute(A, cov):
-        raise ValueError("A must be symmetric and commute with cov for this closed form: simulate it instead")
+        raise ValueError("A must be symmetric and commute with cov for this closed form: use simulate instead")
     t, (_, m, U) = number("t", t), _reduced(A, None, cov)
     if t * m.max(initial=0.0) >= 1:
         raise ValueError(f"t must lie before the blow-up at {1 / m.max():.8g}, got {shown(t)}")
@@ -95,8 +96,10 @@ def gaussian_limit(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike) -> np.ndar
 
 
 def gaussian_rank_bound(A: ArrayLike, tol: float = 1e-9) -> int:
-    """Return `rank Sigma* <= dim ker(A + A^T) + min(#positive, #negative eigenvalues of A + A^T)` for every stationary
-    covariance of softmax attention with V = I (FORMULAS §5). For invertible A + A^T that is at most floor(d/2).
+    """Return an upper bound on the rank of stationary covariances Sigma* of softmax attention with V = I (FORMULAS §5).
+
+    `rank Sigma* <= dim ker(A + A^T) + min(#positive, #negative eigenvalues of A + A^T)`: at most floor(d/2) if A + A^T is
+    invertible. Eigenvalues below `tol` times the largest count as 0.
 
     Example:
         >>> import tokenfield as tkf
@@ -114,9 +117,9 @@ def gaussian_rank_bound(A: ArrayLike, tol: float = 1e-9) -> int:
 
 @in_double
 def gaussian_stationarity(attention, cov: ArrayLike, mean: ArrayLike | None = None, t: float = 0.0) -> float:
-    """Return `|V B Sigma + (V B Sigma)^T|`, the Frobenius norm of `Sigma'`: 0 exactly at stationary covariances.
+    """Return `|V B Sigma + (V B Sigma)^T|`, the Frobenius norm of `Sigma'`: it is 0 only at stationary covariances.
 
-    Works for every attention that keeps Gaussians: Softmax, L2, Sinkhorn, Linear, MultiHead (FORMULAS §5).
+    For every attention under which Gaussians stay Gaussian: Softmax, L2, Sinkhorn, Linear, MultiHead (FORMULAS §5).
 
     Example:
         >>> import tokenfield as tkf
@@ -136,7 +139,7 @@ def gaussian_stationarity(attention, cov: ArrayLike, mean: ArrayLike | None = No
 
 
 def _reduced(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the root S of cov, and the eigenvalues and eigenvectors of `S M S`."""
+    """Return the square root S of cov, and the eigenvalues and eigenvectors of `S M S`."""
     A, cov = _matrices(A, cov)
     d = len(cov)
     V = np.asarray(as_float("V", 1.0 if V is None else V, (0, 2)))
@@ -145,7 +148,7 @@ def _reduced(A: ArrayLike, V: ArrayLike | None, cov: ArrayLike) -> tuple[np.ndar
         raise ValueError(f"V must have shape ({d}, {d}) or be a number, got {V.shape}")
     M = V @ A + A.T @ V.T
     if not (_commute(V, M) and _commute(V, cov)):
-        raise ValueError("V must commute with VA + A^T V^T and with cov for this closed form: simulate it instead")
+        raise ValueError("V must commute with VA + A^T V^T and with cov for this closed form: use simulate instead")
     eigenvalues, vectors = np.linalg.eigh(cov)
     S = (vectors * np.sqrt(np.maximum(eigenvalues, 0))) @ vectors.T
     m, U = np.linalg.eigh(S @ M @ S)

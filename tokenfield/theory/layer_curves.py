@@ -1,4 +1,4 @@
-"""A stack of discrete layers on tokens at equal angles: one cosine and one length under each normalization rule."""
+"""Discrete layers on equiangular tokens: their cosine and length after each layer, under each normalization rule."""
 
 import math
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ NOT_A_RULE = "must be one of the six rules of FORMULAS §7, such as PostLN(), or
 
 
 class LayerCurve(NamedTuple):
-    """Tokens at equal angles, layer by layer.
+    """Equiangular tokens, layer by layer.
 
     Attributes:
         cosine: (depth + 1,) cosines, the first before any layer.
@@ -36,12 +36,12 @@ def equiangular_layers(
     radius: float = 1.0,
     step: float = 1.0,
 ) -> LayerCurve:
-    """Return the layers of FORMULAS §7 with `Q = K = V = I` on n equiangular tokens: what `tkf.layers` gives, in O(depth).
+    """Return the cosine and length of n equiangular tokens through the layers of FORMULAS §7 with `Q = K = V = I`.
 
-    A layer adds `c A` to a direction, `A_i = (a-c') x_i + c' sum_k x_k` with softmax weights a, c' on itself and on
-    each other token, or `c A/|A|` under Peri-LN and nGPT; c is `relative_step`. The cosine is that of
-    `u x_i + v sum_k x_k` with `u = 1 + c (a-c')`, `v = c c'`, and lengths grow by `|u x_i + v sum_k x_k|` under
-    Pre-LN and Peri-LN.
+    They are those of `tkf.layers`, computed in O(depth). A layer adds `c A` to a direction,
+    `A_i = (a-c') x_i + c' sum_k x_k`, with softmax weights a on the token itself and c' on each other token; under Peri-LN
+    and nGPT it adds `c A/|A|`. The factor c is `relative_step`. The cosine is that of `u x_i + v sum_k x_k` with
+    `u = 1 + c (a-c')`, `v = c c'`. Under Pre-LN and Peri-LN lengths are multiplied by `|u x_i + v sum_k x_k|`.
 
     Args:
         norm: the rule, e.g. `PostLN()`.
@@ -78,22 +78,22 @@ def equiangular_layers(
 
 
 def current(norm: AbstractSphereNorm, t: float) -> AbstractSphereNorm:
-    """Return the rule that a layer at time t follows."""
+    """Return the rule of a layer at time t."""
     return next(rule for until, rule in norm.segments() if t < until)
 
 
 def relative_step(rule: AbstractSphereNorm, t: float, radius: Any, step: float) -> Any:
-    """c in `theta + c A` (`theta + c A/|A|` if the rule is scale free): h times the speed, e.g. h, h/r, h alpha."""
+    """Return c in `theta + c A` (`theta + c A/|A|` if the rule is scale free): h times the speed, e.g. h, h/r, h alpha."""
     at: list[Any] = [t, radius, 1.0, 1.0]
     return step * np.asarray(rule.speed(*at), float)
 
 
 def checked_start(norm: Any, n: int, rho0: float, radius: float) -> tuple[float, float]:
-    """Return the start, in its range for the rule."""
+    """Return rho0 and radius; raise ValueError if they are out of range for the rule."""
     if not isinstance(norm, AbstractSphereNorm):
         raise ValueError(f"norm {NOT_A_RULE}, got {shown(norm)}")
     if not norm.isotropic:
-        raise ValueError("norm must have no gain: it changes the angles that attention reads")
+        raise ValueError("norm must have no gain: a gain changes the angles between the inputs of attention")
     if not is_ours(type(norm)):
         _check_layer(norm)
     least = -1 / (n - 1)
@@ -107,7 +107,7 @@ def checked_start(norm: Any, n: int, rho0: float, radius: float) -> tuple[float,
 
 
 def _check_layer(norm: AbstractSphereNorm) -> None:
-    """Raise a ValueError unless the layer of a user's rule is the one that is followed here: `theta + h speed A`."""
+    """Raise ValueError unless a user-defined rule has the layer assumed here, `theta + h speed A`."""
     theta, A, t, h = np.array([[0.6, 0.8]]), np.array([[0.5, -0.3]]), 0.3, 0.7
     rule, fixed = current(norm, t), norm.radius(2)
     r = 1.5 if fixed is None else float(fixed)
@@ -121,6 +121,6 @@ def _check_layer(norm: AbstractSphereNorm) -> None:
     found = rule.layer(jnp.asarray(t), jnp.asarray(r * theta), lambda x: jnp.asarray(A), h)
     if not (math.isclose(*speeds) and np.allclose(found, expected)):
         raise ValueError(
-            f"norm: the layer of {type(norm).__name__} does not add `h speed A` to directions, or its speed depends on |A| in "
-            "another way than 1 or 1/|A|: the recursion does not describe it"
+            f"norm: the layer of {type(norm).__name__} does not add `h speed A` to directions, or its speed depends on |A| "
+            "other than as 1 or 1/|A|: the recursion does not describe this rule"
         )

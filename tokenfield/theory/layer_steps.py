@@ -1,8 +1,9 @@
-"""Step sizes at which layers of repulsive attention stop being like the flow: overshoot, period two, collapse.
+"""Step sizes at which layers of repulsive attention stop behaving like the flow: overshoot, period two, collapse.
 
-Tokens at equal angles under `x <- N(x + h V Att(x))`, V = -1, softmax. A token is the sum of its share of the mean direction and
-of a part perpendicular to it. Attention multiplies the share by 1, as rows sum to 1, and the other part by `delta = a - c`, the
-difference of the weights on the token itself and on another. So the ratio w of both parts becomes `w (1 - h)/(1 - h delta)`.
+Equiangular tokens under `x <- N(x + h V Att(x))`, V = -1, softmax. A token is the sum of a component along the mean of the tokens
+and one perpendicular to it. Attention multiplies the first by 1, because rows sum to 1, and the second by `delta = a - c`, where a
+is the weight on the token itself and c that on another token. So a layer maps the ratio w of the two components to
+`w (1 - h)/(1 - h delta)`.
 """
 
 import math
@@ -12,13 +13,13 @@ from .._check import count, number, positive
 
 
 class CriticalSteps(NamedTuple):
-    """Step sizes of layers with V = -1.
+    """Critical step sizes of layers with V = -1.
 
     Attributes:
-        overshoot: above it the mean of the tokens changes its sign in each layer.
-        unequal: above it differences between the angles of a simplex grow, with a sign that changes in each layer.
-        period_two: above it the simplex is unstable even at equal angles, where tokens come to a state of period two.
-        collapse: above it tokens meet in one point, which changes its sign in each layer.
+        overshoot: above this step the mean of the tokens changes sign in each layer.
+        unequal: above this step differences between the angles of a simplex grow and change sign in each layer.
+        period_two: above this step the simplex is unstable even for equiangular tokens, which tend to a state of period two.
+        collapse: above this step tokens collapse to one point, which changes sign in each layer.
     """
 
     overshoot: float
@@ -28,11 +29,11 @@ class CriticalSteps(NamedTuple):
 
 
 class PeriodTwo(NamedTuple):
-    """Tokens at equal angles that return after two layers.
+    """Equiangular tokens that return to their places after two layers.
 
     Attributes:
         cosine: the cosine of two tokens, the same in all layers.
-        multiplier: the factor of a small change of the angle in one layer; between -1 and 1 if nearby angles come closer.
+        multiplier: factor by which one layer multiplies a small change of the angle; between -1 and 1 if the state attracts.
     """
 
     cosine: float
@@ -46,12 +47,13 @@ def weight_excess(gap: float, beta: float, n: int) -> float:
 
 
 def critical_steps(beta: float, n: int) -> CriticalSteps:
-    """Return steps h at which repulsive layers (V = -1, Post-LN, softmax) on n tokens at equal angles change their behavior.
+    """Return the step sizes h at which repulsive layers (V = -1, Post-LN, softmax) on n equiangular tokens change behavior.
 
-    The flow spreads tokens to a simplex, the cosine `-1/(n-1)`. Its ratio w is 0, and a layer multiplies w by
+    The flow spreads tokens to a simplex, with cosine `-1/(n-1)`. There w = 0, and a layer multiplies w by
     `(1 - h)/(1 - h delta)`: negative above `h = 1`, below -1 above `h = 2/(1 + delta)`. Changes of the angles of the simplex are
-    multiplied by `1 - h c k/(1 - h delta)`, c the weight on another token (`angle_rates`), which is below -1 above
-    `h = 2/(2 delta + c k)`. One point has `delta = 0` and attracts if `|1 - h| > 1`.
+    multiplied by `1 - h c k/(1 - h delta)`, c the weight on another token (k: see `angle_rates`), which is below -1 above
+    `h = 2/(2 delta + c k)`. Above `h = 1/delta` both factors are above 1 instead, and the layer also maps the simplex to its
+    opposite. One point has `delta = 0` and attracts if `|1 - h| > 1`.
 
     Args:
         beta: inverse temperature, > 0.
@@ -69,23 +71,23 @@ def critical_steps(beta: float, n: int) -> CriticalSteps:
 
 
 def angle_rates(beta: float, n: int) -> list[float]:
-    """The numbers k of the changes of a simplex's angles: those of one token with all others, and those with none on average.
+    """Return the k of `critical_steps` for the two kinds of changes of a simplex's angles.
 
     A change of the cosines by `v_i + v_j` has `k = m (n - 2 + m beta)`, `m = n/(n-1)`; one whose rows sum to 0 has
-    `k = 2 m beta`. Two tokens have neither, three only the first.
+    `k = 2 m beta`. For two tokens there is neither, for three only the first.
     """
     m = n / (n - 1)
     return [m * (n - 2 + m * beta), 2 * m * beta][: min(n - 2, 2)]
 
 
 def period_two(h: float, beta: float, n: int) -> PeriodTwo:
-    """Return tokens at equal angles whose ratio w changes its sign in each layer, `(1 - h)/(1 - h delta) = -1`.
+    """Return the equiangular state whose ratio w changes sign in each layer, `(1 - h)/(1 - h delta) = -1`.
 
     `delta = 2/h - 1 = s` gives `cosine = 1 - log((1 + (n-1) s)/(1 - s))/beta`. The multiplier is
     `-1 + w M'(w)`, `M = (1 - h)/(1 - h delta)`, `w^2 = (n - (n-1) gap)/((n-1) gap)`.
 
     Args:
-        h: the step, between `critical_steps(beta, n).period_two` and 2.
+        h: the step size, between `critical_steps(beta, n).period_two` and 2.
         beta: inverse temperature, > 0.
         n: number of tokens.
 

@@ -1,11 +1,11 @@
-"""Layers on Gaussians, softmax without a norm: each eigenvalue of `v Sigma A` has a recursion of its own.
+"""Layers on Gaussians, softmax without a norm: each eigenvalue of `v Sigma A` obeys its own recursion.
 
 A layer `x <- x + h Gamma(x)` with V = v multiplies deviations from the mean by `I + h B`, `B = v Sigma A`. For symmetric A
 
     Sigma <- (I + h B) Sigma (I + h B)^T,    B <- B (I + h B)^2,
 
-so the eigenvalues b of B, which are real, obey `b <- b (1 + h b)^2`; the flow is `b' = 2 b^2`. Sigma is a function of them and of
-its start: `Sigma_k = Sigma_0^{1/2} U diag(b_k/b_0) U^T Sigma_0^{1/2}`, U the eigenvectors of `v Sigma_0^{1/2} A Sigma_0^{1/2}`.
+so the eigenvalues b of B, which are real, obey `b <- b (1 + h b)^2`; the flow is `b' = 2 b^2`. They and Sigma_0 determine
+Sigma: `Sigma_k = Sigma_0^{1/2} U diag(b_k/b_0) U^T Sigma_0^{1/2}`, U the eigenvectors of `v Sigma_0^{1/2} A Sigma_0^{1/2}`.
 """
 
 import math
@@ -18,15 +18,15 @@ from .._check import as_float, count, number, positive
 from .._shown import shown
 from .gaussian import TOLERANCE, _matrices, _same
 
-HUGE = 1e150  # beyond it a covariance counts as infinite
+HUGE = 1e150  # a covariance that has grown by more than this factor counts as infinite
 
 
 class GaussianSteps(NamedTuple):
-    """Step sizes of layers on a Gaussian that the flow contracts.
+    """Critical step sizes of layers on a Gaussian that the flow contracts.
 
     Attributes:
-        overshoot: above it tokens come to the other side of their mean.
-        blow_up: at it tokens return after two layers, and above it the covariance grows without bound.
+        overshoot: above this step tokens jump to the other side of their mean.
+        blow_up: at this step tokens return after two layers; above it the covariance grows without bound.
     """
 
     overshoot: float
@@ -34,14 +34,14 @@ class GaussianSteps(NamedTuple):
 
 
 def gaussian_layers(A: ArrayLike, V: float | None, cov: ArrayLike, step: float = 1.0, depth: int = 1) -> np.ndarray:
-    """The covariance of a Gaussian after `depth` layers `x <- x + h Gamma(x)` of softmax attention without a norm.
+    """Return the covariance of a Gaussian after `depth` layers `x <- x + h Gamma(x)` of softmax attention without a norm.
 
     As `h -> 0` with `h depth = t` it tends to `gaussian_closed_form`. If no eigenvalue of `v Sigma A` is positive and the step
-    is below `gaussian_steps`, its limit for many layers is that of the flow, `gaussian_limit`, whatever the step.
+    is below `gaussian_steps(...).blow_up`, its limit for many layers is that of the flow, `gaussian_limit`, for every step.
 
     Args:
         A: (d, d) symmetric score matrix, or a number a for a I.
-        V: the value, a number, or None for 1.
+        V: the value coefficient, a number v for V = v I, or None for 1.
         cov: (d, d) covariance before the first layer; it may be singular.
         step: the step size h.
         depth: the number of layers.
@@ -59,21 +59,22 @@ def gaussian_layers(A: ArrayLike, V: float | None, cov: ArrayLike, step: float =
         with np.errstate(over="ignore", invalid="ignore"):
             factor = factor * (1 + h * b * factor) ** 2
         if not (np.abs(factor) < HUGE).all():
-            raise ValueError(f"depth must be less: the covariance overflows within {depth} layers with step {h:g}")
+            raise ValueError(f"depth must be smaller: the covariance overflows within {depth} layers with step {h:g}")
     half = root @ U
     return (half * factor) @ half.T
 
 
 def gaussian_steps(A: ArrayLike, V: float | None, cov: ArrayLike) -> GaussianSteps:
-    """Steps at which layers on a Gaussian stop being like the flow, `-1/b` and `-2/b` for the least eigenvalue b of `v Sigma A`.
+    """Return the step sizes at which layers on a Gaussian stop behaving like the flow.
 
-    Between them tokens come to the other side of their mean in the first layers, and then contract. At `h = -2/b` a layer
-    reflects the tokens of that direction, and the next one takes them back. If an eigenvalue is positive, the covariance grows
-    without bound at any step, as under the flow, but it is finite after any number of layers.
+    They are `-1/b` and `-2/b`, b the smallest eigenvalue of `v Sigma A`. Between them tokens jump to the other side of their mean
+    in the first layers, and then contract. At `h = -2/b` a layer reflects the tokens in that direction, and the next one reflects
+    them back. If an eigenvalue is positive, the covariance grows without bound at any step, as under the flow, but it is finite
+    after any number of layers.
 
     Args:
         A: (d, d) symmetric score matrix, or a number a for a I.
-        V: the value, a number, or None for 1.
+        V: the value coefficient, a number v for V = v I, or None for 1.
         cov: (d, d) covariance before the first layer.
 
     Example:
@@ -89,7 +90,7 @@ def gaussian_steps(A: ArrayLike, V: float | None, cov: ArrayLike) -> GaussianSte
 
 
 def _spectrum(A: ArrayLike, V: float | None, cov: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The root of cov, and the eigenvalues and eigenvectors of `v cov^{1/2} A cov^{1/2}`."""
+    """Return the square root of cov, and the eigenvalues and eigenvectors of `v cov^{1/2} A cov^{1/2}`."""
     A, cov = _matrices(A, cov)
     v = np.asarray(as_float("V", 1.0 if V is None else V, (0, 2)))
     if v.ndim:

@@ -1,4 +1,4 @@
-"""The first phase of attention at large beta: tokens turn to the leading directions of VA, on a time scale without beta."""
+"""The first phase of attention at large beta: tokens turn to the leading directions of VA, on a time scale independent of beta."""
 
 from typing import NamedTuple
 
@@ -12,14 +12,14 @@ TIE = 1e-9  # relative difference of eigenvalues that count as equal
 
 
 class Alignment(NamedTuple):
-    """Where tokens turn to, and how fast.
+    """The directions that tokens turn to, and the rate.
 
     Attributes:
         basis: (d, m) orthonormal basis of the leading space: eigenvectors of VA whose eigenvalue has the largest real part.
         eigenvalue: that real part.
-        gap: how far the real parts of the others lie below it; inf if there are no others.
-        rate: `gap/|Au|`, at which the distance from the leading space decays; u is its unit vector with the largest `|Au|`.
-        frequency: `|Im|/|Au|` of the slowest other eigenvalue: how fast tokens spiral in.
+        gap: its distance to the next smaller real part of an eigenvalue; inf if there is none.
+        rate: `gap/|Au|`, the rate at which the distance to the leading space decays, u its unit vector with the largest `|Au|`.
+        frequency: `|Im|/|Au|` for the slowest other eigenvalue: the angular frequency at which tokens spiral in.
     """
 
     basis: np.ndarray
@@ -34,15 +34,15 @@ def alignment(A: ArrayLike, V: ArrayLike | None = None) -> Alignment:
 
     If tokens are spread over the sphere and `|A|` is large, a token x attends to the neighborhood of `Ax/|Ax|`, so that
     `x' = P_x VAx/|Ax|` up to terms of order `1/|A|`. In the time s with `dt = |Ax| ds` this is linear, `x ∝ e^{sVA} x_0`. So
-    tokens turn to the eigenvectors of VA whose eigenvalue has the largest real part, and the rest decays at `gap/|Au|`. The
-    rate does not depend on the size of A: this phase has no beta in it (Bruno, Pasqualotto, Agazzi 2025).
+    tokens turn to the eigenvectors of VA whose eigenvalue has the largest real part, and other components decay at the rate
+    `gap/|Au|`. This rate is independent of beta, as it does not depend on the size of A (Bruno, Pasqualotto, Agazzi 2025).
 
     Args:
         A: (d, d) score matrix, `<Ax, y>`; symmetric or not.
         V: (d, d) value matrix, a number, or None for the identity.
 
     Returns:
-        an `Alignment`. If all directions lead (A = V = I, say), its basis is the whole space, and gap and rate are infinite.
+        an `Alignment`. If every direction is leading (A = V = I, say), its basis spans R^d, and gap and rate are infinite.
 
     Example:
         >>> import tokenfield as tkf
@@ -55,9 +55,7 @@ def alignment(A: ArrayLike, V: ArrayLike | None = None) -> Alignment:
     values, vectors = np.linalg.eig(B)
     size = np.abs(values).max()
     if np.linalg.matrix_rank(vectors, tol=1e-7) < len(B):
-        raise ValueError(
-            "VA must have a basis of eigenvectors: tokens turn to a Jordan block more slowly than at any rate"
-        )
+        raise ValueError("VA must have a basis of eigenvectors: alignment with a Jordan block is not exponential")
     leads = values.real >= values.real.max() - TIE * size
     basis = _orthonormal(np.c_[vectors[:, leads].real, vectors[:, leads].imag], int(leads.sum()))
     length = float(np.linalg.svd(A @ basis, compute_uv=False)[0])
@@ -74,8 +72,9 @@ def alignment(A: ArrayLike, V: ArrayLike | None = None) -> Alignment:
 def alignment_path(x: ArrayLike, A: ArrayLike, V: ArrayLike | None, times: ArrayLike) -> np.ndarray:
     """Return (time, n, d) tokens under `x' = P_x VAx/|Ax|`, the limit of softmax attention for spread tokens as A grows (Post-LN).
 
-    Tokens do not feel each other in this limit, only that there are tokens everywhere. The error at finite A is of order
-    `1/|A|` until they have gathered to a width of `|A|^{-1/2}` (see `alignment` and `collapse_time`).
+    In this limit a token moves independently of the positions of the others, as long as they cover the sphere. The error at
+    finite A is of order `1/|A|` until the tokens have contracted to a width of `|A|^{-1/2}` (see `alignment` and
+    `collapse_time`).
 
     Args:
         x: (n, d) tokens at time 0, of any length > 0.
@@ -116,7 +115,7 @@ def alignment_path(x: ArrayLike, A: ArrayLike, V: ArrayLike | None, times: Array
 
 
 def as_pair(A: ArrayLike, V: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return A and V as square matrices of one size."""
+    """Return A and V as square matrices of the same size."""
     A = np.asarray(as_float("A", A, 2))
     if A.shape[0] != A.shape[1] or len(A) < 2:
         raise ValueError(f"A must be a square matrix of at least two rows, got shape {A.shape}")

@@ -20,8 +20,8 @@ def uniform_growth(problem: SelfConsistency, sigma: float) -> float:
 def growth(problem: SelfConsistency, x: np.ndarray, sigma: float) -> float:
     """Return `kappa` times the largest growth rate of perturbations `F(t) Y(omega)`, Y of degree m = 0, 1, 2 on S^{d-2}.
 
-    For d = 2 these are all perturbations (m = 0 even, m = 1 odd in the angle). Mass is kept, and the zero mode of
-    m = 1, a rotation of the whole law, is left out. nan where round-off hides the answer (see `sector`).
+    For d = 2 these are all perturbations (m = 0 even, m = 1 odd in the angle). Mass is conserved, and the zero mode of
+    m = 1, a rotation of the whole law, is left out. NaN if rounding errors are too large (see `sector`).
     """
     rates = []
     for m in range(2 if problem.d == 2 else 3):
@@ -42,8 +42,8 @@ def sector(problem: SelfConsistency, x: np.ndarray, sigma: float, m: int) -> np.
     `psi = s eta sum_l rho_l p_l <p_l, delta>` (`eta` = 1 for unnormalized attention, w_0/Z for softmax). The basis is
     `(1-t^2)^{m/2}` times the orthonormal polynomials of dimension d + 2m, of degree l = m, m+1, … on the sphere.
 
-    For softmax `sqrt(p)/Z` may be exponentially large far from the peaks, and round-off grows with it: None if it
-    would exceed 1e-7.
+    For softmax `sqrt(p)/Z` may be exponentially large far from the peaks, and rounding errors grow with it. The result is
+    None if they would exceed 1e-7.
     """
     d, s = problem.d, math.exp(sigma)
     rho = problem.all_rho()
@@ -58,7 +58,7 @@ def sector(problem: SelfConsistency, x: np.ndarray, sigma: float, m: int) -> np.
     top = float((log_root + field.log_eta).max())
     if (problem.softmax and top - float(log_root.max()) > 18.0) or not np.isfinite(A).all():
         return None
-    if problem.softmax:  # e^-beta <= Z <= e^beta, unless the series of log Z is round-off at these nodes
+    if problem.softmax:  # e^-beta <= Z <= e^beta, unless the series of log Z is only rounding error at these nodes
         log_Z = log_multiplier(0, problem.beta, d) - field.log_eta
         if np.abs(log_Z).max() > problem.beta + 1e-6:
             return None
@@ -73,7 +73,7 @@ def sector(problem: SelfConsistency, x: np.ndarray, sigma: float, m: int) -> np.
     U = 0.5 * field.lapV + 0.25 * u * field.dV**2
     matrix = -np.diag(laplace) - A.T @ ((weights * U)[:, None] * A)
     matrix += s * (out.T @ flux) @ (multiplier[:, None] * (A.T @ inward))
-    if m == 0:  # keep the mass: delta orthogonal to 1, f to sqrt(p)
+    if m == 0:  # conserve mass: delta orthogonal to 1, f to sqrt(p)
         complement = np.linalg.qr(np.c_[inward.sum(axis=0), np.eye(size)[:, 1:]])[0][:, 1:]
         matrix = complement.T @ matrix @ complement
     return matrix
@@ -99,12 +99,12 @@ def _field(problem: SelfConsistency, x: np.ndarray, sigma: float, t: np.ndarray)
 
 
 def _softmax_field(problem: SelfConsistency, x: np.ndarray, sigma: float, t: np.ndarray) -> _Field:
-    """From `log Z`, summed from positive terms: right far from the peaks too, where the series of Z is round-off."""
+    """Return the field from `log Z` as a sum of positive terms: accurate far from the peaks, unlike the series of Z."""
     d, beta = problem.d, problem.beta
     nodes = 1 << (max(len(problem.moments(x, sigma)), len(problem.all_rho()), int(4 * beta)) + 32).bit_length()
     at, _ = gauss(nodes, d)
     V, eta = problem.potential(x, sigma)
-    mass = np.where(eta < 1e15 * eta.min(), problem.masses(V), 0.0)  # elsewhere it is round-off, and adds nothing
+    mass = np.where(eta < 1e15 * eta.min(), problem.masses(V), 0.0)  # elsewhere it is rounding error
     radius = np.sqrt(np.outer(1 - at**2, 1 - problem.t**2))
     log_kernel = beta * np.outer(at, problem.t) + _log_mean_exponential(beta * radius, d - 1) - beta
     L = np.log(np.exp(log_kernel) @ mass) + beta - log_multiplier(0, beta, d)

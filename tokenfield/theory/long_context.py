@@ -1,7 +1,7 @@
-"""Long context: what one attention layer does to the angle between n tokens, and the scale `beta_n = gamma log n`.
+"""Long context: how one attention layer changes the angle between n tokens, and the scale `beta_n = gamma log n`.
 
-Tokens at equal angles, `<x_i, x_j> = rho`, stay so: with weights a on itself and c on each other token, a layer
-writes `y_i = (a - c) x_i + c sum_k x_k`. Everything here is this line and `|sum_k x_k|^2 = n S`,
+Equiangular tokens, `<x_i, x_j> = rho`, stay equiangular: with weight a on the token itself and c on each other token, the
+output of a layer is `y_i = (a - c) x_i + c sum_k x_k`. All results here follow from this, `|sum_k x_k|^2 = n S` and
 `<x_i, sum_k x_k> = S = 1 + (n-1) rho`.
 """
 
@@ -13,22 +13,22 @@ from scipy.special import expit
 
 from .._check import positive, reals
 
-MOST_LAYERS = 10**6  # of a stack that is followed layer by layer
+MOST_LAYERS = 10**6  # of a stack that is computed layer by layer
 
 
 def layer_contraction(rho: ArrayLike, n: ArrayLike, beta: ArrayLike) -> Any:
-    """Return the cosine of two tokens after one softmax layer, from n tokens at equal angles of cosine rho (FORMULAS §7).
+    """Return the cosine of two tokens after one softmax layer on n equiangular tokens with cosine rho (FORMULAS §7).
 
-    With weights `a = e^b/Z` on itself and `c = e^{b rho}/Z` on each other token, and `S = 1 + (n-1) rho`,
+    With weights `a = e^b/Z` on the token itself and `c = e^{b rho}/Z` on each other token, and `S = 1 + (n-1) rho`,
 
     `cos = (X + (a-c)^2 rho) / (X + (a-c)^2)`,  `X = c^2 n S + 2 c (a-c) S`,
 
-    exactly, at every n. No power of e is formed that could overflow: n = 1e12 and beta = 1e6 are fine.
+    exactly, for every n. Exponentials do not overflow: n = 1e12 and beta = 1e6 are fine.
 
     Args:
         rho: cosines in [-1/(n-1), 1].
         n: numbers of tokens, at least 2.
-        beta: inverse temperatures, any real numbers. The three are broadcast against each other.
+        beta: inverse temperatures, any real numbers. The three arguments are broadcast against each other.
 
     Example:
         >>> from tokenfield.theory.long_context import layer_contraction
@@ -41,9 +41,9 @@ def layer_contraction(rho: ArrayLike, n: ArrayLike, beta: ArrayLike) -> Any:
 
 
 def residual_layer_contraction(rho: ArrayLike, n: ArrayLike, beta: ArrayLike, step: ArrayLike = 1.0) -> Any:
-    """Return the cosine of two tokens after `x + step Att(x)`, from n tokens at equal angles of cosine rho.
+    """Return the cosine of two tokens after `x + step Att(x)` on n equiangular tokens with cosine rho.
 
-    As `layer_contraction`, with `1 + step (a-c)` in place of a - c and `step c` in place of c (FORMULAS §7).
+    The formula is that of `layer_contraction` with `1 + step (a-c)` in place of a - c and `step c` in place of c (FORMULAS §7).
 
     Example:
         >>> from tokenfield.theory.long_context import residual_layer_contraction
@@ -60,10 +60,11 @@ def residual_layer_contraction(rho: ArrayLike, n: ArrayLike, beta: ArrayLike, st
 
 
 def critical_gamma(rho: ArrayLike) -> Any:
-    """Return `1/(1-rho)`: with `beta_n = gamma log n`, a token's weight on itself tends to 0 below it, to 1 above it.
+    """Return `1/(1-rho)`, the critical gamma of the scale `beta_n = gamma log n` (FORMULAS §7).
 
-    So one layer merges all tokens below it and leaves them alone above it, if 0 < rho < 1 (FORMULAS §7). It is
-    infinite at rho = 1. At rho = 0 outputs part earlier, at 1/2: see `layer_contraction_limit`.
+    As n grows, a token's weight on itself tends to 0 below it and to 1 above it. So for 0 < rho < 1 one layer merges all tokens
+    below it and preserves their cosine above it. It is infinite at rho = 1. At rho = 0 the threshold for merging is 1/2: see
+    `layer_contraction_limit`.
 
     Example:
         >>> from tokenfield.theory.long_context import critical_gamma
@@ -80,13 +81,13 @@ def critical_gamma(rho: ArrayLike) -> Any:
 def layer_contraction_limit(rho: ArrayLike, gamma: ArrayLike, residual: float | None = None) -> Any:
     """Return the limit of `layer_contraction(rho, n, gamma log n)` as n grows (FORMULAS §7).
 
-    Let w be the limit of the weight on itself: 0, 1/2 or 1 for gamma below, at or above `1/(1-rho)`. The layer
-    writes `w x_i + (1-w) m`, m the mean token, `|m|^2 = <m, x_i> = rho`. With `k = 1/w`, cosines become
+    Let w be the limit of a token's weight on itself: 0, 1/2 or 1 for gamma below, at or above `1/(1-rho)`. The output of the
+    layer is `w x_i + (1-w) m`, m the mean token, `|m|^2 = <m, x_i> = rho`. With `k = 1/w`, cosines become
 
     `k^2 rho / (1 + (k^2 - 1) rho)`:  1,  `4 rho/(1 + 3 rho)`,  rho.
 
     With a residual of step h the factor is `k = (1+h)/(1 + h w)`. At rho = 0 the mean has length `n^{-1/2}`, so
-    that the limit is 1 for gamma < 1/2, 1/2 at 1/2 and 0 above it (0 with a residual).
+    the limit is 1 for gamma < 1/2, 1/2 at 1/2 and 0 above it (always 0 with a residual).
 
     Args:
         rho: cosines in [0, 1].
@@ -117,15 +118,15 @@ def layer_contraction_limit(rho: ArrayLike, gamma: ArrayLike, residual: float | 
 
 
 def causal_contraction(rho: ArrayLike, i: ArrayLike, j: ArrayLike, beta_i: ArrayLike, beta_j: ArrayLike) -> Any:
-    """Return the cosine between the outputs of tokens i <= j of one causal layer, from tokens at equal angles.
+    """Return the cosine between the outputs of tokens i <= j of one causal layer on equiangular tokens.
 
-    Token i sees the first i tokens (counted from 1) with its own scale beta_i. All of them are at the same angle to
-    the output of j > i, and the weights of i sum to 1, so that with weights as in `layer_contraction` for n = j
+    Token i attends to the first i tokens (counted from 1) with its own inverse temperature beta_i. All of them are at the same
+    angle to the output of j > i, and the weights of i sum to 1. So with weights as in `layer_contraction` for n = j
 
     `<y_i, y_j> = (a_j - c_j) rho + c_j S_j = rho + (1-rho) c_j`,  `|y_i|^2 = rho + (1-rho) (a_i^2 + (i-1) c_i^2)`.
 
-    With one scale `gamma log n` for all, position i has an effective gamma of `gamma log n / log i`: early tokens
-    are above the threshold when late ones are below it. A scale `gamma log i` treats all alike.
+    If `beta = gamma log n` for all positions, position i has an effective gamma of `gamma log n / log i`: early tokens
+    may be above the threshold while late ones are below it. With `gamma log i` all positions have the same gamma.
 
     Args:
         rho: cosines in [-1/(j-1), 1].
@@ -155,10 +156,10 @@ def causal_contraction(rho: ArrayLike, i: ArrayLike, j: ArrayLike, beta_i: Array
 
 
 class Weights(NamedTuple):
-    """The softmax weights of a token among n equiangular ones.
+    """The softmax weights of one of n equiangular tokens.
 
     Attributes:
-        own: the weight on itself, `a = e^b / Z`.
+        own: the weight on the token itself, `a = e^b / Z`.
         other: the weight on each other token, `c = e^{b rho} / Z`.
         excess: `a - c`, without cancellation.
     """
@@ -169,7 +170,7 @@ class Weights(NamedTuple):
 
 
 def softmax_weights(rho: np.ndarray, n: np.ndarray, beta: np.ndarray) -> Weights:
-    """Return `a = 1/(1 + (n-1) e^{-b(1-rho)})` and `c = (1-a)/(n-1)`; a token alone has a = 1, and c = 0 for want of others."""
+    """Return `a = 1/(1 + (n-1) e^{-b(1-rho)})` and `c = (1-a)/(n-1)`; for a single token a = 1 and c = 0."""
     others = np.maximum(n - 1, 1)
     gap = beta * (1 - rho)
     own = expit(gap - np.log(others))
@@ -200,13 +201,13 @@ def sum_cosine(rho: Any, n: Any) -> np.ndarray:
 
 
 def phase(value: np.ndarray, threshold: float) -> np.ndarray:
-    """0, 1/2 or 1 for a value below, at (to rounding) or above a threshold."""
+    """Return 0, 1/2 or 1 for a value below, at (to rounding) or above a threshold."""
     at = np.abs(value - threshold) <= 1e-12 * threshold
     return np.where(at, 0.5, np.where(value > threshold, 1.0, 0.0))
 
 
 def checked(rho: ArrayLike, n: ArrayLike, beta: ArrayLike) -> tuple[np.ndarray, ...]:
-    """Return the three broadcast against each other, each in its range."""
+    """Return rho, n and beta broadcast against each other; raise ValueError if one is out of range."""
     rho, n, beta = reals(rho=rho, n=n, beta=beta)
     if not ((n >= 2) & np.isfinite(n)).all():
         raise ValueError(f"n must be finite and at least 2, got {first(n, (n >= 2) & np.isfinite(n))}")
@@ -220,7 +221,7 @@ def checked(rho: ArrayLike, n: ArrayLike, beta: ArrayLike) -> tuple[np.ndarray, 
 
 
 def first(values: np.ndarray, good: np.ndarray) -> float:
-    """Return the first value that is not good, for a message."""
+    """Return the first value that is not good, for an error message."""
     return float(values[~np.broadcast_to(good, values.shape)].flat[0])
 
 

@@ -1,4 +1,4 @@
-"""Long context over many layers: n equiangular tokens stay equiangular, so a stack of layers is a map of one number."""
+"""Long context over many layers: n equiangular tokens stay equiangular, so a layer maps one cosine to another."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def iterated_contraction(
 ) -> np.ndarray:
     """Return the cosines after 0, 1, …, depth layers, each output normalized to length 1 (FORMULAS §7).
 
-    `rho_{l+1} = layer_contraction(rho_l, n, beta_l)`, or `residual_layer_contraction` with that step.
+    `rho_{l+1} = layer_contraction(rho_l, n, beta_l)`, or `residual_layer_contraction` with the step `residual`.
 
     Args:
         rho: the cosine of the tokens at the start.
@@ -58,10 +58,10 @@ def iterated_contraction(
 def iterated_contraction_limit(rho: float, gamma: float, depth: int, residual: float | None = None) -> np.ndarray:
     """Return the limits of `iterated_contraction(rho, n, gamma log n, depth)` as n grows, layer by layer.
 
-    For rho > 0 it is `layer_contraction_limit` iterated: below `1/(1-rho)` all tokens merge in one layer, at it in
-    two, above it never. From rho = 0 every layer multiplies S by `n^{2(1-gamma)}`, so that tokens merge in layer K
-    as soon as gamma < 1 - 1/(2K) (`orthogonal_threshold`). With a residual of step h, rho/(1-rho) grows by
-    `(1+h)^2` a layer below the threshold.
+    For rho > 0 they are iterates of `layer_contraction_limit`: for gamma below `1/(1-rho)` all tokens merge in one layer, at it
+    in two, and above it never. From rho = 0 every layer multiplies S by `n^{2(1-gamma)}`, so tokens have merged after K layers
+    if gamma < 1 - 1/(2K) (`orthogonal_threshold`). With a residual of step h, each layer below the threshold multiplies
+    rho/(1-rho) by `(1+h)^2`.
 
     Example:
         >>> from tokenfield.theory.long_context_depth import iterated_contraction_limit
@@ -81,10 +81,10 @@ def iterated_contraction_limit(rho: float, gamma: float, depth: int, residual: f
 
 
 def orthogonal_threshold(depth: ArrayLike) -> Any:
-    """Return `1 - 1/(2 depth)`: orthogonal tokens merge within so many layers iff gamma is below it, as n grows.
+    """Return `1 - 1/(2 depth)`: as n grows, orthogonal tokens merge within `depth` layers iff gamma is below this.
 
-    Derived from `layer_contraction` at rho = 0: while gamma < 1 the weight on itself is `n^{gamma-1}`, and a layer
-    turns `S = 1 + (n-1) rho` into `S n^{2(1-gamma)}`; cosines reach 1 when S passes `n^{2 gamma - 1}`.
+    Derived from `layer_contraction` at rho = 0: for gamma < 1 a token's weight on itself is about `n^{gamma-1}`, and a layer
+    multiplies `S = 1 + (n-1) rho` by `n^{2(1-gamma)}`; cosines reach 1 when S exceeds `n^{2 gamma - 1}`.
 
     Example:
         >>> from tokenfield.theory.long_context_depth import orthogonal_threshold

@@ -1,4 +1,4 @@
-"""How many modes a kernel density of random points has, by the Kac–Rice formula."""
+"""Expected number of modes of a kernel density of random points, by the Kac–Rice formula."""
 
 import math
 
@@ -10,16 +10,16 @@ from .._shown import shown
 
 
 def kde_modes_circle(beta: float, limit: bool = False) -> float:
-    """Return expected number of maxima of `sum_j e^{beta cos(theta-theta_j)}`, n → ∞ uniform points on the circle (FORMULAS §8).
+    """Return the expected number of maxima of `sum_j e^{beta cos(theta-theta_j)}` on the circle (FORMULAS §8).
 
-    The fluctuations of the sum are a stationary Gaussian field with covariance
-    `sum_k I_k(beta)^2 cos(k tau) = I_0(2 beta cos(tau/2))` but for its constant term. By Kac and Rice its maxima are
-    `sqrt(l_4/l_2)` on average, l_m the spectral moments, which are derivatives of the covariance at 0:
-    `sqrt((3 beta/2) I_0(2 beta)/I_1(2 beta) - 1/2)`. It is 1 at beta = 0 and `sqrt(3 beta/2)` for large beta.
+    For n → ∞ uniform points, the fluctuations of the sum are a stationary Gaussian field with covariance
+    `sum_k I_k(beta)^2 cos(k tau) = I_0(2 beta cos(tau/2))`, up to the constant term. By the Kac–Rice formula it has
+    `sqrt(l_4/l_2)` maxima on average, l_m the spectral moments, which are derivatives of the covariance at 0:
+    `sqrt((3 beta/2) I_0(2 beta)/I_1(2 beta) - 1/2)`. This is 1 at beta = 0 and about `sqrt(3 beta/2)` for large beta.
 
     Args:
         beta: precision of the kernel.
-        limit: give the large-beta law `sqrt(3 beta/2)` instead.
+        limit: return the large-beta limit `sqrt(3 beta/2)` instead.
 
     Example:
         >>> from tokenfield.theory.mode_counts import kde_modes_circle
@@ -35,17 +35,17 @@ def kde_modes_circle(beta: float, limit: bool = False) -> float:
 
 
 def kde_modes_line(n: float, beta: float) -> float:
-    """Return expected number of maxima of the Gaussian KDE of n standard Gaussian points on the line (FORMULAS §8).
+    """Return the expected number of maxima of the Gaussian KDE of n standard Gaussian points on the line (FORMULAS §8).
 
-    Kac and Rice, with the derivatives f', f'' of the density taken as jointly Gaussian: `∫ p_{f'(x)}(0)
-    E[(f''(x))^- | f'(x) = 0] dx`. Their means are those of the normal density of variance 1 + 1/beta, their
-    covariances, of size 1/n, are Gaussian moments in closed form. Modes are where the noise beats the slope, from
-    `n phi(x) x^2 ≈ beta^{3/2}` outwards. Where points are so few that the field is not Gaussian, each is a mode: the
-    rate is bounded by that of the points, `n phi(x)`. The result is 1 to 8 % above simulations for
-    `n^{1/2} <= beta <= n^{3/2}`, and of order `sqrt(beta log beta)` if beta is a power of n.
+    This is the Kac–Rice formula `∫ p_{f'(x)}(0) E[(f''(x))^- | f'(x) = 0] dx`, with the derivatives f', f'' of the density
+    taken as jointly Gaussian. Their means are those of the normal density of variance 1 + 1/beta. Their covariances, of size
+    1/n, are Gaussian moments in closed form. Modes occur where the noise exceeds the slope, from `n phi(x) x^2 ≈ beta^{3/2}`
+    outward. Where points are too sparse for a Gaussian field, each point is a mode: the density of modes is bounded by that of
+    the points, `n phi(x)`. The result is 1 to 8 % above simulations for `n^{1/2} <= beta <= n^{3/2}`, and of order
+    `sqrt(beta log beta)` if beta is a power of n.
 
     Args:
-        n: number of points (it may be very large, and need not be whole).
+        n: number of points (it may be very large, and need not be an integer).
         beta: precision of the kernel.
 
     Example:
@@ -55,7 +55,7 @@ def kde_modes_line(n: float, beta: float) -> float:
     """
     n, beta = positive("n", n), positive("beta", beta)
     reach = math.sqrt(2 * math.log(max(n, 2.0))) + 8
-    # the mode in the middle is found within about n^{-1/2} of 0
+    # the central mode lies within about n^{-1/2} of 0
     x = np.append(0.0, np.geomspace(1e-4 / math.sqrt(n), reach, 40_000))
     return float(2 * np.trapezoid(np.minimum(_kac_rice(x, n, beta), n * _normal(x, 1.0)), x))
 
@@ -65,7 +65,7 @@ def _normal(x: np.ndarray, variance: float) -> np.ndarray:
 
 
 def _kac_rice(x: np.ndarray, n: float, beta: float) -> np.ndarray:
-    """Modes a unit length at x. All moments are taken relative to `N(x; 0, 1 + 1/(2 beta))`, which underflows last."""
+    """Return the density of modes at x. All moments are taken relative to `N(x; 0, 1 + 1/(2 beta))`, which underflows last."""
     # K(u)^2 = sqrt(beta/4pi) N(u; 0, 1/(2 beta)), and N(u; 0, 1/(2 beta)) phi(x-u) = N(x; 0, v) N(u; c, s^2).
     v = 1 + 1 / (2 * beta)
     log_base = -x * x / (2 * v) - 0.5 * math.log(2 * math.pi * v)
@@ -93,7 +93,7 @@ def kde_modes_line_limit(exponent: float) -> float:
 
     Modes have the density `sqrt(3 beta/2)/(2 pi)` where `beta^{1/2} < n phi(x) < beta^{3/2}`, so
     `C = (sqrt(3)/pi) (sqrt(1/a - 1/2) - sqrt(max(1/a - 3/2, 0)))`, a the exponent, between 0 and 2. At a fixed
-    exponent the law is approached slowly, like `log log beta / log beta`.
+    exponent convergence is slow, like `log log beta / log beta`.
 
     Example:
         >>> from tokenfield.theory.mode_counts import kde_modes_line_limit

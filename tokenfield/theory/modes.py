@@ -1,4 +1,4 @@
-"""Linear stability of the uniform measure: which mode grows first, and how fast."""
+"""Linear stability of the uniform measure: which mode grows fastest, and at what rate."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from scipy.special import gammaln, ive, logsumexp
 from .._check import count, items, number, positive
 from .names import MOST_DIMENSION, kernel_name
 
-LARGEST_BETA = 1e9  # Bessel functions beyond it are not known to SciPy
+LARGEST_BETA = 1e9  # SciPy's Bessel functions fail above it
 
 _LARGEST = math.log(np.finfo(float).max)
 
@@ -56,7 +56,7 @@ def growth_rates(
     modes: int | Sequence[int] = 32,
     log_unit: float = 0.0,
 ) -> np.ndarray:
-    """Return growth rate of each mode of a small perturbation of the uniform measure, under Post-LN (FORMULAS §8).
+    """Return the growth rate of each mode of a small perturbation of the uniform measure, under Post-LN (FORMULAS §8).
 
     Softmax: `k(k+d-2) w_k / (beta w_0)`; unnormalized: `k(k+d-2) w_k / beta`. At beta = 0 only mode 1 grows, at
     rate (d-1)/d.
@@ -66,10 +66,10 @@ def growth_rates(
         d: dimension of the tokens.
         attention: "softmax" or "unnormalized".
         modes: the last mode (then modes 0, 1, …, modes), or a list of modes.
-        log_unit: rates are divided by `e^{log_unit}`; unnormalized rates reach e^beta, so take beta for large beta.
+        log_unit: rates are divided by `e^{log_unit}`. Unnormalized rates are of order e^beta: use log_unit = beta if it is large.
 
     Returns:
-        an array with one rate a mode.
+        an array with one rate per mode.
 
     Example:
         >>> import tokenfield as tkf
@@ -94,7 +94,7 @@ def first_clusters(beta: float, d: int) -> int:
     """Return the mode that grows fastest from the uniform measure: `k_max = argmax_k k(k+d-2) w_k` (FORMULAS §8).
 
     On the circle it predicts the number of the first metastable clusters; for d > 2 it is the degree of the
-    spherical harmonic that shows first. The same for softmax and unnormalized attention. For large beta
+    spherical harmonic that appears first. It is the same for softmax and unnormalized attention. For large beta
     `k(k+d-2) ≈ 2 beta`.
 
     Example:

@@ -18,9 +18,9 @@ class Phase(NamedTuple):
 
     Attributes:
         name: "alignment", "clustering", "collapse", "drift" or "pairing".
-        dimension: of the space in which tokens lie when it ends; 1 is a line, with tokens at two opposite points.
-        log_time: logarithm of its time scale.
-        grows: how that scale grows with the size of A: "1", "log β", "β" or "e^β".
+        dimension: dimension of the space that contains the tokens when the phase ends; 1 is a line, with two opposite points.
+        log_time: logarithm of the time scale.
+        grows: how the time scale grows with the size of A: "1", "log β", "β" or "e^β".
     """
 
     name: str
@@ -32,8 +32,8 @@ class Phase(NamedTuple):
 def collapse_time(width0: float, width1: float, beta: float, c: float = 1.0, v: float = 1.0) -> float:
     """Return the time in which a Gaussian bump of tokens shrinks from standard deviation width0 to width1, in one direction.
 
-    The bump is at u with `Au = beta u`, `Vu = v u` (softmax, Post-LN). In the tangent direction A and V multiply by `a_2` and
-    `v_2`; `c = v_2 a_2/beta`. A token at eps attends to the bump times `e^{<Ax,y>}`, a Gaussian of mean `a_2 w² eps/(1 + beta w²)`.
+    The bump is at u with `Au = beta u`, `Vu = v u` (softmax, Post-LN). In the tangent direction A and V have eigenvalues `a_2` and
+    `v_2`; `c = v_2 a_2/beta`. For a token at eps, the bump times `e^{<Ax,y>}` is a Gaussian of mean `a_2 w² eps/(1 + beta w²)`.
     So with `s = beta w²`, `w'/w = c s/(1 + s) - v`, and
 
     `t = [log(s_0/s_1) + c/(v-c) log((v + (v-c)s_0)/(v + (v-c)s_1))] / (2v)`; `[log(s_0/s_1) + s_0 - s_1] / (2v)` for c = v.
@@ -42,10 +42,10 @@ def collapse_time(width0: float, width1: float, beta: float, c: float = 1.0, v: 
     time, as under the backward heat equation. When `s << 1` the bump collapses at the rate v.
 
     Args:
-        width0, width1: standard deviations, width0 >= width1 > 0, small against 1.
-        beta: how A multiplies u, > 0.
+        width0, width1: standard deviations, width0 >= width1 > 0, small compared with 1.
+        beta: eigenvalue of A at u, > 0.
         c: `v_2 a_2/beta`, at most v; 1 for isotropic attention.
-        v: how V multiplies u, > 0.
+        v: eigenvalue of V at u, > 0.
 
     Example:
         >>> import tokenfield as tkf
@@ -69,17 +69,17 @@ def collapse_time(width0: float, width1: float, beta: float, c: float = 1.0, v: 
 def multiscale_phases(A: ArrayLike, V: ArrayLike | None = None, cosine: float = 0.0) -> tuple[Phase, ...]:
     """Return the phases that spread tokens go through at large A, in order, with their time scales (softmax, Post-LN).
 
-    1. *Alignment* with the leading space E of VA, in a time `1/rate` without beta (see `alignment`). None if E is everything.
+    1. *Alignment* with the leading space E of VA, in a time `1/rate` independent of beta (see `alignment`). Absent if E = R^d.
     2. If E has two dimensions or more and `A = beta`, `V = v` on it: *clustering* on the sphere of E, by the backward heat
        equation, in `beta/(2v)`. If E is a line: *collapse* into two points, in `log(beta)/(2 rate)` (see `collapse_time`).
     3. A cluster x moves by `x' = P_x V x`: *drift* to the leading direction of V, in `1/(gap of V)`, unless it is there.
-    4. *Pairing*: clusters at a cosine rho merge in `e^{beta(1-rho)}`. None if V leads to one direction: two opposite points
-       then stay.
+    4. *Pairing*: clusters at a cosine rho merge in `e^{beta(1-rho)}`. Absent if V has a single leading direction: two opposite
+       points are then stationary.
 
     Args:
         A: (d, d) score matrix.
         V: (d, d) value matrix, a number, or None for the identity.
-        cosine: of the two closest clusters, for pairing in two dimensions or more; on a line it is -1.
+        cosine: cosine of the two closest clusters, for pairing in two dimensions or more; on a line it is -1.
 
     Example:
         >>> import tokenfield as tkf
@@ -95,8 +95,8 @@ def multiscale_phases(A: ArrayLike, V: ArrayLike | None = None, cosine: float = 
     beta, v = float(np.trace(E.T @ A @ E)) / m, float(np.trace(E.T @ V @ E)) / m
     if not beta > 1 or not first.eigenvalue > 0:
         raise ValueError(
-            f"A must be above 1, and VA positive, on the leading space of VA: phases separate at large A; got {beta:.3g} and "
-            f"{first.eigenvalue:.3g}"
+            "A must be above 1, and VA positive, on the leading space of VA, as phases separate only for large A; got "
+            f"{beta:.3g} and {first.eigenvalue:.3g}"
         )
     found = [] if m == d else [Phase("alignment", m, -math.log(first.rate), "1")]
     if m == 1:
@@ -105,7 +105,7 @@ def multiscale_phases(A: ArrayLike, V: ArrayLike | None = None, cosine: float = 
         for name, matrix, value in (("A", A, beta), ("V", V, v)):
             if np.abs(matrix @ E - value * E).max() > SAME * np.abs(matrix).max():
                 raise ValueError(
-                    f"{name} must be a number on the leading space of VA, which has {m} dimensions: simulate it instead"
+                    f"{name} must be a number on the leading space of VA, which has {m} dimensions: use simulate instead"
                 )
         found.append(Phase("clustering", m, math.log(beta / (2 * v)), "β"))
     values, vectors = np.linalg.eig(V)
@@ -114,7 +114,8 @@ def multiscale_phases(A: ArrayLike, V: ArrayLike | None = None, cosine: float = 
     held = np.abs(E - leading @ np.linalg.lstsq(leading, E + 0j, rcond=None)[0]).max() < 1e-7
     if leads.sum() > 1 and (not held or np.abs(values[leads].imag).max() > SAME * np.abs(values).max()):
         raise ValueError(
-            "V must lead to one direction, or be a number on a leading space that has that of VA: simulate it instead"
+            "V must have a single leading direction, or be a number on a leading space that contains that of VA: use simulate "
+            "instead"
         )
     if not held:
         found.append(Phase("drift", 1, -math.log(float(values.real.max() - values.real[~leads].max())), "1"))

@@ -1,4 +1,4 @@
-"""Kernels and norms by name: theory takes "softmax" as well as `Softmax(...)`, "post" as well as `PostLN()`."""
+"""Kernels and norms by name: theory functions accept "softmax" or `Softmax(...)`, "post" or `PostLN()`."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from .._shown import nearest, shown
 from ..attention import AbstractAttention, Softmax, Unnormalized
 from ..normalization import AbstractSphereNorm
 
-MOST_DIMENSION = 10**9  # beyond it the differences between modes are lost in rounding
+MOST_DIMENSION = 10**9  # above it the differences between modes are lost to rounding
 KERNELS = {kernel.kind: kernel for kernel in (Softmax, Unnormalized)}
 """The two kernels whose mean field has closed rates: softmax (the SA flow) and unnormalized (the USA flow)."""
 
 
 def kernel_name(attention: str | AbstractAttention | type) -> str:
-    """ "softmax" or "unnormalized", from a name in any capitals, an attention or its class."""
+    """Return "softmax" or "unnormalized" for a name (in any case), an attention or its class."""
     kind = type(attention) if isinstance(attention, AbstractAttention) else attention
     if isinstance(kind, type):
         name: Any = next((name for name, kernel in KERNELS.items() if kind is kernel), None)
@@ -29,7 +29,7 @@ def kernel_name(attention: str | AbstractAttention | type) -> str:
 def norm_rule(
     norm: str | AbstractSphereNorm, alpha: float | None = None, tau: float | None = None
 ) -> AbstractSphereNorm:
-    """Return the rule of that name, with its parameter; a rule itself is given back."""
+    """Return the rule with a name and its parameter; a rule is returned unchanged."""
     given = {name: value for name, value in (("alpha", alpha), ("tau", tau)) if value is not None}
     if isinstance(norm, AbstractSphereNorm):
         if given:
@@ -41,6 +41,7 @@ def norm_rule(
     name = norm.lower() if isinstance(norm, str) else norm
     if not isinstance(name, str) or name not in known:
         raise ValueError(
-            f"norm must be one of {our_kinds(AbstractSphereNorm)} or such a rule, got {shown(norm)}{nearest(name, known)}"
+            f"norm must be one of {our_kinds(AbstractSphereNorm)} or a rule such as PostLN(), got {shown(norm)}"
+            f"{nearest(name, known)}"
         )
     return call(f"norm {name}", known[name], {key: positive(key, value) for key, value in given.items()})

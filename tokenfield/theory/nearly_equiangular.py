@@ -2,18 +2,18 @@
 
 Tokens `x_i = sqrt(rho) u + sqrt(1-rho) xi_i`, xi_i independent and uniform on the unit sphere of `D = d - 1`
 dimensions: scores are `beta (rho + (1-rho) s)` with s of density `(1-s^2)^{(D-3)/2}`. With `d = c log n` and
-`beta = gamma log n`, about `n^{1 + (c/2) log(1-s^2)}` tokens lie at s, so that with `g = gamma (1-rho)` all others
-together weigh `n^{gamma rho + f(g)}` against `n^{gamma rho + g}` for a token itself, where
+`beta = gamma log n`, about `n^{1 + (c/2) log(1-s^2)}` tokens lie at s. So with `g = gamma (1-rho)` all other tokens have the
+total weight `n^{gamma rho + f(g)}`, against `n^{gamma rho + g}` for the token itself, where
 
 `f(g) = max_s g s + 1 + (c/2) log(1-s^2)`,  attained at  `s(g) = (sqrt(c^2 + 4 g^2) - c) / (2 g)`
 
-as long as tokens exist there, `1 + (c/2) log(1-s^2) > 0`. Beyond, the sum is that of its few largest terms (the
-frozen phase of a random energy model), at most `n^{gamma rho + g s_*}` with s_* < 1, which is less than the
-token's own: freezing never decides. Attention then averages over tokens tilted towards xi_i, and writes
-`sqrt(rho) u + sqrt(1-rho) s(g) xi_i`: even below the threshold the tokens are not merged.
+as long as tokens exist there, `1 + (c/2) log(1-s^2) > 0`. Otherwise the sum is dominated by its few largest terms (the
+frozen phase of a random energy model). It is at most `n^{gamma rho + g s_*}` with s_* < 1, less than the token's own
+weight, so freezing does not affect the threshold. Below the threshold attention averages over tokens tilted toward xi_i,
+with output `sqrt(rho) u + sqrt(1-rho) s(g) xi_i`: even there the tokens do not merge.
 
-Derived here for n -> infinity at fixed c, rho, gamma, and compared with tokens in the tests. d -> infinity at
-fixed n gives equal angles back.
+Derived here for n -> infinity at fixed c, rho, gamma, and compared with simulated tokens in the tests. As d -> infinity at
+fixed n, tokens become equiangular.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ def nearly_equiangular_threshold(rho: ArrayLike, c: ArrayLike) -> Any:
     """Return the critical gamma of `beta = gamma log n` in dimension `d = c log n`; `1/(1-rho)` as c grows.
 
     It is `g/(1-rho)`, g the root of `f(g) = g`: with `1 + (c/2) log(1-s^2) = c s/(1+s)`, `g = c s/(1-s^2)`. For
-    large c, `g = 1 + 1/(2c) + …`: the scores' noise adds `g^2/(2c)` to the exponent of the others.
+    large c, `g = 1 + 1/(2c) + …`: fluctuations of the scores add `g^2/(2c)` to the exponent of the other tokens.
 
     Args:
         rho: cosines in [0, 1).
@@ -50,7 +50,7 @@ def nearly_equiangular_limit(rho: ArrayLike, gamma: ArrayLike, c: ArrayLike) -> 
     """Return the mean cosine after one layer as n grows, with `beta = gamma log n` and `d = c log n`.
 
     `rho / (rho + (1-rho) p^2)` with `p = s(g)`, `(1 + s(g))/2` or 1 for gamma below, at or above the threshold. As c
-    grows s(g) tends to 0, and the limits of `layer_contraction_limit` come back.
+    grows s(g) tends to 0, and the limits are those of `layer_contraction_limit`.
 
     Example:
         >>> from tokenfield.theory.nearly_equiangular import nearly_equiangular_limit
@@ -71,13 +71,14 @@ def nearly_equiangular_limit(rho: ArrayLike, gamma: ArrayLike, c: ArrayLike) -> 
 def nearly_equiangular_contraction(rho: ArrayLike, n: ArrayLike, d: ArrayLike, beta: ArrayLike) -> Any:
     """Return the mean cosine after one layer of `nearly_equiangular(rho, n, d)` tokens, at finite n and d.
 
-    With `k = beta (1-rho)`, `D = d - 1`, `M(k) = E e^{k s}` and `A(k) = M'/M = I_{D/2}(k)/I_{D/2-1}(k)`, the weight on
-    itself is `p = 1/(1 + (n-1) M(k) e^{-k})`, the squared private part of an output
+    With `k = beta (1-rho)`, `D = d - 1`, `M(k) = E e^{k s}` and `A(k) = M'/M = I_{D/2}(k)/I_{D/2-1}(k)`, a token's weight on
+    itself is `p = 1/(1 + (n-1) M(k) e^{-k})`. The squared length of the part of an output that is not shared is `(1-rho) T`,
 
     `T = t^2 + q (1 - A^2)`,  `t = p + (1-p) A`,  `q = (1-p)^2 M(2k)/((n-1) M(k)^2)`,
 
-    and the cosine `(rho + (1-rho)(1-T)/(n-1)) / (rho + (1-rho) T)`. It averages sums over tokens, so it holds where
-    many tokens share the weight, q << 1, or one has it all, p near 1. As d grows it is `layer_contraction` exactly.
+    and the cosine is `(rho + (1-rho)(1-T)/(n-1)) / (rho + (1-rho) T)`. Sums over tokens are replaced by their means, so this is
+    accurate if many tokens share the weight (q << 1) or one has nearly all of it (p near 1). As d grows it tends to
+    `layer_contraction`.
 
     Example:
         >>> from tokenfield.theory.nearly_equiangular import nearly_equiangular_contraction
@@ -100,8 +101,8 @@ def nearly_equiangular_contraction(rho: ArrayLike, n: ArrayLike, d: ArrayLike, b
 
 
 def _critical(c: float) -> float:
-    """g with f(g) = g, in the variable `L = -log(1-s^2)`, which lies in (0, 2/c)."""
-    if c < 1e-300:  # g is about c e^(2/c), beyond all numbers, and so is 2/c
+    """Return g with f(g) = g, from the root `L = -log(1-s^2)` in (0, 2/c)."""
+    if c < 1e-300:  # g, about c e^(2/c), overflows, and 2/c may overflow too
         return np.inf
     s = lambda L: np.sqrt(-np.expm1(-L))  # noqa: E731
     L = brentq(lambda L: 1 - c * L / 2 - c * s(L) / (1 + s(L)), 0.0, 2 / c, xtol=1e-300, rtol=1e-14)

@@ -1,4 +1,4 @@
-"""Noisy tokens on the sphere: the noise at which they order, and how the order sets in."""
+"""Noisy tokens on the sphere: the critical noise below which they become ordered, and the kind of transition."""
 
 import math
 from typing import Literal
@@ -16,14 +16,14 @@ _LARGEST, _SMALLEST = math.log(np.finfo(float).max), math.log(np.finfo(float).ti
 def critical_kappa(beta: float, d: int, attention: str = "unnormalized", log_unit: float = 0.0) -> float:
     """Return the kappa above which the uniform measure is unstable, for `dX = P(drift) dt + sqrt(2/kappa) dW` (FORMULAS §10).
 
-    Mode 1 goes first: `kappa_c = beta/w_1` for unnormalized attention, `beta w_0/w_1` for softmax; d as beta → 0.
+    Mode 1 becomes unstable first: `kappa_c = beta/w_1` for unnormalized attention, `beta w_0/w_1` for softmax; d as beta → 0.
 
     Args:
         beta: inverse temperature, >= 0.
         d: dimension of the tokens.
         attention: "unnormalized" or "softmax".
         log_unit: the drift is divided by `e^{log_unit}` (as `Unnormalized` does for large beta), which multiplies
-            kappa_c by it.
+            kappa_c by the same factor.
 
     Example:
         >>> import tokenfield as tkf
@@ -45,7 +45,7 @@ def critical_kappa(beta: float, d: int, attention: str = "unnormalized", log_uni
 
 
 def beta_star(d: int, attention: str = "unnormalized") -> float:
-    """Return the beta up to which order sets in continuously as the noise falls: `w_2/w_1 = 1/d` (FORMULAS §10).
+    """Return the largest beta for which the transition to order is continuous: `w_2/w_1 = 1/d` (FORMULAS §10).
 
     `I_{d/2+1}(beta_*)/I_{d/2}(beta_*) = 1/d`. Infinite for softmax attention: see `transition`.
 
@@ -62,15 +62,15 @@ def beta_star(d: int, attention: str = "unnormalized") -> float:
 
 
 def transition(beta: float, d: int, attention: str = "unnormalized") -> Literal["continuous", "first order"]:
-    """How order sets in at `critical_kappa`: "continuous" or "first order" (FORMULAS §10).
+    """Return whether the transition to order at `critical_kappa` is "continuous" or "first order" (FORMULAS §10).
 
     Stationary measures are `mu ∝ exp(kappa W*mu)` (unnormalized) or `mu ∝ Z^{kappa/beta}` (softmax). Near the
-    uniform one, `mu = 1 + a P_1 + b P_2` in zonal harmonics, with b of order a^2; to third order in a,
+    uniform measure, `mu = 1 + a P_1 + b P_2` in zonal harmonics, with b of order a^2; to third order in a,
     `kappa/kappa_c - 1 = c a^2`. With `q = w_0/w_1` and `R = w_2/w_1`, c has the sign of
 
     - unnormalized: `1 - R d`, so the transition is continuous for beta <= beta_star(d);
     - softmax: `d + q - (q-1)(d-1) R/(1-R)`. It is positive for every beta and d, because `R q < 1` (Turán's
-      inequality `I_{v-1} I_{v+1} < I_v^2`) makes the last term less than d - 1. Always continuous.
+      inequality `I_{v-1} I_{v+1} < I_v^2`) makes the last term less than d - 1. So the transition is always continuous.
 
     Example:
         >>> import tokenfield as tkf
@@ -82,7 +82,7 @@ def transition(beta: float, d: int, attention: str = "unnormalized") -> Literal[
 
 
 def _landau(beta: float, d: int, attention: str) -> float:
-    """c in `kappa/kappa_c - 1 = c a^2 + O(a^4)`, a the coefficient of P_1 = <x, e> in the stationary density.
+    """Return c in `kappa/kappa_c - 1 = c a^2 + O(a^4)`, a the coefficient of P_1 = <x, e> in the stationary density.
 
     Derived by projecting the stationary equation on P_1 and P_2, with `t P_2 → 2/(d+2) t`, `t^3 → 3/(d+2) t` and
     `t^2 = 1/d + (d-1)/d P_2`.

@@ -1,4 +1,4 @@
-"""Two clusters that wait for each other: the time to merge, exactly and for large beta."""
+"""The merge time of two clusters, exactly and for large beta."""
 
 import math
 from collections.abc import Callable
@@ -23,18 +23,18 @@ def pair_merge_time(
 ) -> float:
     """Return the time in which two clusters of masses m_i, m_j go from cosine rho0 to rho1, under Post-LN (FORMULAS §9).
 
-    `T = ∫ d rho / ((1-rho^2) F(rho))`, relative accuracy 1e-10. With `E = e^{beta(1-rho)}`,
+    `T = ∫ d rho / ((1-rho^2) F(rho))`, to a relative accuracy of 1e-10. With `E = e^{beta(1-rho)}`,
 
     softmax `F = m_j/(m_i E + m_j) + m_i/(m_j E + m_i)`; unnormalized `F = (m_i + m_j) e^{beta rho}`.
 
-    Softmax attention sees only the ratio of the masses; unnormalized attention needs them as parts of the whole.
+    Under softmax attention only the ratio of the masses matters; under unnormalized attention they are fractions of the total.
 
     Args:
-        rho0, rho1: cosines, -1 < rho0 <= rho1 < 1 (antipodal clusters stand still; meeting takes for ever).
+        rho0, rho1: cosines, -1 < rho0 <= rho1 < 1 (antipodal clusters are stationary; reaching cosine 1 takes infinite time).
         beta: inverse temperature, >= 0.
         masses: the two masses, > 0.
         attention: "softmax" or "unnormalized".
-        log: return log T, finite where T itself leaves double precision.
+        log: return log T, which is finite even if T overflows.
 
     Example:
         >>> import tokenfield as tkf
@@ -53,7 +53,7 @@ def pair_merge_time(
         m_i, m_j = m_i / (m_i + m_j), m_j / (m_i + m_j)
 
         def log_slowness(u: float) -> float:
-            """Return `-log F` at rho = tanh u, with no power above 1."""
+            """Return `-log F` at rho = tanh u, without overflow."""
             exponent = 2 * beta / (1 + math.exp(2 * u))  # beta (1 - rho) without cancellation
             e = math.exp(-exponent)
             return exponent + math.log((m_i + m_j * e) * (m_j + m_i * e) / (m_i**2 + m_j**2 + 2 * m_i * m_j * e))
@@ -69,7 +69,7 @@ def pair_merge_time(
 def pair_merge_time_asymptotic(
     rho0: float, beta: float, masses: tuple[float, float] = (0.5, 0.5), log: bool = False
 ) -> float:
-    """Return the merge time of two clusters from cosine rho0 as beta grows, softmax attention, Post-LN (FORMULAS §9).
+    """Return the asymptotic merge time of two clusters from cosine rho0 for large beta, softmax, Post-LN (FORMULAS §9).
 
     `T ≈ e^{beta(1-rho0)} / (2 beta (1-rho0^2))` for equal masses; in general the 2 is `m_j/m_i + m_i/m_j`.
     The relative error is of order 1/beta.
@@ -85,7 +85,7 @@ def pair_merge_time_asymptotic(
 
 
 def _rapidity(rho0: float, rho1: float) -> float:
-    """Return `artanh rho1 - artanh rho0`, without cancellation where the two are close."""
+    """Return `artanh rho1 - artanh rho0`, without cancellation if the two are close."""
     if rho1 - rho0 > 0.1 * (1 - rho0):
         return math.atanh(rho1) - math.atanh(rho0)
     return math.atanh(2 * (rho1 - rho0) / ((1 - rho0) * (1 + rho1) + (1 + rho0) * (1 - rho1)))
@@ -94,8 +94,8 @@ def _rapidity(rho0: float, rho1: float) -> float:
 def _integral(log_f: Callable[[float], float], length: float, beta: float) -> tuple[float, float]:
     """Return `∫_0^length f` for a decreasing f, as `(log f(0), ∫ f/f(0))`.
 
-    With rho = tanh u the end points are regular, and f falls at most like `e^{-beta u}`: panels that double in
-    length from 1/(1+beta) on leave adaptive quadrature no place to miss.
+    With rho = tanh u the end points are regular, and f decreases at most like `e^{-beta u}`. Panels that double in length,
+    starting at 1/(1+beta), make sure that adaptive quadrature resolves it.
     """
     top = log_f(0.0)
     breaks = (2.0 ** np.arange(1, 64) - 1) / (1 + beta)
@@ -110,12 +110,12 @@ def _integral(log_f: Callable[[float], float], length: float, beta: float) -> tu
         full_output=1,
     )
     if not error <= 1e-10 * value:
-        raise ValueError(f"the quadrature of the merge time reached a relative accuracy of {error / value:.1e} only")
+        raise ValueError(f"the quadrature of the merge time reached only a relative accuracy of {error / value:.1e}")
     return top, value
 
 
 def _range(what: str, logarithm: float, factor: float, log: bool) -> float:
-    """Return `e^logarithm factor`, or its logarithm; an error where the number itself leaves double precision."""
+    """Return `e^logarithm factor`, or its logarithm; raise ValueError if the number overflows or underflows."""
     if flag("log", log):
         return logarithm + math.log(factor)
     if not _SMALLEST < logarithm + math.log(factor) < _LARGEST:

@@ -1,4 +1,4 @@
-"""Order and disorder of noisy tokens in the plane of beta and kappa."""
+"""The phase diagram of noisy tokens in the plane of beta and kappa."""
 
 import json
 import math
@@ -36,10 +36,10 @@ def phase_diagram(
     d: int = 2,
     attention: str = "unnormalized",
 ) -> "xarray.Dataset":
-    """Where noisy tokens are disordered, ordered, or may be either, in the plane of beta and kappa (FORMULAS §10).
+    """Return where noisy tokens are disordered, ordered, or may be either, over beta and kappa (FORMULAS §10).
 
-    One branch of one-peak laws is followed for each beta, from `critical_kappa`; the cells are refined from it by Newton.
-    "Favored" means the lower free energy `(1/kappa) ∫ p log p - ½ ∬ W`. Softmax has no region of two stable laws.
+    For each beta, the branch of one-peak laws is continued from `critical_kappa`, and the law of each cell is refined from it by
+    Newton's method. "Favored" means the lower free energy `(1/kappa) ∫ p log p - ½ ∬ W`. Softmax has no region of two stable laws.
 
     Args:
         betas: inverse temperatures, >= 0.
@@ -48,11 +48,11 @@ def phase_diagram(
         attention: "unnormalized" or "softmax".
 
     Returns:
-        a dataset. Over beta: `critical_kappa` (the uniform law is unstable above), `fold` (an ordered law exists above),
-        `equal` (equal free energies); the last two are critical_kappa where the transition is continuous. Over beta and
+        a dataset. Over beta: `critical_kappa` (the uniform law is unstable above it), `fold` (an ordered law exists above it),
+        `equal` (equal free energies); the last two equal critical_kappa if the transition is continuous. Over beta and
         kappa: `region`, an index into the attribute `regions`, and `m_1`, the order parameter of the stable ordered law
-        (0 where there is none, nan where it is too concentrated to be computed). Attributes `beta_star` and
-        `kappa_star`, the tricritical point (inf and nan for softmax).
+        (0 where there is none, NaN where it is too concentrated to be computed). The attributes `beta_star` and
+        `kappa_star` are the tricritical point (inf and NaN for softmax).
 
     Example:
         >>> import tokenfield as tkf
@@ -109,7 +109,7 @@ def _axis(name: str, values: Sequence[float] | np.ndarray, or_zero: bool) -> np.
 
 
 def _order(problem: SelfConsistency, path: Path, start: int, sigmas: np.ndarray, fold: float) -> np.ndarray:
-    """m_1 of the stable ordered law at each sigma: Newton, from the branch after its fold."""
+    """Return m_1 of the stable ordered law at each sigma, by Newton's method from the branch after its fold."""
     after = path.points[start:]
     known, found = np.array([point.sigma for point in after]), np.zeros(len(sigmas))
     roots = np.array([problem.order(point.x) for point in after])

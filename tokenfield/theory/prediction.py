@@ -1,4 +1,4 @@
-"""One table of what theory says about a model, each number with its formula and whether it applies."""
+"""A table of theoretical predictions for a model, each with its formula and whether it applies."""
 
 import math
 
@@ -31,27 +31,27 @@ def predict(
     alpha: float | None = None,
     tau: float | None = None,
 ) -> Predictions:
-    """What theory says about n tokens in R^d, without simulating (FORMULAS §6–§10).
+    """Return the theoretical predictions for n tokens in R^d, without simulation (FORMULAS §6–§10).
 
-    A value whose formula does not apply is still there, marked `valid=False`, with the reason in its note.
+    A prediction whose formula does not apply is still listed, with `valid=False` and the reason in its note.
 
     Args:
         n, d: number of tokens and their dimension.
         beta: inverse temperature, >= 0. It may be None when A is given.
-        norm: "post", "pre", "peri", "mix" (needs tau), "ngpt" (takes alpha) or "sqrt", or such a rule itself.
+        norm: "post", "pre", "peri", "mix" (needs tau), "ngpt" (takes alpha) or "sqrt", or a rule such as `PostLN()`.
         attention: "softmax" or "unnormalized".
-        A, V: matrices for the Lipschitz bounds [beta I and I]; the rest of the table is about `A = beta I`, `V = I`,
-            and is marked when they differ.
+        A, V: matrices for the Lipschitz bounds [beta I and I]; all other rows assume `A = beta I`, `V = I`, and are
+            marked `valid=False` for other matrices.
         R: radius of the ball for the Lipschitz bounds [radius].
         rho0: cosine between tokens at the start.
         angle: degrees between the two clusters of a metastable pair.
-        kappa: inverse noise, compared with the critical one.
-        radius: length of the tokens at the start, for norms under which it grows (pre, peri).
+        kappa: inverse noise, compared with the critical inverse noise.
+        radius: length of the tokens at the start, for norms under which lengths grow (pre, peri).
         alpha: rate of nGPT [1].
         tau: time at which Mix-LN switches from Post-LN to Pre-LN.
 
     Returns:
-        a table: a sequence of `Prediction(key, name, value, formula, section, valid, note)`, also indexed by key.
+        a sequence of rows `Prediction(key, name, value, formula, section, valid, note)`, also indexed by key.
 
     Example:
         >>> import tokenfield as tkf

@@ -1,4 +1,4 @@
-"""The lines of the table of predictions, topic by topic, with the range in which each formula holds."""
+"""The rows of the table of predictions, by topic, with the range in which each formula holds."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -16,19 +16,19 @@ from .pairs import pair_merge_time
 
 COLLAPSED = 0.999
 WEAK = 10.0
-"""A pair is metastable when the pull between the clusters is at most 1/10 of that within: `e^{beta(1-rho)} >= 10`."""
+"""A pair is metastable if the attraction between the clusters is at most 1/10 of that within: `e^{beta(1-rho)} >= 10`."""
 
 
 class Prediction(NamedTuple):
-    """One line of the table.
+    """One row of the table.
 
     Attributes:
         key: a short stable name.
-        name: what it is.
-        value: a number or a text; None where there is none, and the note says why.
-        formula: where the value comes from.
+        name: what is predicted.
+        value: a number or a string; None if there is no value, with the reason in the note.
+        formula: the formula for the value.
         section: the section of FORMULAS.
-        valid: False when the formula does not apply here; the note says why.
+        valid: False if the formula does not apply here, with the reason in the note.
         note: reasons, facts, conditions.
     """
 
@@ -43,7 +43,7 @@ class Prediction(NamedTuple):
 
 @dataclass(frozen=True)
 class Case:
-    """What is predicted for. A and V are None where they are `beta I` and I."""
+    """The model and the tokens of the predictions. A and V are None if they are `beta I` and I."""
 
     n: int
     d: int
@@ -64,7 +64,7 @@ class Case:
 
     @property
     def b(self) -> float:
-        """beta, for a line that needs it."""
+        """beta; raise ValueError if there is none."""
         if self.beta is None:
             raise ValueError("needs beta: A is not beta I with beta >= 0")
         return self.beta
@@ -77,7 +77,7 @@ class Case:
         if self.V is not None and not (self.V.shape == (self.d, self.d) and same(self.V, np.eye(self.d))):
             reasons.append("holds for V = I, not for this V")
         if not self.norm.isotropic:
-            reasons.append("holds without a gain")
+            reasons.append("holds for a norm without gain")
         return reasons
 
     def only_post(self) -> list[str]:
@@ -89,7 +89,7 @@ class Case:
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
-    """Return equal up to rounding."""
+    """Return True if two arrays are equal up to rounding."""
     return bool(np.abs(a - b).max() <= 1e-12 * max(np.abs(a).max(), np.abs(b).max()))
 
 
@@ -103,7 +103,7 @@ def row(
     condition: str = "",
     fact: str = "",
 ) -> Prediction:
-    """Return a line. An error while computing it is one more problem; the condition is told where there is no problem."""
+    """Return a row. A ValueError from `value` counts as a problem; the note gives the condition only if there is no problem."""
     try:
         found = value()
     except ValueError as error:
@@ -138,15 +138,15 @@ def equiangular(case: Case) -> Iterator[Prediction]:
     law, fact = None, ""
     try:
         law = None if alone or case.beta is None else terminal_law(n, case.beta, norm, attention)
-    except ValueError as unsaid:
-        last = [*last, str(unsaid)]
+    except ValueError as error:
+        last = [*last, str(error)]
     if law is not None and math.isinf(law.rate):
-        law, fact = None, "the rate holds e^beta, beyond double range"
+        law, fact = None, "the rate contains e^beta, beyond double range"
     elif law is not None and math.isnan(law.rate):
         fact = "the rate changes with time"
     once, meaning = "once all tokens are in one cluster", "rate in e^(-rate t), t^(-rate) or e^(-rate sqrt t)"
     yield row("terminal_law", "1 - rho at late times", "by norm", "§7", lambda: law and law.text, last, once, fact)
-    yield row("terminal_rate", "rate of that law", meaning, "§7", lambda: law and law.rate, last, once, fact)
+    yield row("terminal_rate", "decay rate of 1 - rho", meaning, "§7", lambda: law and law.rate, last, once, fact)
 
     def collapse() -> float | None:
         if alone:
@@ -154,12 +154,12 @@ def equiangular(case: Case) -> Iterator[Prediction]:
         return 0.0 if rho0 >= COLLAPSED else time_to_cosine(COLLAPSED, n, case.b, norm, rho0, attention, r0)
 
     name = f"time from rho = {rho0:g} to {COLLAPSED:g}"
-    fact = "infinite: the balanced state stands still" if n > 1 and 1 + (n - 1) * rho0 <= 1e-12 else ""
+    fact = "infinite: the balanced state is stationary" if n > 1 and 1 + (n - 1) * rho0 <= 1e-12 else ""
     yield row("time_to_collapse", name, "∫ d rho / rho'", "§7", collapse, problems, exact, fact)
 
 
 def modes(case: Case) -> Iterator[Prediction]:
-    problems, condition = case.general(), "from many tokens spread evenly"
+    problems, condition = case.general(), "for many tokens that start spread evenly"
     if case.d > 2:
         problems.append(f"counts clusters on the circle; for d = {case.d} it is the degree of the first harmonic")
     if case.beta is not None:
@@ -167,7 +167,7 @@ def modes(case: Case) -> Iterator[Prediction]:
         needed = math.comb(k + case.d - 1, case.d - 1) + math.comb(k + case.d - 2, case.d - 1)
         if needed > case.n:  # the number of spherical harmonics up to degree k
             problems.append(f"{case.n} tokens are too few to show mode {k}")
-    # At the uniform measure PA = 0, so a norm multiplies all linear rates by one factor: the winner is the same.
+    # At the uniform measure PA = 0, so a norm multiplies all linear rates by the same factor and k_max does not change.
     name, formula = "number of first clusters k_max", "argmax_k k(k+d-2) w_k"
     value = lambda: first_clusters(case.b, case.d)  # noqa: E731
     yield row("first_clusters", name, formula, "§8", value, problems, condition)
@@ -182,7 +182,7 @@ def pair(case: Case) -> Iterator[Prediction]:
         problems.append(f"not metastable: e^(beta(1-rho)) = {math.exp(case.beta * (1 - rho0)):.3g} is below {WEAK:g}")
 
     def log_lifetime(b: float) -> float:
-        # The energy of the pair is (1 + e^{-b(1-rho)})/2; stop half-way to 1 from where it starts.
+        # The energy of the pair is (1 + e^{-b(1-rho)})/2; the lifetime ends halfway from its initial value to 1.
         gap = -math.log1p(math.expm1(-b * (1 - rho0)) / 2) / b if b > 0 else (1 - rho0) / 2
         return pair_merge_time(rho0, 1 - gap, b, attention=case.attention, log=True)
 
@@ -194,7 +194,7 @@ def pair(case: Case) -> Iterator[Prediction]:
 
     F = "m_j/(m_i E+m_j) + m_i/(m_j E+m_i), E = e^(beta(1-rho))" if case.softmax else "(m_i+m_j) e^(beta rho)"
     name, formula = f"lifetime of a pair at {case.angle:g} degrees", f"∫ d rho / ((1-rho^2) F), F = {F}"
-    condition = "two clusters of mass 1/2, until their energy is half-way to that of one"
+    condition = "two clusters of mass 1/2, until the energy is halfway to that of one cluster"
     yield row("pair_lifetime", name, formula, "§9", lifetime, problems, condition, fact)
 
 
@@ -218,12 +218,12 @@ def noise(case: Case) -> Iterator[Prediction]:
     formula, outside = "I_(d/2+1)/I_(d/2) = 1/d at beta_*", list(problems)
     if case.softmax:
         criterion = "d + q > (q-1)(d-1)R/(1-R), q = w_0/w_1, R = w_2/w_1: for every beta"
-        outside.append("of unnormalized attention; under softmax order sets in continuously at every beta")
+        outside.append("holds for unnormalized attention; under softmax the transition is continuous at every beta")
     else:
         criterion = "continuous iff beta <= beta_*"
-    name, star = "beta_* up to which order sets in continuously", lambda: beta_star(case.d)
+    name, star = "beta_*, the largest beta with a continuous transition", lambda: beta_star(case.d)
     yield row("beta_star", name, formula, "§10", star, outside, fact="continuous up to it, first order above")
-    name, kind = "how order sets in at kappa_c", lambda: transition(case.b, case.d, case.attention)
+    name, kind = "kind of transition at kappa_c", lambda: transition(case.b, case.d, case.attention)
     yield row("transition", name, criterion, "§10", kind, problems)
 
 
@@ -236,10 +236,12 @@ def long_context(case: Case) -> Iterator[Prediction]:
     if rho == 0:
         problems.append("at rho = 0 itself the threshold is 1/2")
     elif rho < 0:
-        problems.append("holds for rho > 0: many tokens have no equal angles beyond 90 degrees")
+        problems.append("holds for rho > 0: many tokens cannot have equal angles above 90 degrees")
     elif case.n > 1 and case.beta is not None:
         gamma = case.beta / math.log(case.n)
-        side = "below it: one layer merges tokens" if gamma < 1 / (1 - rho) else "not below it: tokens stay apart"
+        side = (
+            "below it: one layer merges the tokens" if gamma < 1 / (1 - rho) else "not below it: the tokens stay apart"
+        )
         fact = f"gamma = {gamma:.4g} is {side}"
     name, limit = f"critical gamma at rho = {rho:g}", "one layer, equal angles, n → ∞"
     yield row("critical_gamma", name, "1/(1-rho)", "§7", lambda: critical_gamma(rho), problems, limit, fact)
@@ -260,7 +262,7 @@ def lipschitz(case: Case) -> Iterator[Prediction]:
         "lower": ("Lipschitz constant, lower bound", lower),
         "mean_field": ("Lipschitz constant in W_p, for any n", "|V| (1+3|A|R^2) e^(2|A|R^2)"),
     }
-    condition = f"of attention alone, tokens within R = {case.R:g}"
+    condition = f"for attention alone, tokens within R = {case.R:g}"
     for field, (name, formula) in lines.items():
         fact = "; ".join(note for note in found.notes if note.startswith(field))
         if field == "mean_field" and math.isinf(found.mean_field):

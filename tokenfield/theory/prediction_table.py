@@ -1,4 +1,4 @@
-"""The table of predictions: a sequence of lines that is also indexed by their keys, and shows itself."""
+"""The table of predictions: a sequence of rows, also indexed by key, with a text and an HTML representation."""
 
 from collections.abc import Iterator, Sequence
 from typing import overload
@@ -11,7 +11,7 @@ NAMES = ("key", "what", "value", "formula", "holds")
 
 
 class Predictions(Sequence[Prediction]):
-    """Predictions of theory, in the order of their topics.
+    """Theoretical predictions, ordered by topic.
 
     Example:
         >>> import tokenfield as tkf
@@ -28,7 +28,7 @@ class Predictions(Sequence[Prediction]):
     @overload
     def __getitem__(self, key: slice) -> "Predictions": ...
     def __getitem__(self, key: int | str | slice) -> "Prediction | Predictions":
-        """Return the line of a key or of a number; a slice gives a shorter table."""
+        """Return the row with a key or an index; a slice gives a shorter table."""
         if isinstance(key, slice):
             return Predictions(self._rows[key], self.title)
         if isinstance(key, int):
@@ -45,7 +45,7 @@ class Predictions(Sequence[Prediction]):
         return iter(self._rows)
 
     def keys(self) -> list[str]:
-        """Return the keys of all lines."""
+        """Return the keys of all rows."""
         return [row.key for row in self._rows]
 
     @property
@@ -64,11 +64,11 @@ class Predictions(Sequence[Prediction]):
 
 
 def value_text(row: Prediction) -> str:
-    """Return the value of a line: a number to eight digits, — if there is none."""
+    """Return the value of a row as text: a number to eight digits, or — if there is none."""
     return "—" if row.value is None else f"{row.value:.8g}" if isinstance(row.value, float) else str(row.value)
 
 
 def cells(row: Prediction) -> tuple[str, ...]:
-    """Return a line as text, under `NAMES`."""
+    """Return the cells of a row as text, in the order of `NAMES`."""
     holds = ("yes" if row.valid else "NO") + (f": {row.note}" if row.note else "")
     return row.key, row.name, value_text(row), f"{row.formula} ({row.section})", holds

@@ -1,17 +1,17 @@
-"""One layer with random weights, for the spread over seeds: mean and covariance of the mean cosine R and of L = r^2.
+"""The spread over seeds after a layer with random weights: mean and covariance of the mean cosine R and of L = r^2.
 
 All tokens are multiplied by the same V, so `2 c <x_i, V y_l> + c^2 <V y_i, V y_l>` has a part W common to all pairs and
 to all squared lengths, of variance `(4 c^2 R C + 2 c^4 C^2)/d`. The difference of the two is free of it:
 
 `R+ = 1 - e/(D + W) + drift`,  `L+ = L (D + W)`,  `D = 1 + c^2 B`,  `e = 1 - R + c^2 (B - C)`.
 
-What each token has for itself only shifts the mean of a ratio, by the second order of its expansion,
+The parts that differ between tokens only shift the mean of a ratio, by the second-order term of its expansion,
 
 `drift = -(2 c^2 (C + R B - 2 R C) + 2 c^4 C (B - C))/(d D^2) + (3/4) N (4 c^2 (B - R C) + 2 c^4 (B^2 - C^2))/(d D^3)`,
 
-`N = D - e`. Where outputs are normalized (B = 1) the terms in c^4 are absent, as `|V y_i|` does not matter; instead the
+`N = D - e`. If outputs are normalized (B = 1), the terms in c^4 are absent, as `|V y_i|` does not matter; instead the
 cosine C of outputs has mean `C - C (1-C^2)/(2d)` and, common to all pairs, variance `2 C^2 (1-C)^2/d`. R, L and W are
-taken as Gaussian, and the layer is averaged over three points of each.
+taken as Gaussian, and averages over each use three Gauss–Hermite points.
 """
 
 from itertools import product
@@ -32,7 +32,7 @@ class Spread(NamedTuple):
 
     @classmethod
     def start(cls, rho: float, radius: float, n: int, d: int, noise: bool) -> "Spread":
-        """Return independent random tokens: R has variance `2 (1-rho)^2/(n (n-1) d)`."""
+        """Return the spread of independent random tokens, where R has variance `2 (1-rho)^2/(n (n-1) d)`."""
         variance = 2 * (1 - rho) ** 2 / (n * (n - 1) * d) if noise else 0.0
         return cls(np.array([rho, radius**2]), np.diag([variance, 0.0]))
 
@@ -50,10 +50,10 @@ class Spread(NamedTuple):
         Args:
             c2: c^2 at the points.
             own, cross: B and C at the points (1 and the cosine of outputs if these are normalized).
-            n, d: tokens and dimension.
+            n, d: number of tokens and dimension.
             noise: False for d -> infinity.
-            unit: outputs are normalized.
-            radial: lengths grow.
+            unit: True if outputs are normalized.
+            radial: True if lengths grow.
         """
         R, L = self.points()
         D, e = 1 + c2 * own, 1 - R + c2 * (own - cross)

@@ -2,8 +2,8 @@
 
 Q, K and V have independent entries N(0, 1/d), new in every layer. Scores are then jointly Gaussian with
 `Cov(s_ij, s_lk) = (beta^2/d) <x_i,x_l> <x_j,x_k>`. For unit tokens at cosine rho, the part of a row of scores that the
-softmax sees has variance `sigma^2 = (beta^2/d)(1-rho)`, and rows have correlation rho. V turns mixtures into fresh
-directions of the same inner products, so that adding `c V sum_j p_ij x_j` to every token gives
+softmax depends on has variance `sigma^2 = (beta^2/d)(1-rho)`, and rows have correlation rho. V maps mixtures to independent
+directions with the same inner products, so adding `c V sum_j p_ij x_j` to every token gives
 
 `rho+ = (rho + c^2 C) / (1 + c^2 B)`,  `B = E p_i G p_i`,  `C = E p_i G p_l`,  G the Gram matrix,
 
@@ -28,7 +28,7 @@ LEAST_NOISY_DIMENSION = 32  # below it, an expansion in 1/d is not useful
 
 
 class RandomAttention(NamedTuple):
-    """What attention with random weights writes, `A_i = V sum_j p_ij x_j`.
+    """Moments of the outputs of attention with random weights, `A_i = V sum_j p_ij x_j`.
 
     Attributes:
         own: `B = E |A_i|^2`.
@@ -48,12 +48,11 @@ def random_attention(rho: float, n: int, beta: float, d: int, equiangular: bool 
     `C = rho + (1-rho) (c + (rho (1 - 2b - c) - 2c) sigma^2/d)`,  `c = E<p,p'>`.
 
     The terms in `sigma^2/d` are those of random tokens, whose cosines fluctuate by `(1-rho)/sqrt(d)`: tokens near each
-    other have correlated scores, and the derivative of a Gaussian mean in a covariance is the mean of a second
+    other have correlated scores, and the derivative of a Gaussian mean with respect to a covariance is the mean of a second
     derivative (`pull`; its counterpart in C is taken to first order in 1/n). Near rho = 0, where b is
-    `e^{sigma^2}/n`, they matter as n/d does. The cosine is
-    `(C/B)(1 + spread f^2)`, f the part of B that fluctuates, `(1-rho) E|p|^2 / B`: exact at rho = 0 for equal
-    angles, and within 0.2 % elsewhere for n >= 32 and beta^2 <= d (tests). For random tokens near rho = 0 it is too
-    low by about 5/d of itself (measured for d = 128 and 512).
+    `e^{sigma^2}/n`, their relative size is of order n/d. The cosine is `(C/B)(1 + spread f^2)`, f the fluctuating part of B,
+    `(1-rho) E|p|^2 / B`. For equal angles it is exact at rho = 0, and within 0.2 % elsewhere for n >= 32 and beta^2 <= d
+    (tests). For random tokens near rho = 0 its relative error is about -5/d (measured for d = 128 and 512).
 
     Args:
         rho: cosine of the tokens, in [-1/(n-1), 1].
@@ -71,11 +70,11 @@ def random_attention(rho: float, n: int, beta: float, d: int, equiangular: bool 
     rho = number("rho", rho)
     if not -1 / (n - 1) <= rho <= 1:
         raise ValueError(f"rho must lie in [-1/(n-1), 1] = [{-1 / (n - 1):.6g}, 1], got {shown(rho)}")
-    return RandomAttention(*(float(value) for value in _written(float(rho), n, beta, d, equiangular)(float(rho))))
+    return RandomAttention(*(float(value) for value in _moments(float(rho), n, beta, d, equiangular)(float(rho))))
 
 
-def _written(rho: float, n: int, beta: float, d: int, equiangular: bool) -> Callable[[Any], tuple[Any, Any, Any]]:
-    """B, C and the cosine of outputs as functions of a cosine R near rho: the softmax is that of rho."""
+def _moments(rho: float, n: int, beta: float, d: int, equiangular: bool) -> Callable[[Any], tuple[Any, Any, Any]]:
+    """Return a function of a cosine R near rho that gives B, C and the cosine of outputs, with the softmax at rho."""
     variance = number("beta", beta) ** 2 / d * (1 - rho)
     moments = softmax_moments(rho, n, variance)
     near = 0.0 if flag("equiangular", equiangular) else variance / d
@@ -84,15 +83,15 @@ def _written(rho: float, n: int, beta: float, d: int, equiangular: bool) -> Call
     share = (1 - rho) * moments.own / (rho + (1 - rho) * own)
     lengths = 1 + moments.spread * share**2
 
-    def written(R):
+    def at(R):
         B, C = R + (1 - R) * own, R + (1 - R) * cross
         return B, C, C / B * lengths
 
-    return written
+    return at
 
 
 class RandomWeightCurve(NamedTuple):
-    """Tokens through layers with random weights.
+    """Moments of tokens through layers with random weights.
 
     Attributes:
         cosine: (depth + 1,) mean cosines, the first before any layer, averaged over seeds.
@@ -117,7 +116,7 @@ def random_weight_layers(
     noise: bool = True,
     equiangular: bool = False,
 ) -> RandomWeightCurve:
-    """Return the mean cosine and the length of tokens through layers with fresh random weights (FORMULAS §7).
+    """Return the mean cosine and length of tokens after each layer with fresh random weights (FORMULAS §7).
 
     `rho+ = (rho + c^2 C)/(1 + c^2 B)`, and `r+^2 = r^2 (1 + c^2 B)` under Pre-LN and Peri-LN, with
 
@@ -129,17 +128,18 @@ def random_weight_layers(
     | nGPT | h alpha/sqrt(B) |
     | sqrt-scaling | h/sqrt(t+1) |
 
-    Where outputs are normalized, `C/B` is the mean cosine of outputs, `RandomAttention.cosine`. With `noise`, means over
-    seeds are right to order 1/d, which is worth 2 % after ten layers of Post-LN at d = 256, and have a deviation.
+    If outputs are normalized, `C/B` is the mean cosine of outputs, `RandomAttention.cosine`. With `noise`, means over
+    seeds are accurate to order 1/d (a correction of 2 % after ten layers of Post-LN at d = 256), and their standard deviation
+    over seeds is predicted.
 
     Args:
         norm: the rule, e.g. `PostLN()`.
-        n, beta, d: tokens, inverse temperature, dimension; `beta = sqrt(d)` in the survey's Figure 4.
+        n, beta, d: number of tokens, inverse temperature, dimension; `beta = sqrt(d)` in the survey's Figure 4.
         depth: number of layers.
         rho0: mean cosine at the start.
         radius: length at the start; 1 except under Pre-LN and Peri-LN.
         step: the step h of a layer.
-        noise: False for the plain recursion, d -> infinity; needs d >= 32.
+        noise: include the effects of order 1/d, which needs d >= 32; False gives the plain recursion for d -> infinity.
         equiangular: True for tokens at exactly equal angles, see `random_attention`. With `noise=False` this is the
             recursion of FORMULAS §7.
 
@@ -153,14 +153,14 @@ def random_weight_layers(
     n, d, depth, step = count("n", n, 2), count("d", d), count("depth", depth, 1, MOST_LAYERS), positive("step", step)
     rho0, radius = checked_start(norm, n, rho0, radius)
     if flag("noise", noise) and d < LEAST_NOISY_DIMENSION:
-        raise ValueError(f"d must be at least {LEAST_NOISY_DIMENSION} with noise, got {d}: give noise=False")
+        raise ValueError(f"d must be at least {LEAST_NOISY_DIMENSION} with noise, got {d}: use noise=False")
     spreads = [Spread.start(rho0, radius, n, d, noise)]
     for layer in range(depth):
         here, t = spreads[-1], layer * step
         rule = current(norm, t)
         R, L = here.points()
         c2 = relative_step(rule, t, np.sqrt(L), step) ** 2
-        own, cross, cosine = _written(float(here.mean[0]), n, beta, d, equiangular)(R)
+        own, cross, cosine = _moments(float(here.mean[0]), n, beta, d, equiangular)(R)
         if rule.scale_free:
             own, cross = np.ones_like(R), cosine
         spreads.append(here.after(c2, own, cross, n, d, noise, rule.scale_free, rule.radial))
@@ -169,8 +169,13 @@ def random_weight_layers(
 
 
 class RandomWeightTail(NamedTuple):
-    """How `1 - rho` goes to 0 with depth: `text` says it, `kind` is "exponential" (`e^{-rate l}`) or "power" (`l^{-rate}`),
-    l the number of the layer."""
+    """The law by which `1 - rho` tends to 0 with the layer number l.
+
+    Attributes:
+        text: the law as text.
+        kind: "exponential" (`e^{-rate l}`) or "power" (`l^{-rate}`).
+        rate: its rate.
+    """
 
     text: str
     kind: str
@@ -178,12 +183,12 @@ class RandomWeightTail(NamedTuple):
 
 
 def random_weight_tail(norm: AbstractSphereNorm, step: float = 1.0) -> RandomWeightTail:
-    """How `1 - rho` goes to 0 through layers with fresh random weights, from the recursion.
+    """Return the law by which `1 - rho` tends to 0 through layers with fresh random weights, from the recursion.
 
     As rho tends to 1, B tends to 1 and `B - C` to 0 like `(1-rho)^3`. So `1-rho` is divided by `1 + c^2` in each layer:
-    by `1 + h^2` under Post-LN and `1 + (h alpha)^2` under nGPT. Under Pre-LN and Peri-LN
-    `r+^2 (1-rho+) = r^2 (1-rho) + h^2 (B - C)`, with `B - C` over B under Peri-LN, has a limit, while r^2 grows like
-    `h^2 l`: `1 - rho` decays like 1/l. Under sqrt-scaling the product of `1 + h^2/(1 + h l)` grows like `l^h`. The
+    by `1 + h^2` under Post-LN and `1 + (h alpha)^2` under nGPT. Under Pre-LN
+    `r+^2 (1-rho+) = r^2 (1-rho) + h^2 (B - C)` has a limit, as it has under Peri-LN with `(B - C)/B` for `B - C`, while r^2
+    grows like `h^2 l`: `1 - rho` decays like 1/l. Under sqrt-scaling the product of `1 + h^2/(1 + h l)` grows like `l^h`. The
     flow with V = I has other laws (FORMULAS §7, last column).
 
     Example:

@@ -1,8 +1,8 @@
 """Causal attention and positions: how far a perturbation at one position moves the last token (FORMULAS §13).
 
 Near the uniform measure on the circle, mode k of the tokens at position s obeys `∂_t eps(t,s) = a ∫_0^s p_s(tau) eps(t,tau) dtau`
-with its growth rate a and the weights of positions `p_s(tau) = lambda e^{lambda tau} / (e^{lambda s} - 1)`: those of ALiBi with
-slope lambda, and `1/s` without. In `q = (e^{lambda tau} - 1)/(e^{lambda s} - 1)`, p is uniform on [0, 1], whatever lambda is.
+with growth rate a and position weights `p_s(tau) = lambda e^{lambda tau} / (e^{lambda s} - 1)`, those of ALiBi with slope lambda
+(`1/s` for lambda = 0). In the variable `q = (e^{lambda tau} - 1)/(e^{lambda s} - 1)`, p is uniform on [0, 1] for every lambda.
 """
 
 from typing import Any
@@ -19,8 +19,8 @@ from .._shown import shown
 def position_response(tau: ArrayLike, growth: float, *, s: float = 1.0, slope: float = 0.0) -> Any:
     """Return the response at position s to a perturbation at tau < s, per unit of position (FORMULAS §13).
 
-    `eps(t,s) = eps(0,s) + ∫_0^s G eps(0,tau) dtau`, `G = p_s(tau) sqrt(c/Y) I_1(2 sqrt(c Y))`, `Y = -log q`. It diverges at
-    tau -> 0: the first tokens are never lost.
+    `eps(t,s) = eps(0,s) + ∫_0^s G eps(0,tau) dtau`, `G = p_s(tau) sqrt(c/Y) I_1(2 sqrt(c Y))`, `Y = -log q`. It diverges as
+    tau -> 0: the influence of the first tokens is never lost.
 
     Args:
         tau: positions in (0, s).
@@ -53,6 +53,10 @@ def recency_ends(slope: float, rate: float) -> float:
 
     Before it the response of the last token is U-shaped: large for the first positions, and rising again toward the last.
 
+    Args:
+        slope: ALiBi's slope lambda >= 0.
+        rate: the growth rate a of the mode.
+
     Example:
         >>> import tokenfield as tkf
         >>> tkf.theory.recency_ends(slope=1.0, rate=0.5)
@@ -62,11 +66,11 @@ def recency_ends(slope: float, rate: float) -> float:
 
 
 def lost_time(tau: float, slope: float, rate: float) -> float:
-    """Return the time at which position tau is lost: the last token responds to no other position less (FORMULAS §13).
+    """Return the time at which position tau is lost: the last token then responds least to it (FORMULAS §13).
 
     The minimum of the response starts at tau = 0 and moves toward the end. It is at tau when `G' = 0` there, that is
     `sqrt(c/Y) I_2(2 sqrt(c Y)) / I_1(2 sqrt(c Y)) = 1 - e^{-lambda tau}` with c = a t. For lambda <= log 4 it reaches the end at
-    `recency_ends`. For larger ones it jumps to the end from some position: those beyond are never lost.
+    `recency_ends`. For larger lambda it jumps to the end from some position, and later positions are never lost.
 
     Args:
         tau: a position in (0, 1).
@@ -91,7 +95,7 @@ def lost_time(tau: float, slope: float, rate: float) -> float:
     c = float(brentq(excess, low * (1 - 1e-9), high * (1 + 1e-9), xtol=1e-15, rtol=1e-14))
     at_end = -c * slope / np.expm1(-slope)
     if position_response(at, c, slope=slope) > at_end:
-        raise ValueError(f"tau = {at:g} is never lost at slope = {slope:g}: the end is lost before it")
+        raise ValueError(f"tau = {at:g} is never lost at slope = {slope:g}: the minimum of the response jumps past it")
     return c / rate
 
 
@@ -125,9 +129,9 @@ def layer_influence(tau: ArrayLike, depth: int, alpha: float) -> Any:
 def token_influence(n: int, depth: int, alpha: float, *, slope: float = 0.0) -> np.ndarray:
     """Return the influence of each of n tokens on the last after L layers of `(1-alpha) I + alpha P` (FORMULAS §13).
 
-    P is causal attention by positions alone, `P_ij = w_j / (w_1 + … + w_i)` for j <= i with `w_j = e^{lambda j/n}`: causal
-    averaging C for lambda = 0. It is exact for layers with beta = 0, and for all beta in the layers linearized at one cluster.
-    The numbers sum to 1. As n grows, n times them tends to `layer_influence`.
+    P is causal attention that depends on positions only, `P_ij = w_j / (w_1 + … + w_i)` for j <= i with `w_j = e^{lambda j/n}`:
+    causal averaging C for lambda = 0. This is exact for layers with beta = 0, and for every beta in the layers linearized at one
+    cluster. The influences sum to 1. As n grows, n times the influence for lambda = 0 tends to `layer_influence`.
 
     Args:
         n: the number of tokens.
@@ -150,7 +154,7 @@ def token_influence(n: int, depth: int, alpha: float, *, slope: float = 0.0) -> 
 
 
 def _share(alpha: float) -> float:
-    """alpha, if it is in (0, 1]."""
+    """Return alpha; raise ValueError if it is not in (0, 1]."""
     alpha = positive("alpha", alpha)
     if alpha > 1:
         raise ValueError(f"alpha must be at most 1, got {alpha:g}")

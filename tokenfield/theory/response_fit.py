@@ -1,4 +1,4 @@
-"""Causal layers by positions alone, fitted to a measured influence of positions."""
+"""Causal layers that depend on positions only, fitted to a measured influence of positions."""
 
 from typing import NamedTuple
 
@@ -9,8 +9,8 @@ from scipy.optimize import least_squares
 from .._check import count, positive, reals
 from .response import token_influence
 
-SMALLEST = 1e-6
-STEEPEST = 50.0
+SMALLEST = 1e-6  # lower bound on alpha
+STEEPEST = 50.0  # upper bound on the slope
 
 
 class InfluenceFit(NamedTuple):
@@ -21,7 +21,7 @@ class InfluenceFit(NamedTuple):
         slope: the slope lambda.
         influence: (n,) the fitted influence, which sums to 1.
         error: root mean square of `log(measured / fitted)` over positions.
-        flat: the same for a curve without theory: the last token has its own share, all others have equal ones.
+        flat: the error of a reference curve without theory: one share for the last token, equal shares for all others.
     """
 
     alpha: float
@@ -37,7 +37,7 @@ def fit_influence(influence: ArrayLike, depth: int, *, slope: float | None = Non
     Args:
         influence: (n,) positive numbers, divided by their sum before the fit.
         depth: the number of layers L.
-        slope: lambda, if it is known: alpha is then the only parameter. None fits both.
+        slope: lambda, if it is known, so that alpha is the only parameter. None fits both.
 
     Example:
         >>> import tokenfield as tkf
@@ -47,14 +47,14 @@ def fit_influence(influence: ArrayLike, depth: int, *, slope: float | None = Non
     """
     (given,), L = reals(influence=influence), count("depth", depth)
     if given.ndim != 1 or len(given) < 4 or not (given > 0).all():
-        raise ValueError(f"influence must be at least 4 positive numbers in one row, got shape {given.shape}")
+        raise ValueError(f"influence must be a vector of at least 4 positive numbers, got shape {given.shape}")
     n, measured = len(given), np.log(given / given.sum())
     fixed = None if slope is None else positive("slope", slope, or_zero=True)
 
     def residual(p: np.ndarray) -> np.ndarray:
         return np.log(token_influence(n, L, p[0], slope=p[1] if fixed is None else fixed)) - measured
 
-    start = 1 - np.exp(measured[-1] / L)  # what leaves the last token its share, (1-alpha)^L
+    start = 1 - np.exp(measured[-1] / L)  # (1-alpha)^L is the share of the last token
     options = {"xtol": 1e-12, "ftol": 1e-12, "gtol": 1e-12}
     if fixed is None:
         found = least_squares(residual, [start, 1.0], bounds=([SMALLEST, 0], [1, STEEPEST]), **options)

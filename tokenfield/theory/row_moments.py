@@ -7,8 +7,8 @@ entries `eta_j, eta'_j` of two rows have correlation rho. From `1/Z^2 = ∫ s e^
 `n E p_1^2 = n ∫ s E[e^2 e^{-se}] E[e^{-se}]^{n-1} ds`,
 `n E p_1 p'_1 = n ∬ E[e e' e^{-se-s'e'}] E[e^{-se-s'e'}]^{n-1} ds ds'`.
 
-Nothing is expanded in 1/n. Gaussian means are sums on a grid, which converge faster than any power of its step, and
-the outer integrals are taken in t, `s = e^{t - e^{-t}}`. Both are accurate to about 1e-12 (tests).
+There is no expansion in 1/n. Gaussian means are sums on a grid, which converge faster than any power of its step, and
+the outer integrals are over t, `s = e^{t - e^{-t}}`. Both are accurate to about 1e-12 (tests).
 """
 
 from functools import lru_cache
@@ -20,11 +20,11 @@ from .._check import number
 
 LARGEST_VARIANCE = 50.0
 LARGEST_ROW = 1e100
-REACH = 8.6  # beyond so many standard deviations a Gaussian is below rounding
+REACH = 8.6  # beyond this many standard deviations a Gaussian is below rounding
 
 
 class SoftmaxMoments(NamedTuple):
-    """What `softmax_moments` returns.
+    """Moments of softmax weights of Gaussian scores.
 
     Attributes:
         own: `E sum_j p_j^2`, 1/n for equal weights.
@@ -42,12 +42,12 @@ class SoftmaxMoments(NamedTuple):
 
 
 def softmax_moments(rho: float, n: float, variance: float) -> SoftmaxMoments:
-    """Return `E sum_j p_j^2` and `E sum_j p_j p'_j` for softmax weights of Gaussian scores.
+    """Return `E sum_j p_j^2`, `E sum_j p_j p'_j` and other moments of softmax weights of Gaussian scores.
 
     Args:
         rho: correlation of the scores of the two rows, in [-1, 1].
         n: number of weights in a row, at least 2.
-        variance: of the scores, sigma^2, in [0, 50].
+        variance: variance sigma^2 of the scores, in [0, 50].
 
     Example:
         >>> from tokenfield.theory.row_moments import softmax_moments
@@ -87,7 +87,7 @@ def _cross(rho: float, n: float, sigma: float) -> float:
     zeta, v = _gauss(private, private)
 
     def means(sign: float) -> tuple[np.ndarray, np.ndarray]:
-        """E[1 - e^{-se}] and E[e e^{-se}] given the shared part, (outer, shared)."""
+        """Return E[1 - e^{-se}] and E[e e^{-se}] given the shared part, (outer, shared)."""
         e = np.exp(sign * shared * z[:, None] + private * zeta)
         pairs = [(-np.expm1(-each * e) @ v, (e * np.exp(-each * e)) @ v) for each in s]
         missing, first = zip(*pairs, strict=True)
@@ -115,7 +115,7 @@ def _power(missing: np.ndarray, n: float) -> np.ndarray:
 
 
 def _gauss(scale: float, shift: float, symmetric: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Return a grid for the means of a standard normal z of functions of `e^{scale z}` times at most `e^{shift z}`."""
+    """Return nodes and weights for means over a standard normal z of functions of `e^{scale z}` times at most `e^{shift z}`."""
     step, top = 0.25 / max(0.5, scale), REACH + shift
     z = np.arange(-top if symmetric else -REACH, top, step)
     w = np.exp(-z * z / 2)
@@ -123,7 +123,7 @@ def _gauss(scale: float, shift: float, symmetric: bool = False) -> tuple[np.ndar
 
 
 def _outer(n: float, sigma: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes s and weights ds for `∫ f(s) E[e^{-se}]^{n-1} ds`, as far as the integrand is not negligible."""
+    """Return nodes s and weights ds for `∫ f(s) E[e^{-se}]^{n-1} ds`, where the integrand is not negligible."""
     step = 0.2
     t = np.arange(-4.5, 8 + 10 * sigma + sigma**2 / 2 + np.log(n), step)
     s = np.exp(t - np.exp(-t) - sigma**2 / 2) / n

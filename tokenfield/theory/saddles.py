@@ -1,4 +1,4 @@
-"""The limit of large beta: from saddle to saddle, the closest pair moves and all others stand still."""
+"""Saddle-to-saddle dynamics in the limit of large beta: the closest pair of clusters moves, and all others are stationary."""
 
 import math
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from .pairs import _cosine, _masses
 
 
 class SaddleMerge(NamedTuple):
-    """One step: clusters i and j (of `masses`, at `cosine`) meet at `place`; `tokens` are the first token of each.
+    """One merge: two clusters with `masses`, at `cosine`, meet at `place`; `tokens` are the first token of each cluster.
 
     `exponent` is the limit of `log(T)/beta`: `1 - cosine`.
     """
@@ -31,11 +31,12 @@ def saddle_to_saddle(tokens: Tokens, attention: str = "softmax") -> list[SaddleM
 
     In time rescaled by the *current* inner product of the closest pair, `dt = e^{beta(1-rho)} ds`, only that pair moves:
     along its great circle, token i by a share `m_j^2/(m_i^2+m_j^2)` of the angle under softmax attention and
-    `m_j/(m_i+m_j)` under unnormalized attention. It becomes one cluster of mass `m_i + m_j`, and so on. Which pair is
-    closest when the clock stops at a pair's rescaled infinity does not depend on the others.
+    `m_j/(m_i+m_j)` under unnormalized attention. It becomes one cluster of mass `m_i + m_j`, and so on. A merge takes
+    infinite rescaled time.
 
     Args:
-        tokens: distinct unit tokens with weights; two pairs at the same largest cosine leave the order open: refused.
+        tokens: distinct unit tokens with weights. If two pairs have the same largest cosine, the order of merges is undetermined,
+            which raises ValueError.
         attention: "softmax" or "unnormalized".
 
     Example:
@@ -73,7 +74,7 @@ def saddle_to_saddle(tokens: Tokens, attention: str = "softmax") -> list[SaddleM
 def pair_cosine(s: float, rho0: float, masses: tuple[float, float] = (0.5, 0.5)) -> float:
     """Return `rho(s) = tanh(k s + artanh rho0)`, `k = m_j/m_i + m_i/m_j`: the closest pair in rescaled time (FORMULAS §9).
 
-    It never quite meets: the merge is at s = ∞, not at a finite rescaled time.
+    The clusters meet only as s → ∞, not at a finite rescaled time.
 
     Example:
         >>> import tokenfield as tkf
@@ -85,7 +86,7 @@ def pair_cosine(s: float, rho0: float, masses: tuple[float, float] = (0.5, 0.5))
 
 
 def _along(x: np.ndarray, y: np.ndarray, share: float) -> np.ndarray:
-    """Return the point at a share of the way from x to y on their great circle."""
+    """Return the point at a fraction `share` of the way from x to y on their great circle."""
     angle = 2 * math.asin(min(float(np.linalg.norm(x - y)) / 2, 1.0))
     if angle == 0:
         return x

@@ -7,8 +7,8 @@ import numpy as np
 from ..spectral.gegenbauer import basis, gauss, log_dimension
 from .modes import log_multiplier
 
-TAIL, MOST_NODES = 1e-13, 1024
-LARGEST = 700  # of the argument of exp
+TAIL, MOST_NODES = 1e-13, 1024  # bound on the moments of the highest degrees; maximum number of quadrature nodes
+LARGEST = 700  # largest argument of exp
 
 
 class Unresolved(ValueError):
@@ -19,9 +19,9 @@ class SelfConsistency:
     """`p = e^V / ∫ e^V` with `V = s g` (unnormalized) or `V = s q log(1 + g/q)` (softmax), s = kappa/kappa_c.
 
     `g = sum_{l>=1} rho_l a_l p_l`, `a_l = ∫ p_l dmu`, `rho_l = w_l/w_1`, `q = w_0/w_1`: these are
-    `mu ∝ exp(kappa W*mu)` and `mu ∝ Z^{kappa/beta}` of FORMULAS §10, without anything that overflows at large beta or
-    vanishes at beta = 0. The unknowns are `x_l = sqrt(rho_l) a_l`, for degrees l that are multiples of `every`
-    (an invariant subspace); `sigma = log s`. Degrees with `rho_l dim_l` below round-off are left out.
+    `mu ∝ exp(kappa W*mu)` and `mu ∝ Z^{kappa/beta}` of FORMULAS §10, in a form without terms that overflow at large beta or
+    vanish at beta = 0. The unknowns are `x_l = sqrt(rho_l) a_l`, for degrees l that are multiples of `every`
+    (an invariant subspace); `sigma = log s`. Degrees with `rho_l dim_l` at rounding level are left out.
     """
 
     def __init__(self, beta: float, d: int, attention: str, every: int = 1):
@@ -59,18 +59,18 @@ class SelfConsistency:
         self._values = values
 
     def all_rho(self) -> np.ndarray:
-        """Return `rho_l` for every degree l = 0, 1, … up to the last one kept; perturbations leave the subspace of the law."""
+        """Return `rho_l` for every degree l = 0, 1, … up to the last one kept, as perturbations leave the invariant subspace."""
         if self.every == 1:
             return np.r_[0.0, self.rho]
         return SelfConsistency(self.beta, self.d, "softmax" if self.softmax else "unnormalized").all_rho()
 
     def potential(self, x: np.ndarray, sigma: float) -> tuple[np.ndarray, np.ndarray]:
-        """V and `eta = dV/(s dg)` at the nodes."""
+        """Return V and `eta = dV/(s dg)` at the nodes."""
         g = self.features @ x
         if not self.softmax:
             return math.exp(sigma) * g, np.ones_like(g)
         Z = 1 + g / self.q
-        Z = np.maximum(Z, 1e-17 * Z.max())  # below, the series is round-off, and so is the density
+        Z = np.maximum(Z, 1e-17 * Z.max())  # below this, the series and the density are rounding error
         return math.exp(sigma) * self.q * np.log(Z), 1 / Z
 
     def masses(self, V: np.ndarray) -> np.ndarray:
@@ -88,10 +88,10 @@ class SelfConsistency:
         return x - mean, jacobian, -(centered.T @ V)
 
     def resolve(self, x: np.ndarray, sigma: float) -> bool:
-        """Double the nodes if the moments `c_l` of the highest degrees are not below `TAIL`; True if it had to."""
+        """Double the nodes if the moments `c_l` of the highest degrees are not below `TAIL`; return True if they were doubled."""
         mass = self.masses(self.potential(x, sigma)[0])
         if np.abs(self._tail.T @ mass).max() < TAIL:
-            a = np.abs(self._values.T @ mass)  # in high dimension c_l is small even where the nodes miss the peak
+            a = np.abs(self._values.T @ mass)  # in high dimension c_l is small even if the nodes miss the peak
             if a[-self._tail.shape[1] :].max() < 1e-9 * a.max():
                 return False
         if self.nodes >= MOST_NODES:
@@ -100,7 +100,7 @@ class SelfConsistency:
         return True
 
     def newton(self, x: np.ndarray, sigma: float) -> np.ndarray | None:
-        """Return the solution near x at fixed sigma, or None."""
+        """Return the solution near x at fixed sigma, or None if Newton's method fails."""
         for _ in range(40):
             residual, jacobian, _ = self.linearize(x, sigma)
             try:

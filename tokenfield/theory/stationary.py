@@ -20,14 +20,14 @@ class StationaryState(NamedTuple):
 
     Attributes:
         kind: "uniform", "one peak" (mode 1), on the circle "2 peaks", "3 peaks", …; for d > 2 "l = 3" or
-            "l = 2, poles high" / "l = 2, poles low" (an even mode leaves the uniform law on both sides).
+            "l = 2, poles high" / "l = 2, poles low" (for an even mode, two branches leave the uniform law).
         mode: the l at which its branch leaves the uniform law (0: the uniform law itself).
         m_1: the order parameter `|∫ x dmu|`.
-        free_energy: of this law minus that of the uniform one.
-        growth: the largest growth rate of perturbations (see `stationary_states`); nan where round-off hides it.
-        stable: growth < 0; None where growth is nan or within round-off of 0 (1e-7/kappa).
+        free_energy: free energy minus that of the uniform law.
+        growth: the largest growth rate of perturbations (see `stationary_states`); NaN if rounding errors are too large.
+        stable: growth < 0; None if growth is NaN or 0 within rounding (1e-7/kappa).
         coefficients: `c_l = ∫ P_l dmu`, P_l(1) = 1, for l = 0, 1, … until they stay below 1e-13.
-        series, power, log_mass: what `density` is made of.
+        series, power, log_mass: parameters of `density`.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class StationaryState(NamedTuple):
     def density(self, t: np.ndarray | float) -> np.ndarray:
         """Return the density at `<x, e> = t`, with respect to the uniform probability: `exp(kappa W*mu)` or `Z^{kappa/beta}`.
 
-        Normalized; W*mu and Z/w_0 - 1 are `series` in the orthonormal polynomials.
+        It is normalized; `series` holds W*mu or Z/w_0 - 1 in the orthonormal polynomials.
         """
         t = np.asarray(t, float)
         V = polynomials(t.ravel(), len(self.series), self.d)[0] @ self.series
@@ -67,17 +67,17 @@ def stationary_states(
     Unnormalized attention: `mu ∝ exp(kappa W*mu)`, `W = e^{beta<x,y>}/beta`; softmax: `mu ∝ Z^{kappa/beta}`,
     `Z = ∫ e^{beta<x,y>} dmu` (FORMULAS §10; at beta = 0 both are `mu ∝ exp(kappa <x, ∫ y dmu>)`). The uniform law
     comes first, then those on the branches that leave it at `kappa_l = beta/w_l` (softmax: `beta w_0/w_l`), l = 1, 2,
-    …, followed by continuation through their folds. Branches that leave *these* (peaks of unequal mass, say) are not
-    sought, the search ends with the first l whose branch stays above kappa, and laws within 1e-5 of uniform are left out.
+    …, computed by continuation through their folds. Secondary branches, which leave these branches (peaks of unequal mass, say),
+    are not computed. The search ends with the first l whose branch stays above kappa. Laws within 1e-5 of uniform are left out.
 
     Free energy. Unnormalized: `F = (1/kappa) ∫ p log p - ½ ∬ W dmu dmu`, which decreases in time. Softmax has no
     gradient structure of this kind, since `e^{beta<x,y>}/Z(x)` is not symmetric; but `p^{beta/kappa} ∝ ∫ e^{beta<x,y>} dmu`
     is the Euler equation of `F = (1/(beta r)) log ∫ p^r - (1/(2 beta)) log ∬ e^{beta<x,y>} dmu dmu`, `r = 1 + beta/kappa`
-    (a Rényi entropy): stationary laws are its critical points, and it tends to the other as beta → 0. Whether it
-    decreases along the softmax flow is not known.
+    (a Rényi entropy): stationary laws are its critical points, and as beta → 0 it tends to that of unnormalized attention.
+    Whether it decreases along the softmax flow is not known.
 
     Stability: the spectrum of the linearized Fokker–Planck equation for perturbations `F(t) Y(omega)`, Y a harmonic of
-    degree 0, 1 or 2 on the sphere around the axis (on the circle these are all), without the rotation of the law.
+    degree 0, 1 or 2 on the sphere around the axis (on the circle these are all), excluding the rotation of the law.
 
     Args:
         beta: inverse temperature, >= 0.
@@ -85,7 +85,7 @@ def stationary_states(
         d: dimension of the tokens.
         attention: "unnormalized" or "softmax".
         log_unit: the drift is divided by `e^{log_unit}` (as `Unnormalized` does for large beta); kappa is in that unit.
-        l_max: the last mode l to follow; None for all.
+        l_max: the last mode l to continue; None for all.
 
     Example:
         >>> import tokenfield as tkf
@@ -115,9 +115,9 @@ def stationary_states(
 def branches(
     beta: float, d: int, attention: str, mode: int, sigma: float, longest: float = LONGEST
 ) -> list[tuple[SelfConsistency, Path, str]]:
-    """Return the branches that leave the uniform law at that mode, up to sigma at least, each with its equation and name."""
-    every = mode if d == 2 else 2 - mode % 2  # a subspace that the equation keeps
-    two_sided = d > 2 and mode % 2 == 0  # else a rotation turns one side into the other
+    """Return the branches that leave the uniform law at a mode, up to sigma at least, each with its equation and name."""
+    every = mode if d == 2 else 2 - mode % 2  # an invariant subspace of the equation
+    two_sided = d > 2 and mode % 2 == 0  # else a rotation maps one side to the other
     found = []
     for sign in (1, -1) if two_sided else (1,):
         problem = SelfConsistency(beta, d, attention, every)
@@ -129,7 +129,7 @@ def branches(
 
 
 def crossings(problem: SelfConsistency, path: Path, sigma: float) -> list[np.ndarray]:
-    """Return the points of a branch at that sigma."""
+    """Return the laws x of a branch at sigma."""
     return near_onset(problem, path, sigma) + [
         between(problem, one, two, lambda at: at.sigma - sigma).x
         for one, two in pairwise(path.points)
@@ -148,5 +148,5 @@ def _state(
 
 
 def is_stable(rate: float) -> bool | None:
-    """From kappa times the growth rate; None when that is not known from 0."""
+    """Return whether kappa times the growth rate is negative; None if it is 0 within rounding."""
     return rate < 0 if abs(rate) > 1e-7 else None
