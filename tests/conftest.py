@@ -69,7 +69,7 @@ kept = {"bytes": 0}
 def forget_programs():
     """A process that keeps thousands of compiled programs runs out of memory, and of memory maps."""
     yield
-    if resident() > kept["bytes"] + 2.5e9:
+    if resident() > kept["bytes"] + 5e9:
         import jax
 
         jax.clear_caches()

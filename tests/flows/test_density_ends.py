@@ -216,16 +216,19 @@ def test_a_spectrum_is_judged_by_what_is_signal():
 
 
 @pytest.mark.slow
-def test_solve_and_ensembles_say_where_the_resolution_ends():
-    """They keep the number of modes, so they end where `simulate` would add some, and say so."""
+def test_solve_says_where_the_resolution_ends_and_ensembles_add_modes():
+    """`solve` keeps the number of modes, so it ends where `simulate` adds some, alone and in an ensemble."""
     state = tkf.CircleDensity.from_function(lambda angle: 1 + 0.3 * np.cos(angle), 16)
     model = tkf.Transformer(tkf.Softmax(1.0), tkf.PostLN())
     found = tkf.solve(model, state, 4.0)
     assert found.reason == "resolution"
     assert 0 < float(found.event_time) < 4.0
-    runs = tkf.simulate_many(model, [state, state], 4.0)
-    assert [event.kind for events in runs.events for event in events] == ["resolution", "resolution"]
+    other = tkf.CircleDensity.from_function(lambda angle: 1 + 0.1 * np.cos(angle), 16)
+    runs = tkf.simulate_many(model, [state, other], 4.0)
     whole = tkf.simulate(model, state, 4.0)
+    assert [list(events) for events in runs.events] == [[], []]
+    for member, alone in zip(runs, (whole, tkf.simulate(model, other, 4.0)), strict=True):
+        np.testing.assert_array_equal(member.final.resized(alone.final.modes).coefficients, alone.final.coefficients)
     assert whole.events == []
     assert whole.final.modes > 16
     fine = tkf.solve(model, state.resized(whole.final.modes), 4.0).final  # enough modes from the start

@@ -142,7 +142,7 @@ def test_blocks_at_awkward_sizes(name, causal, kept, monkeypatch):
     monkeypatch.setattr(pairwise, "BLOCK_ENTRIES", 0)
     monkeypatch.setattr(pairwise, "STRIPS", 3)
     if not kept:
-        monkeypatch.setattr("tokenfield.lipschitz.layer.KEPT_ENTRIES", 0)
+        monkeypatch.setattr("tokenfield.lipschitz.layer.STORED_ENTRIES", 0)
     state = tokens(n=101, unit=False, seed=3)
     rng = np.random.default_rng(4)
     places = rng.permutation(101) // 3 / 40
@@ -150,7 +150,7 @@ def test_blocks_at_awkward_sizes(name, causal, kept, monkeypatch):
     attention = KERNELS[name].fast(causal)
     D = attention_derivative(attention, jnp.zeros(()), state)
     part = D.parts[0] if name == "multi-head" else D
-    assert (part.kept is not None) == kept
+    assert (part.stored is not None) == kept
     assert len(part.strips) == (3 if causal else 1)
     e, u = jnp.asarray(rng.standard_normal((2, 101, 3)))
     f = jax.jit(gamma_of(attention, state))
@@ -172,7 +172,7 @@ def test_no_square_array_for_many_tokens():
     for product in (D.apply, D.transpose):
         program = jax.make_jaxpr(product)(state.x)
         assert largest(program.jaxpr) <= pairwise.BLOCK * 16384
-    assert pairwise.KEPT_ENTRIES < 16384**2
+    assert pairwise.STORED_ENTRIES < 16384**2
 
 
 def largest(jaxpr):

@@ -291,7 +291,7 @@ def test_frames_end_before_the_first_that_is_not_finite():
 
 def test_other_states_are_refused(runs):
     other = tkf.Trajectory(runs[3].dataset.assign_attrs(state="Density"))
-    with pytest.raises(TypeError, match="one of Tokens, got a run of Density"):
+    with pytest.raises(TypeError, match="needs a run of Tokens, got a run of Density"):
         overview(other)
 
 

@@ -79,5 +79,5 @@ def test_bad_input(folders):
         pre.tokens("c" * 70)
     with pytest.raises(ValueError, match="of type distilbert is not supported"):
         tkf.from_pretrained(folders("distilbert"))
-    with pytest.raises(ValueError, match="choose one"):
+    with pytest.raises(ValueError, match="choose a layer"):
         tkf.attention_matrix(pre.tokens("cc"), pre.model)

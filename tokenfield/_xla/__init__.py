@@ -77,6 +77,12 @@ WORKAROUNDS = (
         "noisy tokens (",
     ),
     Workaround(
+        "tokenfield._xla.arrays:computed_once",
+        "XLA inlines the powers of a series into the products that read them, and computes them once for each",
+        "GAIN",
+        "velocity by series, ",
+    ),
+    Workaround(
         "tokenfield._xla.arrays:from_numpy",
         "jnp.asarray without a dtype compiles a program for every shape",
         "saves the compilation, tens of milliseconds for each new shape",

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._xla.arrays import computed_once
 from ..spectral.legendre import legendre
 from .base import AbstractAttention, AbstractHead
 from .softmax import Softmax
@@ -23,6 +24,7 @@ TRUNCATION = 1e-16  # of the largest kernel value
 MODES = tuple(k << s for s in range(6) for k in range(8, 16))  # 8, 9, …, 16, 18, …: so that few shapes are compiled
 MOST_MODES = {2: MODES[-1], 3: 288}  # for d = 2 and 3
 FEWEST = {2: 5, 3: 0.5}  # tokens per wave from which on the series is faster than the direct sum
+FEWEST_TOKENS = 256  # more than are batched in an ensemble of a sweep, whose cells then have the numbers of single runs
 
 
 class SeriesSum(AbstractAttention):
@@ -79,7 +81,7 @@ def by_series(attention: AbstractAttention, x: Any, w: Any, tolerance: float) ->
         return attention
     fewest = lambda modes: FEWEST[d] * (2 * modes + 1) ** (d - 1)  # noqa: E731
     beta = float(attention.score.factor) * float(attention.score.beta)  # type: ignore[arg-type]
-    if n < fewest(least_modes(beta, d)):
+    if n < max(FEWEST_TOKENS, fewest(least_modes(beta, d))):
         return attention
     modes = modes_needed(beta, d)
     if modes is None or n < fewest(modes):
@@ -175,7 +177,7 @@ def wave_sums(coefficients: Float[Array, "..."], x: Float[Array, "n d"], w: Floa
 
     def evaluate(x):
         parts = zip(F, factors(x, modes), strict=True)
-        return sum((_computed_once(field @ f).reshape(d + 1, len(p), size) * p).sum(1) for field, (f, p) in parts)
+        return sum((computed_once(field @ f).reshape(d + 1, len(p), size) * p).sum(1) for field, (f, p) in parts)
 
     return jax.lax.map(evaluate, x).transpose(0, 2, 1).reshape(blocks * size, d + 1)[:n]
 
@@ -203,15 +205,12 @@ def powers(z: tuple[Array, Array], count: int) -> tuple[Array, Array]:
     return real.reshape(-1, *z[0].shape)[:count], imaginary.reshape(-1, *z[0].shape)[:count]
 
 
-_computed_once = jax.lax.optimization_barrier  # inlined where they are used, these would be computed many times
-
-
 def _circle_factors(x: Float[Array, "2 b"], modes: int) -> list[tuple[Array, Array]]:
     """Return the factors of waves: wave `k = step i + r` is the product of the waves `step i` and r < step."""
     step = _step(modes)
     c, s = few_powers((x[0], x[1]), step + 1)
     high = few_powers((c[step], s[step]), modes // step + 1)
-    return [(_computed_once(jnp.concatenate(high)), _computed_once(jnp.concatenate([c[:step], s[:step]])))]
+    return [(computed_once(jnp.concatenate(high)), computed_once(jnp.concatenate([c[:step], s[:step]])))]
 
 
 def _step(modes: int) -> int:
@@ -239,9 +238,7 @@ def _sphere_factors(x: Float[Array, "3 b"], modes: int) -> list[tuple[Array, Arr
     even = powers(times(z, z), modes // 2 + 1)
     odd = times(z, (even[0][: (modes + 1) // 2], even[1][: (modes + 1) // 2]))
     colatitude = powers((x[2], r), modes + 1)
-    return [
-        (_computed_once(f), _computed_once(jnp.concatenate(p))) for f, p in zip(colatitude, (even, odd), strict=True)
-    ]
+    return [(computed_once(f), computed_once(jnp.concatenate(p))) for f, p in zip(colatitude, (even, odd), strict=True)]
 
 
 def _sphere_fields(G: Float[Array, "k k k"], moments: list[Array]) -> list[Array]:

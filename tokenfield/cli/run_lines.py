@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from .._kinds import parameters
 from ..normalization import AbstractSphereNorm
 from ..observables.cluster_text import cluster_text
 from ..report.run_comparisons import comparisons
@@ -89,7 +90,7 @@ def _theory(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
     ):
         return ""
     flags = {"attention": model.attention.kind, "norm": model.norm.kind}
-    flags |= {name: getattr(model.norm, name) for name in ("tau", "alpha") if hasattr(model.norm, name)}
+    flags |= {name: getattr(model.norm, name) for name in ("tau", "alpha") if name in parameters(type(model.norm))}
     given = [f"--{name} {value if isinstance(value, str) else f'{float(value):g}'}" for name, value in flags.items()]
     sizes = traj.dataset.sizes
     return f"tokenfield predict --n {sizes['token']} --d {sizes['coordinate']} --beta {beta:g} {' '.join(given)}"

@@ -1,7 +1,6 @@
 """Integrate an ensemble through all segments, at most `width` members at a time."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -11,15 +10,14 @@ import numpy as np
 
 from .._xla.arrays import from_numpy
 from ..flows import Reduction, Segment, segments
-from ..solver.base import FINISHED, HIT, RUNNING, UNDERFLOW, AbstractMethod
+from ..solver.base import BLOW_UP, FAILED, FINISHED, HIT, RUNNING, VANISHED, AbstractMethod
 from ..transformer import Transformer
-from .checkpoint import Checkpointer, no_checkpoint
 from .continuous import BLOW_UP_RTOL
 from .ending import how_ended
 from .ensemble_loop import ONE_THREAD_PROGRAMS, PROGRAMS, Member, Slots, all_rows, choose_each, fill_slots
 from .members import flows_of, observe_each, pack, put, stack, take
-from .progress import Progress
 from .run import AbstractLoop, run
+from .session import Session
 from .smooth import Outcome, Plan, Smooth
 
 ITERATIONS, ONE_THREAD_ITERATIONS = 16, 128  # iterations between progress updates
@@ -46,9 +44,7 @@ def solve_many(
     members: Sequence[Reduction],
     settings: Plan,
     width: int | None = None,
-    progress: bool | None = False,
-    checkpoint: Path | None = None,
-    every: float = np.inf,
+    session: Session = Session(),
 ) -> EnsembleOutcome:
     """Run an ensemble; return the members at the end of their runs.
 
@@ -60,30 +56,24 @@ def solve_many(
     smalls, small_models = [each.state for each in members], [each.model for each in members]
     flows = flows_of(smalls, small_models)
     plan = settings._replace(segments=flows, y0=pack(flows[0].flow, stack(smalls)))
-    rows, saved = run_members(plan, width, progress, checkpoint, every)
-    blown = np.flatnonzero(np.asarray(rows.carry.status) == UNDERFLOW)
+    rows, saved = run_members(plan, width, session)
     status = _how_ended(smalls, small_models, rows, plan.method)
+    blown = np.flatnonzero(np.isin(status, (BLOW_UP, VANISHED)))
     if len(blown) and plan.rtol + plan.atol > BLOW_UP_RTOL:
-        tight = plan._replace(rtol=BLOW_UP_RTOL, atol=min(plan.atol, 1e-2 * BLOW_UP_RTOL))
-        again = run_members(tight, width, progress)
+        tight = plan._replace(rtol=min(plan.rtol, BLOW_UP_RTOL), atol=min(plan.atol, 1e-2 * BLOW_UP_RTOL))
+        again = run_members(tight, width, Session(session.progress))
         rows, saved = jax.tree.map(np.array, (rows, saved))
         put((rows, saved), blown, take(again, blown))  # the numbers of the other members do not depend on these
         status = _how_ended(smalls, small_models, rows, plan.method)
     return outcome_of(flows, rows, saved, status)
 
 
-def run_members(
-    plan: Plan,
-    width: int | None = None,
-    progress: bool | None = False,
-    checkpoint: Path | None = None,
-    every: float = np.inf,
-) -> tuple[Member, Any]:
+def run_members(plan: Plan, width: int | None, session: Session) -> tuple[Member, Any]:
     """Run all members through all segments; return the members at the end, and their saved values."""
     members = len(jax.tree.leaves(plan.y0)[0])
     schedule = Smooth(plan, members)
-    checkpointer = no_checkpoint() if checkpoint is None else Checkpointer(checkpoint, schedule.identity, every)
-    slots = run(schedule, Batch(members, width, plan.observe), Progress(progress, "simulating", plan.t1), checkpointer)
+    loop, bar = Batch(members, width, plan.observe), session.bar("simulating", plan.t1)
+    slots = run(schedule, loop, bar, session.checkpointer(schedule.identity))
     return slots.rows, slots.saved
 
 
@@ -177,10 +167,10 @@ def _how_ended(
 ) -> np.ndarray:
     """Return the status of every member; for a failed step, the status says why it failed."""
     status = np.array(rows.carry.status)
-    for k in np.flatnonzero(status == UNDERFLOW).tolist():
+    for k in np.flatnonzero(status == FAILED).tolist():
         t, y = float(rows.carry.t[k]), jax.tree.map(lambda leaf, k=k: leaf[k], rows.carry.y)
         flow = next(part.flow for part in segments(states[k], models[k]) if t < part.until)
-        status[k], _ = how_ended(Outcome(np.zeros(0), None, flow, t, y, UNDERFLOW, 0, 0), method)
+        status[k], _ = how_ended(Outcome(np.zeros(0), None, flow, t, y, FAILED, 0, 0), method)
     return status
 
 

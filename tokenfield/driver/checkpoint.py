@@ -1,7 +1,6 @@
 """Checkpoints: the exact state of a run, bit for bit, in a plain .npz file without pickles."""
 
 import json
-import math
 import os
 import time
 from collections.abc import Callable
@@ -95,11 +94,6 @@ class Checkpointer:
     def due(self) -> bool:
         """Return True if it is time to write."""
         return self.path is not None and time.monotonic() - self.written > self.every
-
-
-def no_checkpoint() -> Checkpointer:
-    """Return a checkpointer that writes nothing."""
-    return Checkpointer(None, str, math.inf)
 
 
 def _separated(tree: Any, arrays: list[np.ndarray]) -> Any:

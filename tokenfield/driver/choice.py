@@ -1,35 +1,34 @@
-"""Choose the default method of a run: once, from the run alone. The result records the choice."""
+"""What is chosen for a run, once, from the run alone: its method, and an equivalent, cheaper problem. Results record both."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from ..flows import is_random
+from ..flows import Reduction, reduced_all
 from ..flows.coarse import coarse_obstacle, coarse_parameters
-from ..states import AbstractDensity, Tokens
+from ..solver.methods import plain_method
+from ..states import Tokens
+from ..stop_rule import AbstractStopRule
 from ..transformer import Transformer
+from .members import by_model
 
 LONG = 500.0  # in units of the contraction time of a cluster: longer runs use method "coarsen" by default
 
 
 def default_method(model: Transformer, state: Any, t1: float, controlled: bool) -> str:
-    """Return the default method of a run, by name.
-
-    "heun" with noise, "lawson" for densities, "coarsen" for long runs of tokens that it supports, otherwise "tsit5".
+    """Return the default method of a run, by name: "coarsen" for long runs of tokens that it supports, else `plain_method`.
 
     Args:
         controlled: True if the user sets how the run is stepped or ended (stop_when, dt, merge_tolerance). Such a run
             uses "coarsen" only if t1 is infinite.
     """
-    if is_random(state, model):
-        return "heun"
-    if isinstance(state, AbstractDensity):
-        return "lawson"
-    return "coarsen" if coarsens(model, state, t1) and (t1 == math.inf or not controlled) else "tsit5"
+    coarse = isinstance(state, Tokens) and coarsens(model, t1) and (t1 == math.inf or not controlled)
+    return "coarsen" if coarse else plain_method(state, model)
 
 
-def coarsens(model: Transformer, state: Any, t1: float) -> bool:
-    """Return True if a run is so long that following clusters is faster than following all tokens."""
-    if not isinstance(state, Tokens) or coarse_obstacle(model) is not None:
+def coarsens(model: Transformer, t1: float) -> bool:
+    """Return True if a run of tokens is so long that following clusters is faster than following all tokens."""
+    if coarse_obstacle(model) is not None:
         return False
     return t1 > LONG * math.exp(coarse_parameters(model)[1])
 
@@ -42,3 +41,33 @@ def check_infinite(model: Transformer, state: Any, t1: float, method: str | None
     if isinstance(state, Tokens):
         reason = coarse_obstacle(model) or f"method must then be 'coarsen' or left out, got {method!r}"
     raise ValueError(f"t1 must be finite, got inf, which needs clusters that merge until one is left: {reason}")
+
+
+def reductions(
+    states: Sequence[Any],
+    models: Sequence[Transformer],
+    tolerance: float,
+    rule: AbstractStopRule | None = None,
+    rotation_invariant: bool = True,
+) -> list[Reduction]:
+    """Return the reduction of every member, which depends on that member alone. Its `lift` maps states back.
+
+    Args:
+        tolerance: allowed error of the velocities; with 0 they differ by rounding only.
+        rule: the stop rule. If it reads coordinates, it needs those of the state itself, so "span" is not used.
+        rotation_invariant: False if something else reads the coordinates of the state.
+    """
+    found: list[Any] = [None] * len(states)
+    for members in by_model(models).values():
+        model = models[members[0]]
+        shared = reduced_all(states[members[0]], [states[k] for k in members], model, tolerance)
+        for k, each in zip(members, shared, strict=True):
+            invariant = rotation_invariant and (rule is None or rule.rotation_invariant)
+            allowed = invariant or "span" not in each.names
+            found[k] = each if allowed else Reduction(states[k], model)
+    return found
+
+
+def reduction(state: Any, model: Transformer, tolerance: float, rule: AbstractStopRule | None = None) -> Reduction:
+    """Return the reduction of one run."""
+    return reductions([state], [model], tolerance, rule)[0]

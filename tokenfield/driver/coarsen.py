@@ -1,13 +1,13 @@
 """`simulate(..., method="coarsen")`: follow metastable clusters over exponentially long times; return all tokens."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
+from .._check import positive
 from ..flows import segments
 from ..flows.base import admit
 from ..flows.coarse import coarse_parameters
@@ -20,17 +20,17 @@ from ..solver.coarsen import Coarsen
 from ..solver.methods import runge_kutta
 from ..states import Tokens
 from ..transformer import Transformer
-from .checkpoint import Checkpointer, no_checkpoint
+from .choice import reduction
 from .coarsening import CHEAP, ClusterDynamics, Clusters, Epoch, Snapshot
 from .collapse import FEW, Collapse
 from .ending import check_end, check_lengths
 from .fingerprint import Program, fingerprint
 from .merges import merge_errors, merge_events
-from .progress import Progress
 from .record import Single
-from .reductions import reduction
 from .run import AbstractSchedule, run
+from .session import Session
 from .smooth import packed, right_hand_side
+from .times import save_times
 
 MOST_SAVED = 400
 LARGEST_LOG = 690.0
@@ -40,18 +40,26 @@ def simulate_coarsened(
     model: Transformer,
     state: Tokens,
     t1: float,
-    save_at: np.ndarray | None,
+    *,
+    save_at: Any,
     rtol: float,
     atol: float,
-    delta: float | None,
-    clusters: int,
-    stop: Any,
-    progress: bool | None,
+    stop_when: Any,
+    merge_tolerance: float | None,
     max_steps: int,
-    path: Path | None,
-    every: float,
+    session: Session,
 ) -> Trajectory:
     """Run `simulate` with method "coarsen"; see there."""
+    if stop_when is not None and getattr(stop_when, "clusters", None) is None:
+        raise ValueError(
+            "stop_when: method 'coarsen' stops at one_cluster() or at_most_clusters(k) only, with the default tol"
+        )
+    t1 = math.inf if t1 == math.inf else positive("t1", t1)
+    if save_at is not None and math.isinf(t1) and np.ndim(save_at) == 0:
+        raise ValueError("save_at must be a list of times when t1 is infinite")
+    times = None if save_at is None else save_times(save_at, t1, state)
+    delta = None if merge_tolerance is None else positive("merge_tolerance", merge_tolerance)
+    clusters = 1 if stop_when is None else int(stop_when.clusters)
     if not isinstance(state, Tokens):
         raise ValueError(f"method 'coarsen' moves Tokens, got {type(state).__name__}")
     beta, log_scale, normalized = coarse_parameters(model)
@@ -71,7 +79,7 @@ def simulate_coarsened(
     tolerance = 1e-2 * min(rtol + atol, 1e-6)  # on the sphere lengths are 1
     plain = 1e-2 * tolerance if state.n > FEW else 0.0
     small, small_model, names, lift = reduction(state, model, plain)
-    targets = np.zeros(0) if save_at is None else save_at[save_at > 0]
+    targets = np.zeros(0) if times is None else times[times > 0]
     clusters_of = Clusters(beta, log_scale, normalized, Coarsen(runge_kutta("dopri8")), tolerance, delta, 0)
     collapse = None
     if small.n > FEW:
@@ -80,15 +88,16 @@ def simulate_coarsened(
     schedule = Coarsening(collapse, clusters_of, small, t1, targets, clusters, max_steps)
     numbers = t1, targets, tolerance, delta, clusters, max_steps
     identity = lambda: _identity(small_model, small, numbers)  # noqa: E731
-    checkpointer = no_checkpoint() if path is None else Checkpointer(path, identity, every)
-    record = run(schedule, Single(), Progress(progress, "coarsening", max(state.n - clusters, 1)), checkpointer)
+    bar = session.bar("coarsening", max(state.n - clusters, 1))
+    record = run(schedule, Single(), bar, session.checkpointer(identity))
     loose = schedule.cluster_dynamics(clusters_of._replace(tolerance=100 * tolerance, delta=3 * delta), np.zeros(0))
-    run(loose, Single(), Progress(False, "", 1), no_checkpoint())
+    alone = Session()
+    run(loose, Single(), alone.bar("", 1), alone.checkpointer(str))
     errors = merge_errors(schedule.found.merges, loose.merges, 10 * tolerance + 10 * (1 + beta) * plain)
     config = {"rtol": rtol, "atol": atol, "method": "coarsen", "merge_tolerance": delta, "max_steps": max_steps}
     config["reductions"] = [*names, "coarsening"]
     steps = (0, 0) if record is None else (int(record.carry.steps), int(record.carry.rejected))
-    return _trajectory(model, state, schedule, errors, lift, t1, save_at, stop, config, steps)
+    return _trajectory(model, state, schedule, errors, lift, t1, times, stop_when, config, steps)
 
 
 class Coarsening(AbstractSchedule):

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..flows.coarse import CoarseFlow, squared_distances
-from ..solver.base import STOPPED, UNDERFLOW, AbstractMethod, Problem, Settings
+from ..solver.base import FAILED, STOPPED, AbstractMethod, Problem, Settings
 from ..solver.stop import OnFlow
 from ..stop_rule import AbstractStopRule
 from .errors import SolverError
@@ -177,7 +177,7 @@ class ClusterDynamics(AbstractSchedule):
     def finish(self, record):
         self.snapshots += self.recent
         self.recent, self.s = [], 0.0
-        if int(record.carry.status) == UNDERFLOW:
+        if int(record.carry.status) == FAILED:
             raise SolverError(f"no step succeeds at log t = {self.snapshots[-1].log_t:.6g}")
         if float(record.carry.y.q) >= self.interval.q_end:
             self.snapshots[-1] = self.snapshots[-1]._replace(log_t=self.interval.log_end)

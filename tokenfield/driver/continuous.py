@@ -12,11 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._check import as_float, count, positive
+from .._check import count, positive
 from .._cost import check_run
 from .._jax import in_double
 from .._lock import locking
-from .._memory import refuse_large
 from .._programs import bounded
 from .._shown import shown
 from .._xla.arrays import compiled_once
@@ -26,27 +25,27 @@ from ..flows import (
     AbstractSpectralFlow,
     Reduction,
     is_random,
+    refined,
     segments,
 )
 from ..results.attributes import attributes
 from ..results.datasets import to_table
 from ..results.describe import describe
 from ..results.trajectory import Trajectory
-from ..solver.base import STOPPED, UNDERFLOW, UNRESOLVED, VANISHED, AbstractMethod
+from ..solver.base import BLOW_UP, FAILED, STOPPED, UNRESOLVED, VANISHED
 from ..solver.methods import runge_kutta
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
-from .checkpoint import Checkpointer, no_checkpoint
-from .choice import check_infinite, default_method
+from .choice import check_infinite, default_method, reduction
 from .ending import check_end, check_lengths, event_kinds, how_ended
 from .errors import SolverError
 from .noise import checked_scheme, checked_seed, langevin, refuse
-from .progress import Progress
 from .record import Single
-from .reductions import reduction
 from .refining import Refining
 from .run import run
+from .session import Session
 from .smooth import Outcome, Plan, integrate, packed
+from .times import BY_DEFAULT, save_times, times_towards
 
 RTOL, ATOL = 1e-6, 1e-9
 NOISE_TOLERANCE = 1e-6  # allowed error of the velocity under noise, far below the error of a step
@@ -127,13 +126,13 @@ def simulate(
         t1 = float(t1)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"t1 must be a number > 0, got {shown(t1)}") from None
-    path = None if checkpoint is None else Path(checkpoint)
+    session = Session(progress, None if checkpoint is None else Path(checkpoint), checkpoint_every)
     random, given = is_random(state, model), method
     if method is None:
         controlled = stop_when is not None or dt is not None or merge_tolerance is not None
         method = default_method(model, state, t1, controlled)
         if method == "coarsen" and save_at is None and math.isfinite(t1):
-            save_at = 101
+            save_at = BY_DEFAULT
     check_infinite(model, state, t1, method if method == "coarsen" else given)
     if random:
         seed = checked_seed(seed, model)
@@ -146,130 +145,111 @@ def simulate(
         method = checked_scheme(method)
     elif seed is not None:
         raise ValueError(f"seed = {shown(seed)} was given, but nothing in this model is random")
+    rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
+    max_steps = count("max_steps", max_steps)
     if method == "coarsen":
-        if dt is not None:
-            raise ValueError("method 'coarsen' takes no dt: its steps follow from rtol and atol")
-        rtol, atol, max_steps = (
-            positive("rtol", rtol, or_zero=True),
-            positive("atol", atol),
-            count("max_steps", max_steps),
-        )
-        t1, wanted, delta = _checked(t1, save_at, state, stop_when, merge_tolerance)
-        clusters = 1 if stop_when is None else int(stop_when.clusters)  # type: ignore[union-attr, arg-type]
         from .coarsen import simulate_coarsened
 
-        what = model, state, t1, wanted, rtol, atol, delta, clusters, stop_when
-        return simulate_coarsened(*what, progress, max_steps, path, checkpoint_every)
+        if dt is not None:
+            raise ValueError("method 'coarsen' takes no dt: its steps follow from rtol and atol")
+        return simulate_coarsened(
+            model,
+            state,
+            t1,
+            save_at=save_at,
+            rtol=rtol,
+            atol=atol,
+            stop_when=stop_when,
+            merge_tolerance=merge_tolerance,
+            max_steps=max_steps,
+            session=session,
+        )
     if merge_tolerance is not None:
         raise ValueError(
             f"merge_tolerance = {shown(merge_tolerance)} belongs to method 'coarsen', got method {shown(given)}"
         )
     t1 = positive("t1", t1)
-    rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
     dt = None if dt is None else positive("dt", dt)
-    times, max_steps = save_times(save_at, t1, state), count("max_steps", max_steps)
+    times = save_times(save_at, t1, state)
     rule = as_rule(stop_when)
     rule = None if rule is None else rule.resolve(model, state)
 
     small = reduction(state, model, NOISE_TOLERANCE if random else rtol + atol, rule)
     parts = segments(small.state, small.model)
-    stepping: AbstractMethod
+    config = {"t1": t1, "method": method, "max_steps": max_steps, "reductions": list(small.names)}
+    plan = Plan(parts, packed(parts[0].flow, small.state), t1, times, rtol, atol, None, rule, max_steps)  # type: ignore[arg-type]
     if random:
-        stepping = langevin(parts, small.state, t1, times, dt, method, seed, max_steps)  # type: ignore[arg-type]
-        dt = float(stepping.dt)
-        config = {"t1": t1, "method": method, "dt": dt, "kappa": float(model.noise.kappa), "max_steps": max_steps}  # type: ignore[union-attr]
-        config["seed"] = seed
-        more = {"dt": dt, "kappa": config["kappa"], "seed": seed}
-    else:
-        if method == "lawson" and not isinstance(parts[0].flow, AbstractSpectralFlow):
-            raise ValueError(f"method 'lawson' is for densities, got {type(state).__name__}")
-        stepping = runge_kutta(method, dt)
-        config = {"t1": t1, "rtol": rtol, "atol": atol, "method": method, "dt": dt, "stop_when": describe(rule)}
-        config["max_steps"] = max_steps
-        more = {}
-    config["reductions"] = list(small.names)
-    plan = Plan(parts, packed(parts[0].flow, small.state), t1, times, rtol, atol, stepping, rule, max_steps)
+        assert seed is not None
+        noisy = plan._replace(method=langevin(plan, small.state, dt, method, seed))
+        return _with_noise(model, noisy, small, session, config, seed)
+    if method == "lawson" and not isinstance(parts[0].flow, AbstractSpectralFlow):
+        raise ValueError(f"method 'lawson' is for densities, got {type(state).__name__}")
+    plan = plan._replace(method=runge_kutta(method, dt))
+    config |= {"rtol": rtol, "atol": atol, "dt": dt, "stop_when": describe(rule)}
     if isinstance(parts[0].flow, AbstractSpectralFlow):
-        return _refined(model, Refining(plan, small.model), progress, path, checkpoint_every, config)
-    outcome = integrate(plan, progress, path, checkpoint_every)
-    status, time = how_ended(outcome, stepping)
-    finer = outcome.flow.finer(small.state) if random and status == UNRESOLVED else None
-    if finer is not None:  # run again with more modes and the same noise
-        own = None if path is None else path.with_name(f"{path.name}.{finer.modes}")
+        return _refined(model, Refining(plan, small.model), session, config)
+    even = save_at is None or np.ndim(save_at) == 0
+    outcome, event = _controlled(plan, session, even)
+    return _trajectory(model, outcome, small, event, config)
+
+
+def _controlled(plan: Plan, session: Session, even: bool) -> tuple[Outcome, list[dict[str, Any]]]:
+    """Integrate a flow without noise. Return the outcome, and the event that ended the run early, if any.
+
+    A run that ends in finite time is integrated again with the tolerances that locate this time, and, if few states were saved
+    before it, with save times that approach it. `even`: the save times are the default, or evenly spaced.
+    """
+    outcome = integrate(plan, session)
+    status, time = how_ended(outcome, plan.method)
+    if status in (BLOW_UP, VANISHED) and plan.method.dt is None:  # type: ignore[attr-defined]
+        few = even and (plan.save_at < time).sum() < len(plan.save_at) / 2
+        if few or plan.rtol + plan.atol > BLOW_UP_RTOL:
+            times = times_towards(time, plan.save_at) if few else plan.save_at
+            rtol, atol = min(plan.rtol, BLOW_UP_RTOL), min(plan.atol, 1e-2 * BLOW_UP_RTOL)
+            outcome = integrate(plan._replace(rtol=rtol, atol=atol, save_at=times), Session(session.progress))
+            status, time = how_ended(outcome, plan.method)
+    kind = event_kinds(plan.stop).get(status)
+    if kind is None:
+        return outcome, []
+    detail = {"detail": {"message": outcome.flow.limits.hidden_reason}} if status == UNRESOLVED else {}
+    return outcome, [{"kind": kind, "time": time} | detail]
+
+
+def _with_noise(
+    model: Transformer, plan: Plan, small: Reduction, session: Session, config: dict[str, Any], seed: int
+) -> Trajectory:
+    """Run a model with noise. A random density that is no longer resolved is run again with more modes and the same noise."""
+    outcome = integrate(plan, session)
+    status, time = how_ended(outcome, plan.method)
+    method, dt = config["method"], float(plan.method.dt)  # type: ignore[attr-defined]
+    finer = refined(small.state) if status == UNRESOLVED else None
+    if finer is not None:
+        own = session.of_part(finer.modes)
         return simulate(
             model,
             finer,
-            t1,
-            save_at=times,
+            plan.t1,
+            save_at=plan.save_at,
             seed=seed,
             method=method,
             dt=dt,
-            progress=progress,
-            checkpoint=own,
-            checkpoint_every=checkpoint_every,
-            max_steps=max_steps,
+            progress=own.progress,
+            checkpoint=own.checkpoint,
+            checkpoint_every=own.every,
+            max_steps=plan.max_steps,
         )
-    ended_early = status in (UNDERFLOW, VANISHED) and dt is None
-    few = (save_at is None or np.ndim(save_at) == 0) and (times < time).sum() < len(times) / 2
-    if ended_early and (few or rtol + atol > BLOW_UP_RTOL):
-        plan = plan._replace(rtol=min(rtol, BLOW_UP_RTOL), atol=min(atol, 1e-2 * BLOW_UP_RTOL))
-        plan = plan._replace(save_at=_towards(time, times)) if few else plan
-        outcome = integrate(plan, progress)
-        status, time = how_ended(outcome, stepping)
-    event: dict[str, Any] = {"kind": event_kinds(rule).get(status), "time": time}
+    kind = event_kinds(None).get(status)
+    events = [] if kind is None else [{"kind": kind, "time": time}]
     if status == UNRESOLVED:
-        event["detail"] = {"message": outcome.flow.limits.hidden_reason}
-    return _trajectory(model, outcome, small, [] if event["kind"] is None else [event], config, more)
+        events[0]["detail"] = {"message": outcome.flow.limits.hidden_reason}
+    about = {"dt": dt, "kappa": float(model.noise.kappa), "seed": seed}  # type: ignore[union-attr]
+    return _trajectory(model, outcome, small, events, config | about, about)
 
 
-def _checked(
-    t1: float, save_at: Any, state: Any, stop_when: Any, merge_tolerance: float | None
-) -> tuple[float, np.ndarray | None, float | None]:
-    """Return the end time, save times and merge tolerance of a run that merges clusters, after checking them."""
-    if stop_when is not None and getattr(stop_when, "clusters", None) is None:
-        raise ValueError(
-            "stop_when: method 'coarsen' stops at one_cluster() or at_most_clusters(k) only, with the default tol"
-        )
-    t1 = math.inf if t1 == math.inf else positive("t1", t1)
-    if save_at is not None and math.isinf(t1) and np.ndim(save_at) == 0:
-        raise ValueError("save_at must be a list of times when t1 is infinite")
-    times = None if save_at is None else save_times(save_at, t1, state)
-    return t1, times, None if merge_tolerance is None else positive("merge_tolerance", merge_tolerance)
-
-
-def _towards(end: float, times: np.ndarray) -> np.ndarray:
-    """Return the same number of times, approaching the blow-up at `end`; the last is 1e-5 times as far from it as the first."""
-    return np.append(end * (1 - np.geomspace(1.0, 1e-5, len(times) - 1)), times[-1])
-
-
-def save_times(save_at: int | ArrayLike | None, t1: float, states: Any) -> np.ndarray:
-    """Return the times at which to save states; raise ValueError if the states would not fit in memory."""
-    if save_at is None or isinstance(save_at, (int, np.integer)):
-        number = count("save_at", 101 if save_at is None else save_at, 2)
-        refuse_large("save_at", number, max(1, sum(np.size(leaf) for leaf in jax.tree.leaves(states))))
-        times = np.linspace(0, t1, number)
-        if (np.diff(times) <= 0).any():
-            raise ValueError(f"t1 = {t1:g} is too short for {number} save times in double precision")
-        return times
-    times = np.asarray(as_float("save_at", save_at), float)
-    if times.ndim != 1 or times.size == 0 or not np.isfinite(times).all():
-        raise ValueError(f"save_at must be a number of times or a list of finite times, got {shown(save_at)}")
-    if (np.diff(times) <= 0).any() or times[0] < 0 or times[-1] > t1:
-        raise ValueError(f"save_at must increase within [0, t1] = [0, {t1:g}], got {times[0]:g} to {times[-1]:g}")
-    return times
-
-
-def _refined(
-    model: Transformer,
-    schedule: Refining,
-    progress: bool | None,
-    path: Path | None,
-    every: float,
-    config: dict[str, Any],
-) -> Trajectory:
+def _refined(model: Transformer, schedule: Refining, session: Session, config: dict[str, Any]) -> Trajectory:
     """Run a density, and add modes whenever its spectrum is no longer resolved."""
-    checkpointer = no_checkpoint() if path is None else Checkpointer(path, schedule.identity, every)
-    record = run(schedule, Single(), Progress(progress, "simulating", config["t1"]), checkpointer)
+    bar, checkpointer = session.bar("simulating", config["t1"]), session.checkpointer(schedule.identity)
+    record = run(schedule, Single(), bar, checkpointer)
     times, found = schedule.states()
     events: list[dict[str, Any]] = []
     if schedule.status == UNRESOLVED:
@@ -280,7 +260,7 @@ def _refined(
         events.append({"kind": "resolution", "time": schedule.t, "detail": {"message": message}})
     elif schedule.status == STOPPED:
         events.append({"kind": schedule.plan.stop.kind, "time": schedule.t})  # type: ignore[union-attr]
-    if schedule.status == UNDERFLOW:
+    if schedule.status == FAILED:
         raise SolverError(f"no step succeeds at t = {schedule.t:.6g}")
     check_end(schedule.t, config["t1"], events)
     unit = float(schedule.flow.log_time_unit)
@@ -295,8 +275,9 @@ def _trajectory(
     small: Reduction,
     events: list[dict],
     config: dict[str, Any],
-    more: dict[str, Any],
+    about: dict[str, Any] | None = None,
 ) -> Trajectory:
+    """Return the run as labeled data, in the coordinates of the given state; `about` is recorded as attributes too."""
     flow, times, found = outcome.flow, outcome.times, outcome.saved
     # Unpack whole buffers, whose shape does not depend on the run, and slice them in NumPy: this avoids recompilation.
     states = jax.tree.map(lambda leaf: np.asarray(leaf)[: times.size], unpack_all(flow, outcome.saved))
@@ -315,7 +296,7 @@ def _trajectory(
         scaled = small.lift(eqx.tree_at(lambda s: s.x, states, np.asarray(scaled))).x
         table = table.assign(scaled=(table["x"].dims, scaled), log_scale=("time", log_scale))
     unit = float(flow.log_time_unit)
-    described = attributes(model, config, events, unit, outcome.steps, outcome.rejected, **more)
+    described = attributes(model, config, events, unit, outcome.steps, outcome.rejected, **(about or {}))
     return Trajectory(table.assign_attrs(described))
 
 

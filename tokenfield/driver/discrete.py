@@ -7,7 +7,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .._check import count, positive
@@ -16,21 +15,21 @@ from .._jax import in_double
 from .._lock import locking
 from .._memory import refuse_large
 from .._programs import bounded
-from ..flows import Segment
+from ..flows import Segment, refined
 from ..flows.layers import layer_flow
 from ..flows.sphere import check_directions
 from ..normalization import AbstractSphereNorm
 from ..results.attributes import attributes
 from ..results.datasets import to_table
 from ..results.trajectory import Trajectory
-from ..solver.base import FOLDED, REASONS, UNDERFLOW, UNRESOLVED, VANISHED, finite
+from ..solver.base import FINISHED, REASONS
 from ..solver.layers import Layers
 from ..states import AbstractDensity, Equiangular, Gaussian, Tokens
 from ..transformer import Transformer, only_transformer
 from .continuous import unpack_all
-from .ending import check_end, check_lengths
-from .errors import SolverError
-from .smooth import Outcome, Plan, integrate
+from .ending import check_end, check_lengths, how_ended
+from .session import Session
+from .smooth import Plan, integrate
 
 ADVICE = {
     "fold": "a layer maps different tokens to one point, where the density becomes infinite: use a smaller step, or tokens, "
@@ -85,33 +84,27 @@ def layers(
             raise ValueError(
                 "checkpoint is not supported for layers of a density, which start again when they need more modes"
             )
-        return _resolved(models, state, step, progress)
-    return _layers(models, state, step, progress, checkpoint, checkpoint_every)
+        return _resolved(models, state, step, Session(progress))
+    path = None if checkpoint is None else Path(checkpoint)
+    return _layers(models, state, step, Session(progress, path, checkpoint_every))
 
 
-def _resolved(models: list[Transformer], state: AbstractDensity, step: float, progress: bool | None) -> Trajectory:
+def _resolved(models: list[Transformer], state: AbstractDensity, step: float, session: Session) -> Trajectory:
     """Run layers of a density, with more modes as long as its spectrum is not resolved."""
     while True:
-        found = _layers(models, state, step, progress, None, np.inf)
-        finer = layer_flow(state, models[0]).finer(state)
+        found = _layers(models, state, step, session)
+        finer = refined(state)
         if not any(event.kind == "resolution" for event in found.events) or finer is None:
             return found
         state = finer
 
 
-def _layers(
-    models: list[Transformer],
-    state: Any,
-    step: float,
-    progress: bool | None,
-    checkpoint: str | os.PathLike | None,
-    checkpoint_every: float,
-) -> Trajectory:
+def _layers(models: list[Transformer], state: Any, step: float, session: Session) -> Trajectory:
     flows = {key: layer_flow(state, each) for key, each in {id(each): each for each in models}.items()}
     if isinstance(state, Tokens):
         if isinstance(models[0].norm, AbstractSphereNorm):
             check_directions(state, models[0].norm)
-        check_layers(state, len(models), progress)
+        check_layers(state, len(models), session.progress)
     different = len(flows) > 1
     ends = step * np.arange(1, len(models) + 1) if different else [np.inf]
     parts = tuple(Segment(float(end), flows[id(each)]) for end, each in zip(ends, models, strict=False))
@@ -119,9 +112,9 @@ def _layers(
     plan = Plan(
         parts, parts[0].flow.pack(state), float(times[-1]), times, 0.0, 1.0, Layers(step), None, len(models) + 1
     )
-    path = None if checkpoint is None else Path(checkpoint)
-    outcome = integrate(plan, progress, path, checkpoint_every, (step, "layers"))
-    ended = _event(outcome, step)
+    outcome = integrate(plan, session, (step, "layers"))
+    status, _ = how_ended(outcome, plan.method)
+    ended = None if status == FINISHED else REASONS[status]
     states = jax.tree.map(lambda leaf: np.asarray(leaf)[: outcome.times.size], unpack_all(outcome.flow, outcome.saved))
     events = [] if ended is None else [{"kind": ended, "time": step * (outcome.steps + 1)}]
     if ended in ADVICE:
@@ -133,22 +126,6 @@ def _layers(
     unit = -float(models[0].attention.log_unit)
     described = attributes(models if different else models[0], config, events, unit, outcome.steps)
     return Trajectory(to_table(states, outcome.times).assign_attrs(described))
-
-
-def _event(outcome: Outcome, step: float) -> str | None:
-    """Return the event that ended the layers early. Raise SolverError if a layer gives NaN although no token overflows."""
-    if outcome.status in (VANISHED, FOLDED, UNRESOLVED):
-        return REASONS[outcome.status]
-    if outcome.status != UNDERFLOW:
-        return None
-    short = jax.tree.map(lambda leaf: leaf / jnp.maximum(jnp.abs(leaf).max(), 1.0), outcome.y)
-    layer = eqx.filter_jit(lambda flow, *given: flow.layer(*given))
-    if not bool(finite(layer(outcome.flow, jnp.asarray(outcome.t), short, jnp.asarray(step))[0])):
-        raise SolverError(
-            f"layer {outcome.steps} gives NaN: check that functions of time such as A(t) are finite, and that the scores do "
-            "not overflow double precision"
-        )
-    return "blow_up"
 
 
 def stack(model, depth) -> list[Transformer]:

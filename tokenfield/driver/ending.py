@@ -9,9 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..normalization import AbstractSphereNorm
-from ..solver.base import FAILED, STOPPED, UNDERFLOW, UNRESOLVED, VANISHED, AbstractMethod
-from ..solver.ending import cause
-from ..solver.runge_kutta import RungeKutta
+from ..solver.base import BLOW_UP, FAILED, STOPPED, UNRESOLVED, VANISHED, AbstractMethod
 from ..states import Tokens
 from ..transformer import Transformer
 from .errors import SolverError
@@ -22,40 +20,24 @@ LENGTH_ERROR = 1e-9  # relative; a retraction leaves about 1e-16
 
 def event_kinds(rule: Any) -> dict[int, str]:
     """Return the kind of event for each status that ends a run early."""
-    kinds = {UNDERFLOW: "blow_up", VANISHED: "vanished", UNRESOLVED: "resolution"}
+    kinds = {BLOW_UP: "blow_up", VANISHED: "vanished", UNRESOLVED: "resolution"}
     return kinds if rule is None else kinds | {STOPPED: rule.kind}
 
 
 def how_ended(outcome: Outcome, method: AbstractMethod) -> tuple[int, float]:
     """Return the `(status, time)` of the end of a run; raise SolverError if a step failed for a reason that is not a result."""
-    if outcome.status != UNDERFLOW:
+    if outcome.status != FAILED:
         return outcome.status, outcome.t
-    if not isinstance(method, RungeKutta):
-        dt = float(method.dt)  # type: ignore[attr-defined]
-        raise SolverError(
-            f"tokens are no longer finite after t = {outcome.t:.6g}: they blow up, or dt = {dt:.3g} is too large"
-        )
-    found = eqx.filter_jit(cause)(outcome.flow, method, jnp.asarray(outcome.t), outcome.y)
+    found = _why_failed(method, outcome.flow, jnp.asarray(outcome.t), outcome.y)
     status, time = int(found[0]), float(found[1])
     if status == FAILED:
-        raise SolverError(_fault(outcome, method))
+        raise SolverError(method.fault(outcome.flow, outcome))
     return status, time
 
 
-def _fault(outcome: Outcome, method: RungeKutta) -> str:
-    t, flow = jnp.asarray(outcome.t), outcome.flow
-    if method.dt is not None and float(flow.limits.vanishing(outcome.y, flow.velocity(t, outcome.y))[0]) <= 2 * float(
-        method.dt
-    ):
-        return (
-            f"dt = {float(method.dt):g} is too large at t = {outcome.t:.6g}, where a token passes near 0: use a smaller dt, "
-            "or dt=None for adaptive steps"
-        )
-    return (
-        f"no step succeeds at t = {outcome.t:.6g}, where the velocity is NaN or infinite: it overflows "
-        f"({outcome.flow.limits.overflow_advice}), or a function of time such as A(t) is not finite, or an iteration such "
-        "as Sinkhorn's did not converge (increase max_iterations)"
-    )
+@eqx.filter_jit
+def _why_failed(method: AbstractMethod, flow: Any, t: Any, y: Any) -> tuple[Any, Any]:
+    return method.why_failed(flow, t, y)
 
 
 def check_end(t: float, t1: float, events: Any) -> None:

@@ -1,6 +1,7 @@
 """`simulate_many`: an ensemble of initial states (and models) of one shape, batched in one compiled program."""
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,27 +19,27 @@ from .._jax import in_double
 from .._lock import locking
 from .._programs import bounded
 from .._shown import shown
-from ..flows import AbstractNoisyFlow, Reduction, is_random, segments
+from ..flows import AbstractNoisyFlow, Reduction, is_random, refined, segments, with_most_modes
 from ..results.attributes import attributes
 from ..results.describe import describe
 from ..results.ensemble import Ensemble, stacked_dataset
 from ..results.trajectory import Trajectory
-from ..solver.base import UNDERFLOW
+from ..solver.base import FAILED, UNRESOLVED
 from ..solver.langevin import Langevin, default_dt
 from ..solver.methods import runge_kutta
 from ..states import AbstractDensity
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
 from .batch import EnsembleOutcome, outcome_of, run_members, solve_many
-from .choice import default_method
-from .continuous import ATOL, NOISE_TOLERANCE, RTOL, save_times, simulate
+from .choice import default_method, reduction, reductions
+from .continuous import ATOL, NOISE_TOLERANCE, RTOL, simulate
 from .ending import check_members, event_kinds
 from .errors import SolverError
 from .members import flows_of, log_time_unit, shared_rule, stack, unpack, unpack_saved
 from .noise import check_steps, checked_scheme, checked_seed, refuse
-from .progress import Progress
-from .reductions import reduction, reductions
+from .session import Session
 from .smooth import Plan
+from .times import save_times
 
 
 @in_double
@@ -68,7 +69,8 @@ def simulate_many(
         states: the initial states, e.g. a list of `Gaussian` of one dimension; with seeds, one state for all members also works.
         seeds: one random seed per member, for tokens with noise.
         t1, save_at, rtol, atol, stop_when, method, progress, max_steps: as for `simulate`.
-        checkpoint, checkpoint_every: as for `simulate`; one file for the ensemble, or one for each member that is coarsened.
+        checkpoint, checkpoint_every: as for `simulate`; one file for the ensemble, or one for each member where members run
+            one by one (those that are coarsened, use a series, or are densities that need more modes).
         dt: the fixed step size of runs with noise, as for `simulate`; by default the smallest of the members' defaults.
 
     Returns:
@@ -93,8 +95,11 @@ def simulate_many(
         raise ValueError(
             f"model must be one Transformer or one for each of the {len(states)} states, got {len(models)}"
         )
-    t1 = positive("t1", t1)
-    path = None if checkpoint is None else Path(checkpoint)
+    infinite = isinstance(t1, (float, np.floating)) and t1 == math.inf
+    if infinite and (save_at is None or np.ndim(save_at) == 0):
+        raise ValueError("save_at must be a list of times, which members share, when t1 is infinite")
+    t1 = math.inf if infinite else positive("t1", t1)
+    session = Session(progress, None if checkpoint is None else Path(checkpoint), checkpoint_every)
     if any(is_random(state, each) for state, each in zip(states, models, strict=True)):
         refuse(stop_when=stop_when is not None, rtol=rtol != RTOL, atol=atol != ATOL)
         return _simulate_noisy(
@@ -106,9 +111,7 @@ def simulate_many(
             method,
             dt,
             max_steps,
-            progress,
-            path,
-            checkpoint_every,
+            session,
         )
     if seeds is not None or dt is not None:
         raise ValueError(
@@ -117,11 +120,12 @@ def simulate_many(
     controlled = stop_when is not None
     described = model if isinstance(model, Transformer) else models
     options = {"rtol": rtol, "atol": atol, "max_steps": max_steps, "save_at": save_times(save_at, t1, states)}
-    pairs = zip(models, states, strict=True)
-    if method is None and any(default_method(each, state, t1, controlled) == "coarsen" for each, state in pairs):
-        return _one_by_one(models, described, states, t1, options, progress, path, checkpoint_every)
+    options |= {"method": method, "stop_when": stop_when}
     if method is None:
-        method = default_method(models[0], states[0], t1, controlled)
+        defaults = [default_method(each, state, t1, controlled) for each, state in zip(models, states, strict=True)]
+        method = "coarsen" if "coarsen" in defaults else defaults[0]
+    if method == "coarsen" or infinite:
+        return _one_by_one(models, described, states, t1, options, session)
     if method == "lawson" and not isinstance(states[0], AbstractDensity):
         raise ValueError(f"method 'lawson' is for densities, got {type(states[0]).__name__}")
     rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
@@ -129,14 +133,13 @@ def simulate_many(
     times = save_times(save_at, t1, states)
     rule = shared_rule(as_rule(stop_when), models, states)
     reduced = reductions(states, models, rtol + atol, rule)
-    if any(
-        "series" in each.names for each in reduced
-    ):  # members may need different degrees, and batching large runs saves nothing
-        options |= {"method": method, "stop_when": rule}
-        return _one_by_one(models, described, states, t1, options, progress, path, checkpoint_every)
-
-    plan = Plan((), None, t1, times, rtol, atol, chosen, rule, max_steps)
-    ends = solve_many(reduced, plan, None, progress, path, checkpoint_every)
+    # With series, members may need different degrees, and batching large runs saves nothing.
+    ends = None
+    if not any("series" in each.names for each in reduced):
+        plan = Plan((), None, t1, times, rtol, atol, chosen, rule, max_steps)
+        ends = solve_many(reduced, plan, None, session)
+    if ends is None or _needs_more_modes(states, ends.status):
+        return _one_by_one(models, described, states, t1, options | {"method": method}, session)
     kinds = event_kinds(rule)
     events = [(kinds.get(int(status)), float(t)) for status, t in zip(ends.status, ends.t, strict=True)]
     config = {
@@ -150,45 +153,55 @@ def simulate_many(
     return Ensemble(_dataset(models, described, ends, times, reduced, events, t1, config))
 
 
+def _needs_more_modes(states: Sequence[Any], status: np.ndarray) -> bool:
+    """Return True if some member is a density whose spectrum is no longer resolved, although it can have more modes."""
+    return any(refined(states[k]) is not None for k in np.flatnonzero(np.asarray(status) == UNRESOLVED).tolist())
+
+
 def _one_by_one(
     models: list[Transformer],
     described: Transformer | list[Transformer],
     states: list[Any],
     t1: float,
     options: dict[str, Any],
-    progress: bool | None,
-    path: Path | None,
-    every: float,
+    session: Session,
+    seeds: Sequence[int] | None = None,
 ) -> Ensemble:
-    """Run each member with `simulate`, which coarsens it or uses a series. The numbers do not depend on the other members.
+    """Run each member with `simulate`, which coarsens it, uses a series or adds modes. Its numbers do not depend on the others.
 
     The checkpoint of each member is beside the path of the ensemble's.
     """
     runs: list[Trajectory] = []
-    with Progress(progress, "simulating", len(states), "runs") as bar:
+    with session.bar("simulating", len(states), "runs") as bar:
         for each, state in zip(models, states, strict=True):
-            own = None if path is None else path.with_name(f"{path.name}.{len(runs)}")
-            options |= {"progress": False, "checkpoint": own, "checkpoint_every": every}
+            own = session.of_part(len(runs))
+            options |= {"progress": False, "checkpoint": own.checkpoint, "checkpoint_every": own.every}
+            options |= {} if seeds is None else {"seed": seeds[len(runs)]}
             runs.append(simulate(each, state, t1, **options))
             bar.update(len(runs))
     times = options["save_at"]
     if len({run.log_time_unit for run in runs}) > 1:
         raise ValueError("model: the models have different time units: give all attentions the same log_unit")
     counts, ends = zip(*((np.searchsorted(times, run.times[-1], "right"), run.times[-1]) for run in runs), strict=True)
-    stacked = [
-        stack([run.state(min(k, count - 1)) for k in range(len(times))], np)
-        for run, count in zip(runs, counts, strict=True)
-    ]
-    final = stack([jax.tree.map(np.asarray, run.final) for run in runs], np)
-    config = {name: value for name, value in runs[0].config.items() if name not in ("model", "method")}
+    last = with_most_modes([run.final for run in runs])
+    stacked = []
+    for run, seen, end in zip(runs, counts, last, strict=True):
+        saved = [run.state(min(k, seen - 1)) for k in range(len(times))]
+        stacked.append(stack(with_most_modes([*saved, end])[:-1], np))
+    final = stack([jax.tree.map(np.asarray, end) for end in last], np)
+    config = {name: value for name, value in runs[0].config.items() if name not in ("model", "method", "seed")}
     config |= {
         "method": [run.config["method"] for run in runs],
         "reductions": [run.config["reductions"] for run in runs],
     }
+    config |= {} if seeds is None else {"seeds": list(seeds)}
+    about = {} if seeds is None else {name: config[name] for name in ("dt", "kappa")}
     numbers = (sum(run.dataset.attrs[name] for run in runs) for name in ("steps", "rejected_steps"))
     events = [json.loads(run.dataset.attrs["events"]) for run in runs]
     dataset = stacked_dataset(stack(stacked, np), times, np.array(counts), final, np.array(ends))
-    return Ensemble(dataset.assign_attrs(attributes(described, config, events, runs[0].log_time_unit, *numbers)))
+    return Ensemble(
+        dataset.assign_attrs(attributes(described, config, events, runs[0].log_time_unit, *numbers, **about))
+    )
 
 
 def _dataset(
@@ -228,9 +241,7 @@ def _simulate_noisy(
     method: str | None,
     dt: float | None,
     max_steps: int,
-    progress: bool | None,
-    checkpoint: Path | None,
-    every: float,
+    session: Session,
 ) -> Ensemble:
     """Run members that share their steps, each with its own random key."""
     if seeds is None:
@@ -256,14 +267,19 @@ def _simulate_noisy(
     keys = jax.vmap(jax.random.key)(jnp.asarray(numbers))
     steps = Langevin(method, jnp.full(len(states), dt), keys)
     plan = Plan(flows, stack(starts), t1, times, RTOL, ATOL, steps, None, max_steps + 1)
-    rows, saved = run_members(plan, None, progress, checkpoint, every)
+    rows, saved = run_members(plan, None, session)
     status = np.asarray(rows.carry.status)
-    if (status == UNDERFLOW).any():
-        t = float(np.asarray(rows.carry.t)[status == UNDERFLOW].min())
-        raise SolverError(f"tokens are no longer finite after t = {t:.6g}: they blow up, or dt = {dt:.3g} is too large")
+    if (status == FAILED).any():
+        first = int(np.argmax(status == FAILED))
+        carry = jax.tree.map(lambda leaf: leaf[first], rows.carry)
+        raise SolverError(Langevin(method, jnp.asarray(dt), keys[first]).fault(parts[0].flow, carry))
+    described = models if any(each is not models[0] for each in models) else models[0]
+    if _needs_more_modes(states, status):
+        options = {"save_at": times, "method": method, "dt": dt, "max_steps": max_steps}
+        runs = _one_by_one(models, described, states, t1, options, session, numbers)
+        return Ensemble(runs.dataset.assign_coords(seed=("member", numbers)))
     kappa = float(models[0].noise.kappa)  # type: ignore[union-attr]
     config = {"t1": t1, "method": method, "dt": dt, "kappa": kappa, "max_steps": max_steps, "seeds": numbers}
-    described = models if any(each is not models[0] for each in models) else models[0]
     ends, kinds = outcome_of(flows, rows, saved, status), event_kinds(None)
     events = [(kinds.get(int(each)), float(t)) for each, t in zip(status, ends.t, strict=True)]
     dataset = _dataset(models, described, ends, times, reduced, events, t1, config, dt=dt, kappa=kappa)

@@ -12,25 +12,17 @@ from ..flows import AbstractNoisyFlow, Segment
 from ..solver.langevin import SCHEMES, Langevin, default_dt, steps_between
 from ..transformer import Transformer
 from .errors import TooManySteps
+from .smooth import Plan
 
 MOST_STEPS = 2**32 - 1  # each step has its own key, which is made from 32 bits
 
 
-def langevin(
-    parts: tuple[Segment, ...],
-    state: Any,
-    t1: float,
-    times: np.ndarray,
-    dt: float | None,
-    scheme: str,
-    seed: int,
-    max_steps: int,
-) -> Langevin:
-    """Return the method of a run with noise; raise TooManySteps if it would take more than `max_steps`."""
-    flow = parts[0].flow
+def langevin(plan: Plan, state: Any, dt: float | None, scheme: str, seed: int) -> Langevin:
+    """Return the method of a run with noise; raise TooManySteps if it would take more steps than the plan allows."""
+    flow = plan.segments[0].flow
     assert isinstance(flow, AbstractNoisyFlow)
-    dt = float(default_dt(flow, state, t1)) if dt is None else dt
-    check_steps(parts, t1, times, dt, max_steps)
+    dt = float(default_dt(flow, state, plan.t1)) if dt is None else dt
+    check_steps(plan.segments, plan.t1, plan.save_at, dt, plan.max_steps)
     return Langevin(scheme, jnp.asarray(dt, float), jax.random.key(seed))
 
 

@@ -10,10 +10,10 @@ from ..solver.methods import runge_kutta, with_unrolled_stages
 from ..stop_rule import AbstractStopRule
 from ..transformer import Transformer
 from .batch import solve_many
+from .choice import reductions
 from .continuous import ATOL, RTOL
 from .ending import check_members, event_kinds
 from .members import log_time_unit, observe_each, shared_rule, unpack
-from .reductions import reductions
 from .smooth import Plan
 
 

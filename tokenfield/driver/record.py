@@ -126,5 +126,5 @@ class Single(AbstractLoop):
         return self.steps(record)
 
     def budget(self, before, rate):
-        """Aim at chunks of `CHUNK_SECONDS`, starting with a short one."""
-        return 16 if before is None else int(min(max(rate * CHUNK_SECONDS, 4), 4 * before))
+        """Aim at chunks of `CHUNK_SECONDS`, starting with a single step."""
+        return 1 if before is None else max(1, int(min(rate * CHUNK_SECONDS, 4 * before)))

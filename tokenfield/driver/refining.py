@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from ..flows import segments
+from ..flows import refined, segments, with_most_modes
 from ..solver.base import FINISHED, RUNNING, STOPPED, UNRESOLVED
 from ..solver.stop import OnFlow
 from ..stop_rule import AbstractStopRule
@@ -94,7 +94,7 @@ class Refining(AbstractSchedule):
         rule = self.plan.stop
         if status != STOPPED or (rule is not None and bool(_holds(rule, self.flow, record.carry.t, y))):
             return
-        finer = self.flow.finer(self.flow.unpack(y))  # the spectrum is no longer resolved
+        finer = refined(self.flow.unpack(y))  # the spectrum is no longer resolved
         if finer is None:
             self.status = UNRESOLVED
         else:
@@ -123,8 +123,7 @@ class Refining(AbstractSchedule):
         if not saved or self.t > times[-1]:
             times = np.append(times, self.t)
             saved.append(np.asarray(self.flow.unpack(self.y).coefficients))
-        states = [final.replaced(coefficients) for coefficients in saved]
-        return times, [state.replaced(state.harmonics.embed(state.coefficients, final.modes)) for state in states]
+        return times, with_most_modes([*(final.replaced(coefficients) for coefficients in saved), final])[:-1]
 
 
 @eqx.filter_jit

@@ -1,6 +1,5 @@
 """Runs of a flow, or of layers: one smooth segment of time after another."""
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,11 +14,10 @@ from ..solver.base import FINISHED, AbstractMethod, Problem, Settings
 from ..solver.langevin import Langevin
 from ..solver.stop import OnFlow
 from ..stop_rule import AbstractStopRule
-from .checkpoint import Checkpointer, no_checkpoint
 from .fingerprint import Program, fingerprint
-from .progress import Progress
 from .record import Single
 from .run import AbstractSchedule, Stage, run
+from .session import Session
 
 PADDED_NUMBERS = 1 << 20  # a buffer of more numbers is not padded
 
@@ -113,22 +111,15 @@ class Outcome(NamedTuple):
     rejected: int
 
 
-def integrate(
-    plan: Plan,
-    progress: bool | None = False,
-    checkpoint: Path | None = None,
-    every: float = np.inf,
-    unit: tuple[float, str] = (1.0, ""),
-) -> Outcome:
-    """Integrate one run; resume from the checkpoint if there is one, and write one every `every` seconds.
+def integrate(plan: Plan, session: Session = Session(), unit: tuple[float, str] = (1.0, "")) -> Outcome:
+    """Integrate one run; resume from the checkpoint of the session if there is one.
 
     Args:
         unit: what the progress bar counts: a time, and its name, e.g. "layers".
     """
     schedule = Smooth(plan._replace(save_at=padded(plan.save_at, plan.y0)), unit=unit[0])
-    checkpointer = no_checkpoint() if checkpoint is None else Checkpointer(checkpoint, schedule.identity, every)
-    bar = Progress(progress, "simulating", plan.t1 / unit[0], unit[1])
-    record = run(schedule, Single(), bar, checkpointer)
+    bar = session.bar("simulating", plan.t1 / unit[0], unit[1])
+    record = run(schedule, Single(), bar, session.checkpointer(schedule.identity))
     c, flow = record.carry, plan.segments[schedule.segment].flow
     t = schedule.end if int(c.status) == FINISHED else float(c.t)
     times = plan.save_at[: int(record.count)]

@@ -8,7 +8,7 @@ import numpy as np
 from .._shown import shown
 from ..config import build
 from ..config.run import RunConfig, read
-from ..driver.reductions import reduction
+from ..driver.choice import reduction
 from ..normalization import AbstractSphereNorm
 from ..states import Tokens
 from ..transformer import Transformer

@@ -20,4 +20,6 @@ from .base import reduced as reduced
 from .base import reduced_all as reduced_all
 from .base import segments as segments
 from .base import states_that_close as states_that_close
+from .density_modes import refined as refined
+from .density_modes import with_most_modes as with_most_modes
 from .field import velocity_field as velocity_field

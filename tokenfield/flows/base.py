@@ -28,7 +28,8 @@ class Limits(NamedTuple):
         vanishing: given y and its velocity, the time until a token reaches length 0 at this velocity, and the angle by which
             its direction rotates until then.
         hidden: whether rounding errors no longer allow the solution to continue from y.
-        hidden_reason: what is lost to rounding errors there, for messages.
+        unresolved: whether the unknowns y are too few for the state, so that more are needed.
+        hidden_reason: what is lost where y is hidden or unresolved, for messages.
         longest_step: given t and y, the longest stable step, where error control would notice an instability too late.
         roughness: given the error of a step and the unknowns at its ends, a second size of the error; at most 1 is accepted.
         overflow_advice: what to do on overflow, for messages.
@@ -37,6 +38,7 @@ class Limits(NamedTuple):
     contains: Callable[[Any], Bool[Array, ""]] = lambda y: jnp.array(True)
     vanishing: Callable[[Any, Any], tuple[Array, Array]] = lambda y, velocity: (jnp.array(jnp.inf), jnp.zeros(()))
     hidden: Callable[[Any], Bool[Array, ""]] = lambda y: jnp.array(False)
+    unresolved: Callable[[Any], Bool[Array, ""]] = lambda y: jnp.array(False)
     hidden_reason: str = ""
     longest_step: Callable[[Array, Any], Array | None] = lambda t, y: None
     roughness: Callable[[Any, Any, Any], Array] | None = None
@@ -101,14 +103,6 @@ class AbstractSpectralFlow(AbstractFlow):
     def edge(self) -> float:
         """The largest size of the last coefficients, relative to all of them, at which no more coefficients are needed."""
 
-    @abc.abstractmethod
-    def unresolved(self, y: Y) -> Bool[Array, ""]:
-        """Return True if the last coefficients are larger than `edge`, so that more are needed."""
-
-    @abc.abstractmethod
-    def finer(self, state: Any) -> Any | None:
-        """Return the state with more coefficients, or None at the maximum number."""
-
 
 class AbstractRescaledFlow(AbstractFlow):
     """A flow in the variables `z = Phi^{-1} x`, whose tokens x may be too large for a double."""
@@ -132,14 +126,6 @@ class AbstractNoisyFlow(AbstractFlow):
     @abc.abstractmethod
     def gathered(self, y: Any) -> Y:
         """Return the unknowns after a step has moved what `scattered` returned."""
-
-    @abc.abstractmethod
-    def unresolved(self, y: Y) -> Bool[Array, ""]:
-        """Return True if the unknowns no longer resolve the state, so that more are needed."""
-
-    @abc.abstractmethod
-    def finer(self, state: Any) -> Any | None:
-        """Return the state with more unknowns, or None at the maximum number."""
 
     @abc.abstractmethod
     def rate(self, state: Any) -> Any:

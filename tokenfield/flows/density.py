@@ -26,7 +26,7 @@ from .base import (
 )
 from .density_field import DensityField
 from .density_heads import AbstractDensityHead, density_heads, density_obstacle
-from .density_modes import KINDS, MOST_MODES, finer, resolution
+from .density_modes import KINDS, MOST_MODES, resolution
 from .density_noise import AbstractUneven, density_noise, noise_obstacle
 from .random_density import RandomDensityFlow
 
@@ -107,7 +107,8 @@ class DensityFlow(AbstractSpectralFlow):
 
     @property
     def limits(self):
-        return Limits(longest_step=self._longest_step, roughness=self._roughness)
+        unresolved = lambda y: self.state.replaced(y).unresolved(self.edge)  # noqa: E731
+        return Limits(longest_step=self._longest_step, roughness=self._roughness, unresolved=unresolved)
 
     @property
     def log_time_unit(self):
@@ -116,12 +117,6 @@ class DensityFlow(AbstractSpectralFlow):
     @property
     def edge(self) -> float:
         return resolution(self.harmonics.modes)
-
-    def unresolved(self, y):
-        return self.state.replaced(y).unresolved(self.edge)
-
-    def finer(self, state: AbstractDensity) -> AbstractDensity | None:
-        return finer(state)
 
 
 def _length(c: Float[Array, "*m"]) -> Float[Array, ""]:

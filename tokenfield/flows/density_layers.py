@@ -9,8 +9,9 @@ from jaxtyping import Array, Bool, Float
 from ..normalization.base import unit
 from ..states import AbstractDensity, CircleDensity, SphereDensity, ZonalDensity
 from ..transformer import Transformer
+from .base import Limits
 from .density_field import DensityField, directions, folds
-from .density_modes import finer, resolution
+from .density_modes import resolution
 from .layers import AbstractLayerFlow, check_layers, layer_flow
 
 
@@ -43,11 +44,10 @@ class DensityLayers(AbstractLayerFlow):
         (tau,) = directions(x)
         return folds(self.field.basis, *jax.jvp(layer, (x,), (tau,)))
 
-    def unresolved(self, y):
-        return self.state.replaced(y).unresolved(resolution(self.state.modes))
-
-    def finer(self, state):
-        return finer(state)
+    @property
+    def limits(self):
+        edge = resolution(self.state.modes)
+        return Limits(unresolved=lambda y: self.state.replaced(y).unresolved(edge))
 
 
 def folds_sphere(layer: Callable[[Array], Array], x: Float[Array, "N 3"]) -> Bool[Array, ""]:

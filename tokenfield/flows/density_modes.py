@@ -1,10 +1,21 @@
 """Number of modes of a density: when it must grow, and by which factor."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from ..states import AbstractDensity, CircleDensity, SphereDensity, ZonalDensity
 
 KINDS = (CircleDensity, SphereDensity, ZonalDensity)
 MOST_MODES = {CircleDensity: 2048, ZonalDensity: 1024, SphereDensity: 96}
 GROWTH = {CircleDensity: 4, ZonalDensity: 4, SphereDensity: 2}  # factor for modes; each resolution is compiled anew
+
+
+def with_most_modes(states: Sequence[Any]) -> list[Any]:
+    """Return densities with the largest of their numbers of modes; other states unchanged."""
+    if not isinstance(states[0], AbstractDensity):
+        return list(states)
+    modes = max(state.modes for state in states)
+    return [state.replaced(state.harmonics.embed(state.coefficients, modes)) for state in states]
 
 
 def resolution(modes: int) -> float:
@@ -15,7 +26,9 @@ def resolution(modes: int) -> float:
     return max(1e-11, 1e-14 * modes**2)
 
 
-def finer(state: AbstractDensity) -> AbstractDensity | None:
-    """Return the state with more modes, or None at the maximum number."""
+def refined(state: Any) -> Any | None:
+    """Return a density with more modes, or None at the maximum number, and for any other state."""
+    if not isinstance(state, AbstractDensity):
+        return None
     modes = min(GROWTH[type(state)] * state.modes, MOST_MODES[type(state)])
     return state.replaced(state.harmonics.embed(state.coefficients, modes)) if modes > state.modes else None

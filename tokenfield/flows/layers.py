@@ -39,14 +39,6 @@ class AbstractLayerFlow(AbstractFlow):
     def folds(self, t: Float[Array, ""], y: Any, h: Float[Array, ""]) -> Bool[Array, ""]:
         """Return True if a layer maps two points to one, where a density would become infinite."""
 
-    @abc.abstractmethod
-    def unresolved(self, y: Any) -> Bool[Array, ""]:
-        """Return True if the unknowns no longer resolve the state, so that more are needed."""
-
-    @abc.abstractmethod
-    def finer(self, state: Any) -> Any | None:
-        """Return the state with more unknowns, or None at the maximum number."""
-
     def velocity(self, t, y):
         raise NotImplementedError("layers have no velocity")
 
@@ -57,10 +49,6 @@ class AbstractLayerFlow(AbstractFlow):
         return jnp.zeros(())  # layers are exact
 
     @property
-    def limits(self):
-        return Limits()
-
-    @property
     def log_time_unit(self):
         return -self.model.attention.log_unit
 
@@ -68,14 +56,12 @@ class AbstractLayerFlow(AbstractFlow):
 class AbstractExactLayers(AbstractLayerFlow):
     """Layers whose unknowns are the whole state, so they neither fold nor need more unknowns."""
 
+    @property
+    def limits(self):
+        return Limits()
+
     def folds(self, t, y, h):
         return jnp.array(False)
-
-    def unresolved(self, y):
-        return jnp.array(False)
-
-    def finer(self, state):
-        return None
 
 
 class LayerFlow(AbstractExactLayers):

@@ -54,12 +54,6 @@ class NoisyFlow(AbstractNoisyFlow):
     def gathered(self, y):
         return y
 
-    def unresolved(self, y):
-        return jnp.array(False)
-
-    def finer(self, state):
-        return None
-
     def kick(self, key, t, y, h):
         if isinstance(self.flow, SphereFlow):
             kick = self.noise.kick(key, y.theta, h / self.flow.lengths(y)[0] ** 2, self.flow.model.space)

@@ -13,7 +13,7 @@ from ..states import AbstractDensity, Tokens
 from ..transformer import Transformer
 from .base import AbstractNoisyFlow, Limits
 from .density_field import DensityField
-from .density_modes import finer, resolution
+from .density_modes import resolution
 from .noisy import drift_rate
 
 
@@ -61,19 +61,14 @@ class RandomDensityFlow(AbstractNoisyFlow):
     def kick(self, key, t, y, h):
         return Points(self.noise.kick(key, y.x, h, Sphere()), jnp.zeros_like(y.weights))
 
-    def unresolved(self, y):
-        return self.state.replaced(y).unresolved(resolution(self.state.modes))
-
-    def finer(self, state):
-        return finer(state)
-
     @property
     def limits(self):
         reason = (
             f"the density needs more than {self.state.modes} modes, the maximum: it tends to Dirac masses. Continue with tokens, "
             "e.g. traj.final.sample(n, seed)"
         )
-        return Limits(hidden_reason=reason)
+        edge = resolution(self.state.modes)
+        return Limits(unresolved=lambda y: self.state.replaced(y).unresolved(edge), hidden_reason=reason)
 
     def rate(self, state):
         token = jnp.eye(state.d)[:1]

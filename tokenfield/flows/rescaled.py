@@ -28,8 +28,8 @@ from .base import AbstractRescaledFlow, Limits, NoClosedEquation, Segment
 from .rescaled_parts import (
     GROWN,
     OVERFLOW,
+    PRECISION_LOST,
     ROUNDING,
-    UNRESOLVED,
     graded_ratio,
     moves,
     ordered_schur,
@@ -146,7 +146,7 @@ class ConstantV(AbstractRescaledFlow):
     def limits(self):
         return Limits(
             hidden=lambda y: jnp.array(self.stage is Stage.UNRESOLVED),
-            hidden_reason=UNRESOLVED,
+            hidden_reason=PRECISION_LOST,
             longest_step=self._longest_step,
             overflow_advice=OVERFLOW,
         )

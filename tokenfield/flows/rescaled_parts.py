@@ -15,7 +15,7 @@ GROWN = 20.0  # when x has grown by e^20, rounding begins to hide which token le
 OVERFLOW = (
     "stop earlier: z = e^(-tV) x grows like e^(|lambda| t) along eigenvalues lambda < 0 of V, and an MLP needs x itself"
 )
-UNRESOLVED = (
+PRECISION_LOST = (
     "tokens that are close along the leading eigenvectors of V differ by less than rounding, but z along the small eigenvalues "
     "depends on which of them the others attend to: states up to this time are accurate"
 )

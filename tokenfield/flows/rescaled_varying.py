@@ -12,7 +12,17 @@ from jaxtyping import Array, Float
 from ..states import Tokens
 from ..transformer import Transformer
 from .base import AbstractRescaledFlow, Limits, largest_ratio
-from .rescaled_parts import GROWN, LARGEST_FACTOR, OVERFLOW, UNRESOLVED, graded_ratio, moves, pushed, tidy, value_maps
+from .rescaled_parts import (
+    GROWN,
+    LARGEST_FACTOR,
+    OVERFLOW,
+    PRECISION_LOST,
+    graded_ratio,
+    moves,
+    pushed,
+    tidy,
+    value_maps,
+)
 
 
 class Graded(NamedTuple):
@@ -95,7 +105,7 @@ class VaryingV(AbstractRescaledFlow):
         return Limits(
             contains=lambda y: ~self._hidden(y, GROWN),
             hidden=lambda y: self._hidden(y, (1 - 1e-6) * GROWN),
-            hidden_reason=UNRESOLVED,
+            hidden_reason=PRECISION_LOST,
             overflow_advice=OVERFLOW,
         )
 

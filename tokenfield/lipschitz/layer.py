@@ -15,7 +15,7 @@ from ..transformer import Transformer
 from .choice import choice_derivative
 from .coupling import coupling_derivative
 from .derivative import AbstractDerivative, Autodiff, Chain, Sum
-from .pairwise import KEPT_ENTRIES, pairwise_derivative
+from .pairwise import STORED_ENTRIES, pairwise_derivative
 
 
 class HeadMap(eqx.Module):
@@ -91,7 +91,7 @@ def attention_derivative(
     With several `copies`, each may use its share of the memory for matrices.
     """
     pairs = heads_and_outputs(attention)
-    entries = KEPT_ENTRIES // (copies * len(pairs))
+    entries = STORED_ENTRIES // (copies * len(pairs))
     parts, factors = [], []
     for head, W in pairs:
         parts.append(_head_derivative(head, W, t, state, entries))

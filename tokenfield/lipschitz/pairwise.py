@@ -7,7 +7,7 @@ With scores `s_ij = <q_i, k_j> + b_j`, values `v_j` and `ds_ij = <dq_i, k_j> + <
 - kernels that are not normalized, `c_ij = w_j phi(s_ij)`: `d m_i = sum_j c_ij dv_j + sum_j w_j phi'(s_ij) v_j ds_ij`.
 
 Queries, keys, biases and values are cheap functions of the tokens; JAX differentiates them. The pair sums are
-products of a (rows, n) matrix with (n, d) ones. The matrix is kept if it is small. Otherwise it is recomputed for
+products of a (rows, n) matrix with (n, d) ones. The matrix is stored if it is small. Otherwise it is recomputed for
 each block of rows, so that no n x n array exists.
 """
 
@@ -28,8 +28,8 @@ from ..attention.parameters import ValueMap
 from .derivative import AbstractDerivative
 
 BLOCK = 256  # rows per block
-BLOCK_ENTRIES = 1 << 20  # a matrix that is kept has larger blocks, of up to this many entries
-KEPT_ENTRIES = 1 << 24  # maximum number of entries of the matrices that are kept: 128 MB
+BLOCK_ENTRIES = 1 << 20  # a matrix that is stored has larger blocks, of up to this many entries
+STORED_ENTRIES = 1 << 24  # maximum number of entries of the matrices that are stored: 128 MB
 STRIPS = (
     8  # under a causal mask, rows are divided into this many strips, each as wide as the number of tokens it attends to
 )
@@ -85,7 +85,7 @@ class PairwiseDerivative(AbstractDerivative):
     order: Array | None
     log_z: Float[Array, " n"] | None
     mean: Float[Array, "n m"] | None
-    kept: tuple[Array | tuple[Array, Array], ...] | None
+    stored: tuple[Array | tuple[Array, Array], ...] | None
     strips: tuple[Strip, ...] = eqx.field(static=True)
 
     def features(self, x: Float[Array, "n d"]) -> Features:
@@ -118,8 +118,8 @@ class PairwiseDerivative(AbstractDerivative):
 
     def blocks(self, f: Features, strip: Strip, index: int):
         """Return the data of each block of rows, and the function that computes the coefficients from them."""
-        if self.kept is not None:
-            return self.kept[index], lambda kept: kept
+        if self.stored is not None:
+            return self.stored[index], lambda stored: stored
         data = *self.queries(f, strip), None if self.log_z is None else strip.rows(self.log_z)
         return data, lambda data: self.coefficients(f, strip, *data)
 
@@ -225,7 +225,7 @@ def pairwise_derivative(
     """Return the derivative, after one pass over all pairs for the normalizers `log Z_i` and the means.
 
     Args:
-        entries: maximum number of entries of the coefficient matrix that are kept; `KEPT_ENTRIES` by default.
+        entries: maximum number of entries of the coefficient matrix that are stored; `STORED_ENTRIES` by default.
     """
     order = None
     in_order = head.causal and not head.positions  # rows then attend to the first tokens only
@@ -236,7 +236,7 @@ def pairwise_derivative(
             x, w, positions = x[order], w[order], positions[order]
     strips = _strips(np.asarray(positions), in_order)
     size = sum((strip.stop - strip.start) * strip.width for strip in strips) * (1 if head.softmax else 2)
-    keep = size <= (KEPT_ENTRIES if entries is None else entries)
+    keep = size <= (STORED_ENTRIES if entries is None else entries)
     strips = tuple(strip.in_blocks(max(BLOCK, BLOCK_ENTRIES // strip.width) if keep else BLOCK) for strip in strips)
     bare = PairwiseDerivative(head, output, t, x, w, positions, order, None, None, None, strips)
     return _prepared(bare, keep)
@@ -261,9 +261,9 @@ def _prepared(bare: PairwiseDerivative, keep: bool) -> PairwiseDerivative:
             return bare
         made = [bare.blocks(f, strip, index) for index, strip in enumerate(bare.strips)]
         both = tuple(_each(coefficients, data) for data, coefficients in made)
-        return eqx.tree_at(lambda d: d.kept, bare, both, is_leaf=lambda a: a is None)
+        return eqx.tree_at(lambda d: d.stored, bare, both, is_leaf=lambda a: a is None)
     v = bare.centered_values(f)
-    log_z, mean, kept = [], [], []
+    log_z, mean, stored = [], [], []
     for strip in bare.strips:
         values = v[: strip.width]
 
@@ -281,6 +281,6 @@ def _prepared(bare: PairwiseDerivative, keep: bool) -> PairwiseDerivative:
         z, m, p = _each(rows, bare.queries(f, strip))
         log_z.append(strip.joined(z))
         mean.append(strip.joined(m))
-        kept.append(p)
-    parts = jnp.concatenate(log_z), jnp.concatenate(mean), tuple(kept) if keep else None
-    return eqx.tree_at(lambda d: (d.log_z, d.mean, d.kept), bare, parts, is_leaf=lambda a: a is None)
+        stored.append(p)
+    parts = jnp.concatenate(log_z), jnp.concatenate(mean), tuple(stored) if keep else None
+    return eqx.tree_at(lambda d: (d.log_z, d.mean, d.stored), bare, parts, is_leaf=lambda a: a is None)

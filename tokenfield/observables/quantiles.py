@@ -1,7 +1,7 @@
 """Optimal transport in one dimension by quantile functions: measures on the circle, and zonal measures on the sphere.
 
 On the circle `W_p^p = min_a C(a)`, `C(a) = ∫_0^1 |F^{-1}(u) - G^{-1}(u - a)|^p du`, where F and G are extended by whole
-turns (Delon, Salomon, Sobolevski 2010). C is convex for p >= 1. Integrals are taken over angles instead of levels: where
+periods (Delon, Salomon, Sobolevski 2010). C is convex for p >= 1. Integrals are taken over angles instead of levels: where
 a density is small, its quantile function is steep, but the density itself is not.
 """
 
@@ -61,9 +61,9 @@ def _sorted(tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _continued(quantile: Callable[[np.ndarray], np.ndarray], u: np.ndarray) -> np.ndarray:
-    """Evaluate a quantile function on [0, 1), extended to all u by whole turns."""
-    turns = np.floor(u)
-    return TWO_PI * turns + quantile(u - turns)
+    """Evaluate a quantile function on [0, 1), extended to all u by whole periods."""
+    periods = np.floor(u)
+    return TWO_PI * periods + quantile(u - periods)
 
 
 def _of_tokens(mu: Tokens, nu: Tokens, p: float) -> Cost:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..noise import SphereNoise
 from ..normalization import AbstractSphereNorm, PostLN
 from ..observables import mean_cosine, order_parameter
 from ..observables.cluster_text import cluster_text
@@ -144,10 +145,9 @@ def _of_approach(traj: Trajectory, frames: Frames, norm: Any, beta: float, kerne
 
 def _of_noise(frames: Frames, model: Any, beta: float, kernel: str) -> Iterator[Comparison]:
     """Compare the order of noisy tokens on the sphere with the stationary law of very many tokens."""
-    kappa = getattr(model.noise, "kappa", None)
-    if type(model.noise).__name__ != "SphereNoise" or not isinstance(model.norm, PostLN) or kappa is None:
+    if not isinstance(model.noise, SphereNoise) or not isinstance(model.norm, PostLN):
         return
-    kappa, d = float(kappa), frames.d
+    kappa, d = float(model.noise.kappa), frames.d
     critical = critical_kappa(beta, d, kernel)
     laws = [law for law in stationary_states(beta, kappa, d, kernel) if law.stable and law.mode <= 1]
     if not laws:

@@ -12,16 +12,17 @@ from ..flows import AbstractFlow
 from .stop import OnFlow
 
 # Status of a run. It is RUNNING until one of the others ends it. HIT: the stop rule holds, but its time is not located yet.
-RUNNING, FINISHED, STOPPED, UNDERFLOW, HIT, VANISHED, UNRESOLVED, FAILED, MAX_STEPS, FOLDED = range(10)
+# FAILED: no step succeeds; `why_failed` then looks for a reason. UNRESOLVED: the unknowns no longer determine the solution.
+RUNNING, FINISHED, STOPPED, FAILED, HIT, BLOW_UP, VANISHED, UNRESOLVED, MAX_STEPS, FOLDED = range(10)
 REASONS = {
     RUNNING: "running",
     FINISHED: "finished",
     STOPPED: "stopped",
-    UNDERFLOW: "blow_up",
+    FAILED: "failed",
     HIT: "stopped",
+    BLOW_UP: "blow_up",
     VANISHED: "vanished",
     UNRESOLVED: "resolution",
-    FAILED: "failed",
     MAX_STEPS: "max_steps",
     FOLDED: "fold",
 }
@@ -84,6 +85,14 @@ class AbstractMethod(eqx.Module):
     @abc.abstractmethod
     def at(self, flow: AbstractFlow, dense: Any, t: Float[Array, ""]) -> Any:
         """Return the unknowns at a time t within the step that `dense` describes."""
+
+    @abc.abstractmethod
+    def why_failed(self, flow: AbstractFlow, t: Float[Array, ""], y: Any) -> tuple[Int[Array, ""], Float[Array, ""]]:
+        """Return the `(status, time)` of a run of which no step succeeds from time t: FAILED if that is not a result."""
+
+    @abc.abstractmethod
+    def fault(self, flow: AbstractFlow, carry: Any) -> str:
+        """Return what went wrong in a run that ended as FAILED, and what to do, for an error message."""
 
 
 class Problem(eqx.Module):

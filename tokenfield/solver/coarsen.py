@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from ..flows.coarse import CoarseFlow
-from .base import AbstractMethod
+from .base import FAILED, AbstractMethod
 from .runge_kutta import RungeKutta
 
 FRACTION = 0.2
@@ -42,3 +42,9 @@ class Coarsen(AbstractMethod):
 
     def at(self, flow, dense, t):
         return self.steps.at(flow, dense, t)
+
+    def why_failed(self, flow, t, y):
+        return jnp.array(FAILED), t  # clusters stay on the sphere, where velocities are bounded
+
+    def fault(self, flow, carry):
+        return self.steps.fault(flow, carry)

@@ -9,9 +9,9 @@ from jaxtyping import Array, Float, Int, Key
 
 from ..flows import AbstractNoisyFlow
 from .base import (
+    FAILED,
     FINISHED,
     RUNNING,
-    UNDERFLOW,
     UNRESOLVED,
     AbstractMethod,
     Carry,
@@ -73,8 +73,8 @@ class Langevin(AbstractMethod):
         further = grid._replace(k=grid.k + 1)
         grid = choose(last, self._grid(settings, grid.end), further)
         status = jnp.where(t >= settings.t1, FINISHED, RUNNING)
-        status = jnp.where(flow.unresolved(jax.lax.stop_gradient(y)), UNRESOLVED, status)
-        status = jnp.where(ok, status, UNDERFLOW).astype(int)
+        status = jnp.where(flow.limits.unresolved(jax.lax.stop_gradient(y)), UNRESOLVED, status)
+        status = jnp.where(ok, status, FAILED).astype(int)
         t, y = jnp.where(ok, t, carry.t), choose(ok, y, carry.y)
         return Carry(t, grid.end, y, grid, status, carry.steps + ok, carry.rejected), y
 
@@ -83,6 +83,13 @@ class Langevin(AbstractMethod):
 
     def at(self, flow, dense, t):
         return dense
+
+    def why_failed(self, flow, t, y):
+        return jnp.array(FAILED), t  # fixed steps do not tell a blow-up from a step that is too large
+
+    def fault(self, flow, carry):
+        t, dt = float(carry.t), float(self.dt)
+        return f"tokens are no longer finite after t = {t:.6g}: they blow up, or dt = {dt:.3g} is too large"
 
     def _grid(self, settings: Settings, t: Array) -> Grid:
         end = next_target(settings, t)

@@ -12,10 +12,11 @@ from .._check import as_float, is_concrete
 from .._shown import shown
 from .._types import Number
 from .base import (
+    BLOW_UP,
+    FAILED,
     FINISHED,
     FOLDED,
     RUNNING,
-    UNDERFLOW,
     UNRESOLVED,
     VANISHED,
     AbstractMethod,
@@ -77,10 +78,10 @@ class Layers(AbstractMethod):
         t = (number + 1) * self.h
         t = jnp.where(jnp.abs(t - settings.t1) < LATE * self.h, settings.t1, t)
         before, after = jax.lax.stop_gradient((carry.y, y))
-        folded, lost = flow.folds(number * self.h, before, self.h), flow.unresolved(after)
+        folded, lost = flow.folds(number * self.h, before, self.h), flow.limits.unresolved(after)
         ok = finite(y) & ~(vanished | folded | lost)
         status = jnp.where(t >= settings.t1, FINISHED, RUNNING)
-        for failed, reason in ((~ok, UNDERFLOW), (lost, UNRESOLVED), (folded, FOLDED), (vanished, VANISHED)):
+        for failed, reason in ((~ok, FAILED), (lost, UNRESOLVED), (folded, FOLDED), (vanished, VANISHED)):
             status = jnp.where(failed, reason, status).astype(int)
         t, y = jnp.where(ok, t, carry.t), choose(ok, y, carry.y)
         return Carry(t, t + self.h, y, None, status, carry.steps + ok, carry.rejected), y
@@ -90,3 +91,14 @@ class Layers(AbstractMethod):
 
     def at(self, flow, dense, t):
         return dense
+
+    def why_failed(self, flow, t, y):
+        """Return BLOW_UP if the layer is finite for shorter tokens: those that it maps now overflow."""
+        short = jax.tree.map(lambda leaf: leaf / jnp.maximum(jnp.abs(leaf).max(), 1.0), y)
+        return jnp.where(finite(flow.layer(t, short, self.h)[0]), BLOW_UP, FAILED), t
+
+    def fault(self, flow, carry):
+        return (
+            f"layer {int(carry.steps)} gives NaN: check that functions of time such as A(t) are finite, and that the scores do "
+            "not overflow double precision"
+        )

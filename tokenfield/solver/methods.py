@@ -8,6 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._shown import shown
+from .._xla import on_cpu
+from ..flows import is_random
+from ..states import AbstractDensity
 from .base import AbstractMethod
 from .runge_kutta import RungeKutta
 from .stages import HERMITE
@@ -50,8 +53,15 @@ def runge_kutta(name: str, dt: Any = None) -> RungeKutta:
     return method if dt is None else dataclasses.replace(method, dt=jnp.asarray(dt))
 
 
+def plain_method(state: Any, model: Any) -> str:
+    """Return the name of the default method: "heun" with noise, "lawson" for densities, otherwise "tsit5"."""
+    if is_random(state, model):
+        return "heun"
+    return "lawson" if isinstance(state, AbstractDensity) else "tsit5"
+
+
 def with_unrolled_stages(method: AbstractMethod) -> AbstractMethod:
-    """Return the method with its stages unrolled instead of in a loop, if it has stages."""
-    if not isinstance(method, RungeKutta) or method.decaying:
+    """Return the method with its stages unrolled instead of in a loop, if it has stages and runs on a CPU."""
+    if not isinstance(method, RungeKutta) or method.decaying or not on_cpu():
         return method
     return dataclasses.replace(method, unrolled=True)

@@ -14,17 +14,16 @@ from .._check import as_float, count, is_concrete
 from .._jax import require_double
 from .._shown import shown
 from .._types import Number, Vector
-from ..flows import AbstractNoisyFlow, AbstractSpectralFlow, segments
+from ..flows import AbstractFlow, AbstractNoisyFlow, AbstractSpectralFlow, segments
 from ..flows.base import Segment
 from ..flows.layers import layer_flow
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
-from .base import FINISHED, MAX_STEPS, RUNNING, STOPPED, AbstractMethod, Carry, Problem, Settings, choose
-from .ending import classified
+from .base import FAILED, FINISHED, MAX_STEPS, RUNNING, STOPPED, AbstractMethod, Carry, Problem, Settings, choose
 from .langevin import SCHEMES, Langevin, default_dt
 from .layers import Layers
 from .loop import advance, begin
-from .methods import runge_kutta
+from .methods import plain_method, runge_kutta
 from .solution import Solution
 from .stop import OnFlow
 from .while_loop import check_adjoint, recomputed
@@ -131,10 +130,10 @@ def _run(
             goes_on = (run.status == FINISHED) & (start < end)
             run = choose(goes_on, begin(problem, start, run.y, run.steps, run.rejected), run)
         begun = run.status == RUNNING
-        run, kept, reached = _segment(problem, run, max_steps, adjoint, end_alone)
-        run = choose(begun, classified(flow, method, run), run)
+        run, saved, reached = _segment(problem, run, max_steps, adjoint, end_alone)
+        run = choose(begun, _diagnosed(flow, method, run), run)
         fresh = reached & (times >= start if k == 0 else times > start)
-        states = kept if states is None else choose_rows(fresh, kept, states)
+        states = saved if states is None else choose_rows(fresh, saved, states)
         seen = fresh if seen is None else seen | fresh
         final, start = flow.unpack(run.y), end
     assert run is not None
@@ -150,6 +149,16 @@ def _run(
         stats={"steps": run.steps, "rejected": run.rejected},
         log_time_unit=parts[-1].flow.log_time_unit,
     )
+
+
+def _diagnosed(flow: AbstractFlow, method: AbstractMethod, carry: Carry) -> Carry:
+    """Return the carry; if no step succeeded, with the status and time of the reason."""
+    still = jax.lax.stop_gradient
+    reason, time = still(method.why_failed(flow, still(carry.t), still(carry.y)))
+    failed = carry.status == FAILED
+    status = jnp.where(failed, reason, carry.status).astype(int)
+    t = carry.t + jnp.where(failed, time - still(carry.t), 0.0)
+    return eqx.tree_at(lambda c: (c.t, c.status), carry, (t, status))
 
 
 def _plan(
@@ -170,7 +179,7 @@ def _plan(
     if isinstance(method, AbstractMethod):
         return parts, method
     if isinstance(flow, AbstractNoisyFlow):
-        name = "heun" if method is None else method
+        name = plain_method(state, model) if method is None else method
         if name not in SCHEMES:
             raise ValueError(f"method must be one of {', '.join(SCHEMES)} for a model with noise, got {shown(method)}")
         if key is None:
@@ -180,7 +189,7 @@ def _plan(
     if key is not None:
         raise ValueError("key was given, but nothing in this model is random")
     spectral = isinstance(flow, AbstractSpectralFlow)
-    name = ("lawson" if spectral else "tsit5") if method is None else method
+    name = plain_method(state, model) if method is None else method
     if name == "lawson" and not spectral:
         raise ValueError(f"method 'lawson' is for densities, got {type(state).__name__}")
     chosen = runge_kutta(name, None if dt is None else as_float("dt", dt, 0))
@@ -200,11 +209,11 @@ def _segment(problem: Problem, carry: Carry, max_steps: int, adjoint: Any, end_a
 
     start, times = (carry, problem.method.no_step(carry.y)), settings.save_at
     if end_alone:
-        (carry, _), kept = visit(start, times[0])
-        return carry, *jax.tree.map(lambda leaf: leaf[None], kept)
+        (carry, _), saved = visit(start, times[0])
+        return carry, *jax.tree.map(lambda leaf: leaf[None], saved)
     # The end of the segment is one more target, so that the steps are compiled once. Reverse mode stores a state for each.
-    (carry, _), kept = jax.lax.scan(recomputed(visit), start, jnp.append(times, jnp.inf))
-    return carry, *jax.tree.map(lambda leaf: leaf[:-1], kept)
+    (carry, _), saved = jax.lax.scan(recomputed(visit), start, jnp.append(times, jnp.inf))
+    return carry, *jax.tree.map(lambda leaf: leaf[:-1], saved)
 
 
 @jax.custom_jvp

@@ -6,14 +6,17 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from ..flows import AbstractFlow, AbstractSpectralFlow
+from ..flows import AbstractFlow
 from .base import (
+    BLOW_UP,
+    FAILED,
     FINISHED,
     RUNNING,
-    UNDERFLOW,
     UNRESOLVED,
+    VANISHED,
     AbstractMethod,
     Carry,
     Settings,
@@ -28,6 +31,7 @@ from .while_loop import decided
 
 SMALLEST_STEP = 1e-14  # relative to the time reached
 SMALLEST_CHANGE = 1e-8  # a token that moves by more than this in the smallest step is blowing up
+STRAIGHT = 0.1  # radians; a token whose direction rotates by more than this on its way to 0 may miss 0 in a fixed step
 # Errors are scaled by the flow (see `AbstractFlow.error_size`), so the controller compares their size with 1.
 CONTROLLER = diffrax.PIDController(rtol=0.0, atol=1.0, norm=jnp.abs, pcoeff=0.3, icoeff=0.4)
 
@@ -82,10 +86,9 @@ class RungeKutta(AbstractMethod):
             t = jnp.where(ok, c.t_next, c.t)
             t_next = t + self.dt
         y = choose(keep, y1, c.y)
-        status = jnp.where(failed, UNDERFLOW, jnp.where(t >= settings.t1, FINISHED, RUNNING)).astype(int)
-        if isinstance(flow, AbstractSpectralFlow):
-            lost = flow.unresolved(jax.lax.stop_gradient(y)) & (status == RUNNING)
-            status = jnp.where(lost, UNRESOLVED, status).astype(int)
+        status = jnp.where(failed, FAILED, jnp.where(t >= settings.t1, FINISHED, RUNNING)).astype(int)
+        lost = flow.limits.unresolved(jax.lax.stop_gradient(y)) & (status == RUNNING)
+        status = jnp.where(lost, UNRESOLVED, status).astype(int)
         t_next = self._clipped(flow, settings, t_next, t, y)
         slope = choose(keep, new.slope, slope) if self._keeps_slope else None
         return Carry(t, t_next, y, (slope, control), status, c.steps + keep, c.rejected + ~keep), new.dense
@@ -95,6 +98,38 @@ class RungeKutta(AbstractMethod):
 
     def at(self, flow, dense, t):
         return flow.retract(between(HERMITE if self.decaying else self.solver.interpolation_cls, dense, t))
+
+    def why_failed(self, flow, t, y):
+        """Return the reason, as far as the velocity at y tells it.
+
+        VANISHED: a token reaches length 0 within about one step. BLOW_UP: the velocity grows without bound. UNRESOLVED:
+        double precision no longer determines the solution. FAILED: the right-hand side is NaN for another reason.
+        """
+        velocity = flow.velocity(t, y)
+        left, angle = flow.limits.vanishing(y, velocity)
+        smallest = jax.tree.map(lambda leaf: leaf * SMALLEST_STEP * t, velocity)
+        grows = flow.change_size(smallest, y, y) >= SMALLEST_CHANGE
+        if self.dt is None:
+            vanished = left <= SMALLEST_STEP / SMALLEST_CHANGE * jnp.maximum(t, SMALLEST_STEP)
+            time = t
+        else:  # a fixed step may be too long near 0
+            vanished, grows = (left <= 2 * self.dt) & (angle < STRAIGHT), grows & (left > 2 * self.dt)
+            time = jnp.where(vanished, t + left, t)
+        status = jnp.where(vanished, VANISHED, jnp.where(grows, BLOW_UP, FAILED))
+        return jnp.where(flow.limits.hidden(y), UNRESOLVED, status), time
+
+    def fault(self, flow, carry):
+        t, dt = float(carry.t), np.inf if self.dt is None else float(self.dt)
+        if self.dt is not None and flow.limits.vanishing(carry.y, flow.velocity(carry.t, carry.y))[0] <= 2 * self.dt:
+            return (
+                f"dt = {dt:g} is too large at t = {t:.6g}, where a token passes near 0: use a smaller dt, or dt=None for "
+                "adaptive steps"
+            )
+        return (
+            f"no step succeeds at t = {t:.6g}, where the velocity is NaN or infinite: it overflows "
+            f"({flow.limits.overflow_advice}), or a function of time such as A(t) is not finite, or an iteration such as "
+            "Sinkhorn's did not converge (increase max_iterations)"
+        )
 
     @property
     def _keeps_slope(self) -> bool:

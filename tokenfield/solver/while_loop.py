@@ -14,7 +14,7 @@ from jaxtyping import Array
 from .._shown import shown
 
 T = TypeVar("T")
-KEPT = 64
+STORED_STEPS = 64
 DECISION = "decision"
 ADJOINTS = (diffrax.ForwardMode, diffrax.RecursiveCheckpointAdjoint, diffrax.DirectAdjoint)
 
@@ -32,8 +32,8 @@ def while_loop(
     """Return the first of `start, body(start), …` for which `condition` is false, after at most `max_steps` calls of body.
 
     By default (`adjoint=None`) the value is that of `lax.while_loop`, and forward and reverse mode both work. Reverse mode
-    keeps what it needs of the first KEPT steps. Further steps are computed twice: of these it keeps `sqrt(max_steps)` states,
-    and what it needs of as many steps at a time.
+    stores what it needs of the first STORED_STEPS steps. Further steps are computed twice: of these it stores
+    `sqrt(max_steps)` states, and what it needs of as many steps at a time.
     """
     match adjoint:
         case diffrax.ForwardMode():
@@ -91,8 +91,8 @@ def _scanned(condition: Callable, body: Callable, start: Any, max_steps: int) ->
 
         return lambda state: jax.lax.scan(guarded, state, None, length=length)[0]
 
-    state = scan(body, min(KEPT, max_steps))(start)
-    if max_steps <= KEPT:
+    state = scan(body, min(STORED_STEPS, max_steps))(start)
+    if max_steps <= STORED_STEPS:
         return state
-    length = math.isqrt(max_steps - KEPT - 1) + 1
+    length = math.isqrt(max_steps - STORED_STEPS - 1) + 1
     return scan(recomputed(scan(body, length)), length)(state)

@@ -122,13 +122,13 @@ def hemisphere(n: int, d: int, seed: int = 0, margin: float = 0.0) -> Tokens:
     if number("margin", margin, 0, 1) == 1:
         raise ValueError(f"margin must lie in [0, 1), got {shown(margin)}")
     refuse_large("n, d", 4 * n, d, copies=COPIES)
-    rng, kept = generator(seed), np.empty((0, d))
+    rng, found = generator(seed), np.empty((0, d))
     for _ in range(10_000):
         x = _unit(rng.standard_normal((4 * n, d)))
         x[:, 0] = np.abs(x[:, 0])
-        kept = np.concatenate([kept, x[x[:, 0] > margin]])
-        if len(kept) >= n:
-            return Tokens(kept[:n])
+        found = np.concatenate([found, x[x[:, 0] > margin]])
+        if len(found) >= n:
+            return Tokens(found[:n])
     raise ValueError(f"margin {shown(margin)} leaves too small a cap in dimension {d}")
 
 

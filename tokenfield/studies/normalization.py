@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 from .._check import as_float, count
 from .._jax import in_double
 from .._kinds import call, find, is_ours, our_kinds, parameters
+from .._memory import refuse_large
 from .._shown import nearest, shown
 from ..attention import Measure, Softmax
 from ..driver.progress import Progress
@@ -89,6 +90,8 @@ def normalization_study(
 
     d, n, depth = count("d", d, 2), count("n", n, 2), count("depth", depth)
     chosen = _seeds(seeds)
+    refuse_large("d", 3, d, d)
+    refuse_large("depth", len(rules) * len(chosen), depth + 1)
     beta = float(d) ** 0.5 if beta is None else float(as_float("beta", beta, 0))
     if not 0 <= rho0 < 1:
         raise ValueError(f"rho0 must lie in [0, 1), got {shown(rho0)}")

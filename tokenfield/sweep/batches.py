@@ -87,11 +87,10 @@ def _coarsens(cells: Cells, config: RunConfig) -> bool:
         return False
     from ..config import build
     from ..driver.choice import coarsens
-    from ..states import circle_tokens
 
     try:
         assert config.t1 is not None
-        return coarsens(build.model(config), circle_tokens([0.0]), config.t1)
+        return coarsens(build.model(config), config.t1)
     except Exception:  # running the cell will report the error
         return False
 

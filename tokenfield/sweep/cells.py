@@ -54,10 +54,10 @@ class Cells:
     def ids(self) -> list[str]:
         """Return, for each cell, a hash of everything that determines its numbers."""
         contents = _Contents()
-        kept = contents.beside({name: each.model_dump(mode="json") for name, each in self.plan.record.items()})
+        recorded = contents.beside({name: each.model_dump(mode="json") for name, each in self.plan.record.items()})
         configs = [contents.beside(config.model_dump(mode="json")) for config in self.configs]
         every = zip(np.repeat(np.arange(len(self.points)), self.plan.repeats), self.seeds(), strict=True)
-        return [_digest(FORMAT, self.plan.state, configs[point], seed, kept).hex()[:16] for point, seed in every]
+        return [_digest(FORMAT, self.plan.state, configs[point], seed, recorded).hex()[:16] for point, seed in every]
 
     def seeds(self) -> list[int]:
         """Return the seed of each cell."""

@@ -145,8 +145,8 @@ def _with_step(plan: Plan, members: list[Cell]) -> list[Cell]:
     config = members[0].config
     if config.noise is None or config.dt is not None or config.t1 is None:
         return members
+    from ..driver.choice import reduction
     from ..driver.continuous import NOISE_TOLERANCE
-    from ..driver.reductions import reduction
     from ..flows import segments
     from ..solver.langevin import default_dt
 

@@ -26,11 +26,11 @@ def keep(
     plan: Plan, value: Callable[[str, Recorded], Any], events: list[tuple[str | None, float]]
 ) -> dict[str, np.ndarray]:
     """Return every quantity of the plan: values by the function given, times of events from the list."""
-    kept = {}
+    values = {}
     for name, quantity in plan.record.items():
         if quantity.event is None:
-            kept[name] = np.asarray(value(name, quantity), float)
+            values[name] = np.asarray(value(name, quantity), float)
         else:
             wanted = quantity.event.replace("-", "_")
-            kept[name] = np.asarray(next((t for kind, t in events if kind == wanted), float("nan")))
-    return kept
+            values[name] = np.asarray(next((t for kind, t in events if kind == wanted), float("nan")))
+    return values

@@ -28,10 +28,10 @@ class Watch(eqx.Module):
 
 def watch_of(plan: Plan) -> tuple[Watch, dict[str, int]]:
     """Return the `Watch` of a plan, and the index of each quantity in it."""
-    kept = {name: quantity for name, quantity in plan.record.items() if quantity.observable}
-    inside = [name for name, quantity in kept.items() if quantity.in_loop]
-    later = any(quantity.times is not None and not quantity.in_loop for quantity in kept.values())
-    return Watch(tuple(measured(kept[name]) for name in inside), later), {name: k for k, name in enumerate(inside)}
+    recorded = {name: quantity for name, quantity in plan.record.items() if quantity.observable}
+    inside = [name for name, quantity in recorded.items() if quantity.in_loop]
+    later = any(quantity.times is not None and not quantity.in_loop for quantity in recorded.values())
+    return Watch(tuple(measured(recorded[name]) for name in inside), later), {name: k for k, name in enumerate(inside)}
 
 
 class Members(NamedTuple):
@@ -82,6 +82,7 @@ def side_by_side(
 ) -> list[Outcome]:
     """Return the outcomes of members that differ only in their initial states and in the numbers of their models."""
     from ..driver.observed import observe_many
+    from ..solver.methods import plain_method
 
     assert config.t1 is not None
     times, (watch, places) = times_of(plan), watch_of(plan)
@@ -94,7 +95,7 @@ def side_by_side(
         stop_when=build.stop_rule(config.stop_when),
         rtol=config.rtol,
         atol=config.atol,
-        method=config.method or "tsit5",
+        method=config.method or plain_method(states[0], models[0]),
         width=width,
         rotation_invariant=all(q.labels.rotation_invariant for q in plan.record.values() if q.observable),
     )

@@ -16,21 +16,26 @@ def decay(d: int, quick: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, floa
     seeds = range(100 if quick else 2000)
     runs = tkf.simulate_many(model, start, T1, seeds=seeds, save_at=11, dt=0.05, progress=False)
     x = runs.dataset["x"].values
-    kept = (x * x[:, :1]).sum(-1).transpose(1, 0, 2).reshape(11, -1)
-    return runs.times, kept.mean(1), kept.std(1) / np.sqrt(kept.shape[1]), np.abs(np.linalg.norm(x, axis=-1) - 1).max()
+    products = (x * x[:, :1]).sum(-1).transpose(1, 0, 2).reshape(11, -1)
+    return (
+        runs.times,
+        products.mean(1),
+        products.std(1) / np.sqrt(products.shape[1]),
+        np.abs(np.linalg.norm(x, axis=-1) - 1).max(),
+    )
 
 
 def measure(quick: bool) -> Evidence:
     checks: list[Check] = []
     curves, off = {}, []
     for d in (3,) if quick else (2, 3, 4, 8):
-        times, kept, error, away = decay(d, quick)
-        curves[d] = times, kept, error
+        times, products, error, away = decay(d, quick)
+        curves[d] = times, products, error
         off.append(away)
         exact = np.exp(-(d - 1) * times / KAPPA)
-        sigmas = np.abs(kept - exact)[1:] / error[1:]
+        sigmas = np.abs(products - exact)[1:] / error[1:]
         checks.append(at_most(f"d = {d}: largest distance from e^(-(d-1)t/κ), in standard errors", 4.0, sigmas.max()))
-        half = np.abs(kept - np.exp(-(d - 1) * times / (2 * KAPPA)))[1:] / error[1:]
+        half = np.abs(products - np.exp(-(d - 1) * times / (2 * KAPPA)))[1:] / error[1:]
         text = f"d = {d}: with noise sqrt(1/κ) dW instead, in standard errors"
         checks.append(Check(text, "> 10", f"{half.max():.3g}", "none", bool(half.max() > 10)))
     checks.append(at_most("largest distance of a token from the sphere", 1e-15, max(off)))
@@ -45,8 +50,8 @@ def draw(curves):
 
     figure = Figure(figsize=(5, 3.2), layout="constrained")
     ax = figure.subplots()
-    for (d, (times, kept, error)), color in zip(curves.items(), (BLUE, ORANGE, "#009E73", "#CC79A7"), strict=False):
-        ax.errorbar(times, kept, 2 * error, fmt="o", ms=3, color=color, label=f"d = {d}")
+    for (d, (times, products, error)), color in zip(curves.items(), (BLUE, ORANGE, "#009E73", "#CC79A7"), strict=False):
+        ax.errorbar(times, products, 2 * error, fmt="o", ms=3, color=color, label=f"d = {d}")
         fine = np.linspace(0, T1, 200)
         ax.plot(fine, np.exp(-(d - 1) * fine / KAPPA), color=color, lw=0.9)
     ax.set(xlabel="time t", ylabel="mean of ⟨X(t), X(0)⟩")
