@@ -16,7 +16,7 @@ from .continuous import BLOW_UP_RTOL
 from .ending import how_ended
 from .ensemble_loop import ONE_THREAD_PROGRAMS, PROGRAMS, Member, Slots, all_rows, choose_each, fill_slots
 from .members import flows_of, observe_each, pack, put, stack, take
-from .run import AbstractLoop, run
+from .run import AbstractLoop, Reached, run
 from .session import Session
 from .smooth import Outcome, Plan, Smooth
 
@@ -122,24 +122,17 @@ class Batch(AbstractLoop):
             record = eqx.tree_at(lambda slots: slots.total_steps, record, total_steps)
         record = self.programs.advance(problem, record, jnp.asarray(budget))
         hit = np.flatnonzero(np.asarray(record.rows.carry.status) == HIT)
-        if len(hit) and not self.running(record):
+        if len(hit) and not self.reached(record).running:
             padded = from_numpy(np.pad(hit, (0, self.members - len(hit)), constant_values=self.members))
             ends = self.programs.finish(problem, record.rows, record.saved, padded, self.width)
             record = eqx.tree_at(lambda slots: (slots.rows, slots.saved), record, ends)
         return record
 
-    def running(self, record):
-        return bool((np.asarray(record.current.carry.status) == RUNNING).any())
-
-    def steps(self, record):
-        carry = record.current.carry
-        return int(jnp.where(carry.status == RUNNING, carry.steps + carry.rejected, 0).max())
-
-    def time(self, record):
-        return float(record.current.carry.t.mean())
-
-    def total_steps(self, record):
-        return int(record.total_steps)
+    def reached(self, record):
+        c = record.current.carry
+        running, steps = np.asarray(c.status) == RUNNING, np.asarray(c.steps) + np.asarray(c.rejected)
+        most = int(np.where(running, steps, 0).max())
+        return Reached(bool(running.any()), most, int(record.total_steps), float(np.asarray(c.t).mean()))
 
     def budget(self, before, rate):
         return self.iterations  # fixed, because it decides when a batch shrinks, and bits depend on the size of a batch

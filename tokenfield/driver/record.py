@@ -1,5 +1,6 @@
 """The time loop of one run: advance it by chunks of steps, and save the unknowns at the save times."""
 
+import functools
 from typing import Any
 
 import equinox as eqx
@@ -14,7 +15,7 @@ from .._xla.arrays import compiled_once, from_numpy
 from ..solver.base import RUNNING, Carry, Problem, Settings, choose
 from ..solver.loop import advance
 from ..solver.loop import begin as begin_carry
-from .run import AbstractLoop
+from .run import AbstractLoop, Reached
 
 CHUNK_SECONDS = 0.3
 SMALL = 1024  # numbers in a state for which compiling takes longer than running
@@ -101,6 +102,11 @@ def begin(problem: Problem, t: Any, y: Any, steps: Array, rejected: Array, saved
     return (begin_small if small else begin_large)(problem, t, y, steps, rejected, saved)
 
 
+@functools.lru_cache(maxsize=64)
+def _number(budget: int) -> Array:
+    return from_numpy(np.asarray(budget))
+
+
 class Single(AbstractLoop):
     """One run."""
 
@@ -111,19 +117,12 @@ class Single(AbstractLoop):
         return begin(stage.problem, from_numpy(np.asarray(stage.t, float)), stage.y, steps, rejected, saved)
 
     def advance(self, problem, record, budget):
-        return jax.block_until_ready(advance_chunk(problem, record, from_numpy(np.asarray(budget))))
+        return advance_chunk(problem, record, _number(budget))
 
-    def running(self, record):
-        return int(record.carry.status) == RUNNING
-
-    def steps(self, record):
-        return int(record.carry.steps) + int(record.carry.rejected)
-
-    def time(self, record):
-        return float(record.carry.t)
-
-    def total_steps(self, record):
-        return self.steps(record)
+    def reached(self, record):
+        c = record.carry
+        steps = int(c.steps) + int(c.rejected)
+        return Reached(int(c.status) == RUNNING, steps, steps, float(c.t))
 
     def budget(self, before, rate):
         """Aim at chunks of `CHUNK_SECONDS`, starting with a single step."""

@@ -65,6 +65,22 @@ class AbstractSchedule(abc.ABC):
         """Set the state of the schedule to what `checkpoint_data` returned."""
 
 
+class Reached(NamedTuple):
+    """How far the record of a stage is.
+
+    Args:
+        running: True until the stage has ended.
+        steps: the number of trial steps of the member that has taken the most.
+        total_steps: the number of trial steps of all members.
+        time: the time reached; the mean over the members of an ensemble.
+    """
+
+    running: bool
+    steps: int
+    total_steps: int
+    time: float
+
+
 class AbstractLoop(abc.ABC):
     """The compiled programs that integrate a stage: of one run (`record.py`) or of an ensemble (`ensemble_loop.py`)."""
 
@@ -77,20 +93,8 @@ class AbstractLoop(abc.ABC):
         """Take at most `budget` trial steps with every member. The budget does not affect the results."""
 
     @abc.abstractmethod
-    def running(self, record: Any) -> bool:
-        """Return True until the stage has ended."""
-
-    @abc.abstractmethod
-    def steps(self, record: Any) -> int:
-        """Return the number of trial steps of the member that has taken the most."""
-
-    @abc.abstractmethod
-    def time(self, record: Any) -> float:
-        """Return the time reached; the mean over the members of an ensemble."""
-
-    @abc.abstractmethod
-    def total_steps(self, record: Any) -> int:
-        """Return the total number of trial steps of all members, for the progress bar."""
+    def reached(self, record: Any) -> Reached:
+        """Return how far a record is. This waits for the program that computes it."""
 
     @abc.abstractmethod
     def budget(self, before: int | None, rate: float) -> int:
@@ -120,20 +124,21 @@ def _chunks(
     schedule: AbstractSchedule, loop: AbstractLoop, stage: Stage, record: Any, bar: Progress, checkpointer: Checkpointer
 ) -> Any:
     """Integrate a stage to its end in chunks; the size of a chunk does not affect the results."""
-    budget = loop.budget(None, 0.0)
+    budget, now = loop.budget(None, 0.0), loop.reached(record)
     try:
-        while loop.running(record):
-            left = schedule.max_steps - loop.steps(record)
+        while now.running:
+            left = schedule.max_steps - now.steps
             if left <= 0:
                 raise SolverError(
-                    f"max_steps = {schedule.max_steps} steps were not enough: stopped at {schedule.reached(loop.time(record))}; "
+                    f"max_steps = {schedule.max_steps} steps were not enough: stopped at {schedule.reached(now.time)}; "
                     "increase max_steps or loosen the tolerances"
                 )
-            started, done = time.monotonic(), loop.total_steps(record)
+            started, before = time.monotonic(), now
             record = loop.advance(stage.problem, record, min(stage.chunk or budget, left))
-            rate = (loop.total_steps(record) - done) / max(time.monotonic() - started, 1e-9)
+            now = loop.reached(record)
+            rate = (now.total_steps - before.total_steps) / max(time.monotonic() - started, 1e-9)
             schedule.after_chunk(record)
-            bar.update(schedule.progress(loop.time(record)), rate)
+            bar.update(schedule.progress(now.time), rate)
             budget = loop.budget(budget, rate)
             if checkpointer.due():
                 checkpointer.write(schedule.checkpoint_data(), record)
