@@ -38,7 +38,7 @@ def pytest_addoption(parser):
     """How much to test: minutes by default, half an hour with `make test-all`, a night with `make fuzz`."""
     parser.addoption("--all", action="store_true", help="run all cases of tests marked `grid` or `slow`")
     parser.addoption("--fuzz", type=float, default=1.0, help="factor on the number of inputs in tests/fuzz")
-    parser.addoption("--draws", type=int, default=265, help="number of random draws in tests/independent")
+    parser.addoption("--draws", type=int, default=133, help="number of random draws in tests/independent")
 
 
 def pytest_collection_modifyitems(config, items):

@@ -2,7 +2,8 @@
 
 A test marked `grid` has a case for each combination, say of kernel and norm, and each case compiles a program of its own. The
 cases that are run have every value of every parameter at least once. Cases marked `slow` are left out, but for
-the first one of a test all of whose cases are slow. The choice is the same every time.
+the first one of a test all of whose cases are slow (of one marked `slow(first=False)` that one too). The choice is the same
+every time.
 """
 
 import itertools
@@ -15,9 +16,11 @@ def split(items: list[Any]) -> tuple[list[Any], list[Any]]:
     left_out: set[str] = set()
     for _, group in itertools.groupby(items, key=lambda item: item.nodeid.partition("[")[0]):
         cases = list(group)
-        slow = [item.nodeid for item in cases if item.get_closest_marker("slow") is not None]
+        marks = [item.get_closest_marker("slow") for item in cases]
+        slow = [item.nodeid for item, mark in zip(cases, marks, strict=True) if mark is not None]
         if slow:
-            left_out |= set(slow[1:] if len(slow) == len(cases) > 1 else slow)
+            first = len(slow) == len(cases) > 1 and marks[0].kwargs.get("first", True)
+            left_out |= set(slow[1:] if first else slow)
         elif cases[0].get_closest_marker("grid") is not None:
             taken = covering([values(item) for item in cases])
             left_out |= {item.nodeid for number, item in enumerate(cases) if number not in taken}

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import grids
 
 
-def case(name, marks=(), **params):
-    item = SimpleNamespace(nodeid=name, get_closest_marker=lambda mark: mark if mark in marks else None)
+def case(name, marks=(), first=True, **params):
+    found = SimpleNamespace(kwargs={"first": first})
+    item = SimpleNamespace(nodeid=name, get_closest_marker=lambda mark: found if mark in marks else None)
     if params:
         item.nodeid += f"[{'-'.join(map(str, params.values()))}]"
         item.callspec = SimpleNamespace(params=params)
@@ -27,7 +28,9 @@ def test_every_value_of_a_grid_is_run():
 def test_the_first_case_of_a_slow_test_is_run():
     slow = [case("t", ["slow"], k=k) for k in range(3)]
     alone, quick, mixed = case("u", ["slow"]), case("v", k=0), case("v", ["slow"], k=1)
-    assert grids.split([*slow, alone, quick, mixed]) == ([slow[0], quick], [*slow[1:], alone, mixed])
+    never = [case("w", ["slow"], first=False, k=k) for k in range(2)]
+    left_out = [*slow[1:], alone, mixed, *never]
+    assert grids.split([*slow, alone, quick, mixed, *never]) == ([slow[0], quick], left_out)
 
 
 def test_values_without_a_hash_are_different():

@@ -121,7 +121,7 @@ def test_strength_one_is_sphere_noise():
     np.testing.assert_allclose(ends[2], ends[0], atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(first=False)
 @pytest.mark.parametrize("name", ["directions", "Stratonovich"])
 def test_many_tokens_follow_the_density(name):
     """First and second moments of 20 000 independent tokens under SA, within four standard errors."""

@@ -71,6 +71,7 @@ def test_gain_queries_and_keys():
     against(drift, build, p, on_sphere=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of_time", [False, True])
 def test_alpha(of_time):
     """nGPT: a number, or a function of time that closes over numbers."""

@@ -54,7 +54,9 @@ def program(kernel):
     return in_both_modes(lambda p, t1: moments(tkf.solve(*build(kernel, p), t1, **TIGHT).final))
 
 
-@pytest.mark.parametrize("kernel", GIVEN)
+@pytest.mark.parametrize(
+    "kernel", [pytest.param(name, marks=pytest.mark.slow if name == "multi_head" else ()) for name in GIVEN]
+)
 def test_every_kernel_against_the_variational_equation(kernel):
     p = parameters(kernel)
     value, exact = run(kernel, p, D, T)

@@ -46,6 +46,7 @@ def test_forward_mode_is_the_variational_equation(kernel, norm):
     assert error(slope, WEIGHTS @ exact) < (1e-4 if kernel == "relu" else 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", tokens.NORMS)
 def test_the_right_hand_side_in_reverse_mode(norm):
     """A mixture of all its entries, for every kernel and every rule in time: the same by both modes, and not 0."""

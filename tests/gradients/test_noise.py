@@ -102,6 +102,7 @@ def test_one_number_with_noise_against_its_closed_form():
         assert np.abs(found / exact - 1).max() < 1e-8, mode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["euler", "heun"])
 def test_noise_on_the_sphere(method):
     """With one key a run is a smooth function of beta and kappa: central differences of fourth order."""

@@ -51,7 +51,8 @@ def build(kernel, norm, p):
     return tkf.Transformer(attention, norm=NORMS[norm]), tkf.Tokens(x, w)
 
 
-@pytest.mark.parametrize("norm", ["none", "pre"])
+@pytest.mark.slow
+@pytest.mark.parametrize("norm", ["pre", "none"])
 def test_softmax_against_the_variational_equation(norm):
     """`d x(T) / d (x(0), beta, V, weights)`, all 150 + 15 x 15 entries of it."""
     p = tokens.parameters()
@@ -62,6 +63,7 @@ def test_softmax_against_the_variational_equation(norm):
         assert column_error(found, exact) < 1e-8, mode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["post", "none"])
 def test_isotropic_attention_in_many_dimensions(norm):
     """`A = beta I`, d > n, where a run may go on in the span of the tokens: the derivative leaves the span."""

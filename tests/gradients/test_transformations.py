@@ -164,6 +164,7 @@ def test_how_runs_end():
     assert few.reason == "max_steps"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "adjoint", [diffrax.RecursiveCheckpointAdjoint(), diffrax.DirectAdjoint()], ids=["checkpoints", "direct"]
 )

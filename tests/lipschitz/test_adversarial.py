@@ -94,7 +94,8 @@ def test_a_search_without_gradients_finds_no_more(seed):
         assert -best.fun <= found.constant * (1 + 1e-4)
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.slow
+@pytest.mark.parametrize("symmetric", [True, False])
 def test_the_search_in_sinkhorn_attention(symmetric):
     """The derivative that the search follows is that of the coupling: against differences, to second order."""
     rng = np.random.default_rng(4)

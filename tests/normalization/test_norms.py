@@ -100,6 +100,7 @@ def test_velocity_with_an_mlp_and_late_times(norm):
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_layers_agree_with_naive_loops(kernel, norm):
