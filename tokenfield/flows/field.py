@@ -48,7 +48,9 @@ def velocity_field(model: Transformer, state: Tokens, points: Matrix, t: float =
     if isinstance(model.norm, Rescaled):
         raise ValueError("norm=Rescaled() has no velocity field of x: use the model with norm=NoNorm(), and tokens x")
     rule = next(rule for until, rule in rules_in_time(model) if time <= until)
-    seen = Fixed(model.attention, Measure(_read(rule, jnp.asarray(time), mu.x), mu.weights, mu.positions))
+    seen = model.attention
+    if model.context is None or model.cross is not None:  # self-attention
+        seen = Fixed(seen, Measure(_read(rule, jnp.asarray(time), mu.x), mu.weights, mu.positions))
     given = eqx.tree_at(
         lambda m: (m.attention, m.norm, m.noise, m.fisher_rao),
         model,
