@@ -3,7 +3,6 @@
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from ..normalization import PreNorm
 from ..states import Tokens
 from ..transformer import Transformer
 from .base import AbstractFlow, Limits, largest_ratio
@@ -38,7 +37,7 @@ class FreeFlow(AbstractPointsFlow):
     def velocity(self, t, y):
         sublayers = self.model.sublayers(t, self.weights, self.positions)
         pairs = zip(self.model.norms, sublayers, strict=True)
-        return sum(sublayer(norm.map(y) if isinstance(norm, PreNorm) else y) for norm, sublayer in pairs)
+        return sum(sublayer(norm.inputs(t, y)) for norm, sublayer in pairs)
 
     @property
     def log_time_unit(self):

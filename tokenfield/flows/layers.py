@@ -88,7 +88,8 @@ class LayerFlow(AbstractExactLayers):
         assert nu is not None
         assert model.encoder is not None
         context = Measure(y.context, nu.weights, nu.positions)
-        decoder = with_context(self, read(model.encoder.norm, t, context))
+        encoder = model.encoder.at_layer(jnp.round(t / h).astype(int))
+        decoder = with_context(self, read(encoder.norm, t, context))
         tokens, lost = decoder._tokens(t, y.tokens, h)  # type: ignore[attr-defined]
         moved, gone = LayerFlow(model=model.encoder, weights=nu.weights, positions=nu.positions)._tokens(
             t, y.context, h

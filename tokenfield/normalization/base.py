@@ -42,6 +42,10 @@ class AbstractNorm(Named, eqx.Module):
     ) -> Float[Array, "n d"]:
         """Return the tokens after one sublayer (attention or MLP) with step h at time t."""
 
+    @abc.abstractmethod
+    def inputs(self, t: Array, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        """Return the input of sublayers for tokens x at time t: x itself if the norm acts after them, otherwise the norm of x."""
+
     @property
     @abc.abstractmethod
     def space(self) -> AbstractSpace:
@@ -106,10 +110,6 @@ class AbstractSphereNorm(AbstractNorm):
     @abc.abstractmethod
     def reads_directions(self) -> bool:
         """True if sublayers read theta itself, so that their inputs have length 1."""
-
-    @abc.abstractmethod
-    def inputs(self, t: Array, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        """Return the input of sublayers for tokens x at time t: x itself if the norm acts after them, otherwise the norm of x."""
 
     def terminal_law(self, scale: float) -> TerminalLaw:
         """Return how `1 - rho` of equiangular tokens decays to 0 as t grows, where `A = scale theta` in the limit."""
