@@ -40,7 +40,9 @@ class AbstractLayerFlow(AbstractFlow):
         """Return True if a layer maps two points to one, where a density would become infinite."""
 
     def velocity(self, t, y):
-        raise NotImplementedError("layers have no velocity")
+        raise ValueError(
+            "stop_when needs the velocity of the state, which Layers do not have: stop at a function of the state"
+        )
 
     def retract(self, y):
         return y
