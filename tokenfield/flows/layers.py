@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..attention import Measure
-from ..normalization import AbstractSphereNorm, Projected
+from ..normalization import Projected
 from ..states import Equiangular, Gaussian, Tokens
 from ..states.tokens import wrap_hint
 from ..transformer import Transformer
@@ -106,7 +106,7 @@ class LayerFlow(AbstractExactLayers):
         sublayers = model.sublayers(t, self.weights, self.positions)
         for norm, sublayer in zip(model.norms, sublayers, strict=True):
             x = norm.layer(t, x, sublayer, h)
-            vanished |= isinstance(norm, AbstractSphereNorm) & (x == 0).all(axis=-1).any()
+            vanished |= norm.needs_length & (x == 0).all(axis=-1).any()
         if model.final is not None:
             x = jnp.where(number + 1 == self.model.length, model.final(x), x)
         return x, vanished

@@ -36,6 +36,9 @@ class TerminalLaw(NamedTuple):
 class AbstractNorm(Named, eqx.Module):
     """A normalization rule, given by its layer with step h. The subclass defines the flow, the limit h -> 0."""
 
+    needs_length: ClassVar[bool] = False
+    """True if a token of length 0 cannot be normalized; a layer then leaves it at 0."""
+
     @abc.abstractmethod
     def layer(
         self, t: Float[Array, ""], x: Float[Array, "n d"], sublayer: Sublayer, h: float | Array
@@ -75,6 +78,7 @@ class AbstractSphereNorm(AbstractNorm):
     `terminal_law` and `random_weight_law`.
     """
 
+    needs_length: ClassVar[bool] = True
     radial: ClassVar[bool]
     """True if the length r evolves; otherwise tokens stay on a sphere of fixed radius."""
     scale_free: ClassVar[bool] = False
