@@ -46,7 +46,7 @@ class Transformer(Explained, eqx.Module):
             `Transformer(Softmax(..., causal=True), norm, mlp, cross=Softmax(...), context=nu)`.
         mlp_norm, cross_norm: the norms of these sublayers, if they differ from that of the attention.
         encoder: the Transformer that moves the context while the tokens move; they read it as the encoder's own sublayers do.
-            None keeps the context fixed.
+            None keeps the context fixed, and the tokens read it as it is.
         space: the space in which tokens stay, in place of a norm: `x' = P_x A(x)` (see `Projected`), e.g. `Torus()`.
 
     Example:

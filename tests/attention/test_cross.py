@@ -110,6 +110,28 @@ def test_encoder_and_decoder_run_together(norm):
     np.testing.assert_allclose(*deep, rtol=0, atol=1e-13)
 
 
+def test_a_context_that_moves_is_read_through_its_norm():
+    """Tokens read what the encoder's attention reads: its pre-norm of the context, that of the same layer."""
+    gains = RNG.uniform(0.5, 2.0, (2, 3))
+    encoder = tkf.by_layer([tkf.Transformer(tkf.Softmax(A=A), tkf.PreNorm(tkf.RMSNorm(g, eps=0.1))) for g in gains])
+    model = tkf.Transformer(tkf.Softmax(A=V), context=CONTEXT, encoder=encoder)
+    w = np.asarray(CONTEXT.weights)
+
+    def mean(x, y, M):
+        P = w * np.exp(x @ M.T @ y.T)
+        return P / P.sum(1, keepdims=True) @ y
+
+    x, y = np.asarray(TOKENS.x), np.asarray(CONTEXT.x)
+    parts = segments(TOKENS, model)
+    for gain, part in zip(gains, parts, strict=True):
+        read = gain * y / np.sqrt((y * y).mean(1, keepdims=True) + 0.1)
+        velocity = part.flow.velocity(jnp.zeros(()), part.flow.pack(TOKENS)._replace(tokens=x, context=y))
+        np.testing.assert_allclose(velocity.tokens, mean(x, read, V), rtol=0, atol=1e-14)
+        x, y = x + 0.5 * mean(x, read, V), y + 0.5 * mean(read, read, A)
+    found = tkf.layers(model, TOKENS, depth=2, step=0.5).final
+    np.testing.assert_allclose(found.x, x, rtol=0, atol=1e-14)
+
+
 def test_other_tokens_than_the_contexts():
     """The decoder's path beside SciPy, with the encoder's moving beside it."""
     from scipy.integrate import solve_ivp

@@ -58,6 +58,28 @@ def test_points_come_after_all_tokens():
     np.testing.assert_allclose(found, P / P.sum(1, keepdims=True) @ x, rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("context", [False, True])
+def test_points_of_hyperbolic_space_attend_to_the_tokens(context):
+    """Scores are inner products of the space. A decoder's points attend to the tokens and to the context."""
+    space, d = tkf.Hyperbolic(), 3
+    state, point, nu = (tkf.tokens_in(space, n, d, seed=n) for n in (5, 2, 4))
+    signs = space.signs(d)
+    attention = {"cross": tkf.Softmax(beta=0.5), "context": nu} if context else {}
+    model = tkf.Transformer(tkf.Softmax(beta=1.5), space=space, **attention)
+
+    def mean(x, y, beta):
+        P = np.exp(beta * (signs * x) @ np.asarray(y).T)
+        return P / P.sum(1, keepdims=True) @ np.asarray(y)
+
+    for x in (state.x, point.x):
+        x = np.asarray(x)
+        A = mean(x, state.x, 1.5) + (mean(x, nu.x, 0.5) if context else 0)
+        expected = A + (signs * A * x).sum(1, keepdims=True) * x
+        np.testing.assert_allclose(tkf.velocity_field(model, state, x), expected, rtol=0, atol=1e-13)
+    own = velocity(model, state)
+    np.testing.assert_allclose(tkf.velocity_field(model, state, state.x), own, rtol=0, atol=1e-13)
+
+
 def test_noise_and_weights_that_move_do_not_change_it():
     state, points = tokens(), tokens(n=4, seed=5).x
     plain = tkf.velocity_field(tkf.Transformer(tkf.Unnormalized(2.0), tkf.PostLN()), state, points)

@@ -93,6 +93,24 @@ def test_options_that_do_not_fit_are_refused(options, message):
         tkf.solve(model, START, 1.0, **options)
 
 
+@pytest.mark.parametrize("random", [False, True])
+def test_stops_at_the_end_of_a_step_have_no_slope(random):
+    """One token under V = v: the fourth layer of size 0.1 ends at (1 + 0.1 v)^4 > 1.4, with derivative 0.4 (1 + 0.1 v)^3."""
+    options = {"key": jax.random.key(0), "dt": 0.1, "method": "euler"} if random else {"method": tkf.Layers(0.1)}
+    noise = tkf.EuclideanNoise(kappa=1e300) if random else None
+
+    def end(v):
+        model = tkf.Transformer(tkf.Softmax(beta=0.0, V=v), noise=noise)
+        stop = lambda state: state.x[0, 0] - 1.4  # noqa: E731
+        found = tkf.solve(model, tkf.Tokens([[1.0]]), 1.0, stop_when=stop, **options)
+        return found.event_time, found.final.x[0, 0]
+
+    value, slope = jax.jvp(end, (1.0,), (1.0,))
+    np.testing.assert_allclose(value, [0.4, 1.1**4], rtol=1e-12)
+    np.testing.assert_allclose(slope, [np.nan, 0.4 * 1.1**3], rtol=1e-12)
+    assert float(jax.grad(lambda v: end(v)[1])(1.0)) == pytest.approx(0.4 * 1.1**3, rel=1e-12)
+
+
 def test_the_time_of_a_blow_up_has_no_slope():
     def end(v):
         model = tkf.Transformer(tkf.Softmax(A=jnp.eye(1), V=v))

@@ -28,6 +28,15 @@ def test_energy_and_order_agree_with_naive_loops():
     assert tkf.mean_cosine(state) == pytest.approx(mean, rel=1e-12)
 
 
+def test_attention_matrix_under_a_pre_norm_is_that_of_normalized_tokens():
+    state, gain, beta = tokens(), np.array([1.0, 0.5, 2.0]), 1.3
+    x, w = np.asarray(state.x), np.asarray(state.weights)
+    read = gain * x / np.sqrt((x * x).mean(1, keepdims=True) + 0.1)
+    P = w * np.exp(beta * read @ read.T)
+    model = tkf.Transformer(tkf.Softmax(beta), tkf.PreNorm(tkf.RMSNorm(gain, eps=0.1)))
+    np.testing.assert_allclose(tkf.attention_matrix(state, model), P / P.sum(1, keepdims=True), rtol=0, atol=1e-14)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_energies_under_a_norm_are_those_of_directions(seed):
     """However long the tokens are; with a gain, of what attention reads."""

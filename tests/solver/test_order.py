@@ -63,7 +63,7 @@ def test_adaptive_error_is_within_ten_times_the_tolerance(method, tolerance):
 def test_adaptive_error_is_what_the_tolerance_and_the_method_say(method):
     """For `x' = x` all steps are alike. The controller rests where `0.9 size^{-0.4/order} = 1`, which fixes the step;
     the constants of the method then say the error to a few percent, so that a wrong factor in a size shows."""
-    tableau, order, tolerance = RUNGE_KUTTA[method].solver.tableau, RUNGE_KUTTA[method].order, 1e-8
+    tableau, order, tolerance = RUNGE_KUTTA[method].stages.solver.tableau, RUNGE_KUTTA[method].order, 1e-8
     t1 = 50.0 if order > 5 else 10.0  # long enough for many steps
 
     def step(h):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tokenfield.solver.methods import RUNGE_KUTTA
-from tokenfield.solver.stages import between, looped, unrolled
+from tokenfield.solver.stages import Looped, Unrolled
 
 TERM = diffrax.ODETerm(lambda t, y, args: (jnp.sin(t) * y[1] - y[0] ** 2, args * y[0] * y[1]))
 T0, T1, ARGS = jnp.asarray(0.3), jnp.asarray(0.71), 1.7
@@ -28,12 +28,13 @@ def close(ours, theirs, tolerance):
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize("stages", [looped, unrolled])
+@pytest.mark.parametrize("kind", [Looped, Unrolled])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_step_is_that_of_diffrax(name, stages):
-    solver = RUNGE_KUTTA[name].solver
+def test_a_step_is_that_of_diffrax(name, kind):
+    solver = RUNGE_KUTTA[name].stages.solver
     field = lambda t, y: TERM.vf(t, y, ARGS)  # noqa: E731
-    ours = stages(solver, field, T0, T1, START, field(T0, START))
+    stages = kind(solver)
+    ours = stages.take(None, field, T0, T1, START, field(T0, START))
     y1, error, dense, state, _ = diffrax_step(solver)
     close(ours.y1, y1, 1e-14)
     if error is not None:
@@ -42,17 +43,17 @@ def test_a_step_is_that_of_diffrax(name, stages):
         close(ours.slope, state[1], 1e-14)
     expected = solver.interpolation_cls(t0=T0, t1=T1, **dense)
     for t in np.linspace(float(T0), float(T1), 5):
-        found = between(solver.interpolation_cls, ours.dense, jnp.asarray(t))
+        found = stages.between(ours.dense, jnp.asarray(t))
         close(found, expected.evaluate(jnp.asarray(t)), 1e-14)
 
 
-@pytest.mark.parametrize("stages", [looped, unrolled])
-def test_a_step_can_be_differentiated_in_both_modes(stages):
-    solver = RUNGE_KUTTA["tsit5"].solver
+@pytest.mark.parametrize("kind", [Looped, Unrolled])
+def test_a_step_can_be_differentiated_in_both_modes(kind):
+    stages = kind(RUNGE_KUTTA["tsit5"].stages.solver)
 
     def end(a):
         field = lambda t, y: TERM.vf(t, y, a)  # noqa: E731
-        return stages(solver, field, T0, T1, START, field(T0, START)).y1[1].sum()
+        return stages.take(None, field, T0, T1, START, field(T0, START)).y1[1].sum()
 
     forward = jax.jvp(end, (ARGS,), (1.0,))[1]
     assert float(forward) == pytest.approx(float(jax.grad(end)(ARGS)), rel=1e-13)

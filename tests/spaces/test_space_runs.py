@@ -70,6 +70,15 @@ def test_self_attention_is_what_a_naive_integration_gives(name, causal):
     assert type(run.final.space) is type(space)
 
 
+def test_a_start_that_is_known_inside_jit_is_checked():
+    space, tokens = start("hyperbolic")
+    end = lambda beta, x: tkf.solve(tkf.Transformer(tkf.Softmax(beta), space=space), tkf.Tokens(x), 0.5).final.x  # noqa: E731
+    found = jax.jit(lambda beta: end(beta, tokens.x))(BETA)
+    np.testing.assert_allclose(found, end(BETA, tokens.x), rtol=0, atol=1e-13)
+    with pytest.raises(ValueError, match="from the space"):
+        jax.jit(lambda beta: end(beta, 2 * np.asarray(tokens.x)))(BETA)
+
+
 def test_a_space_is_the_norm_that_keeps_tokens_there():
     assert isinstance(tkf.Transformer(tkf.Softmax(beta=1.0), space=tkf.Sphere()).norm, tkf.PostLN)
     assert isinstance(tkf.Transformer(tkf.Softmax(beta=1.0), space=tkf.Euclidean()).norm, tkf.NoNorm)

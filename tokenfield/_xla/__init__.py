@@ -103,7 +103,7 @@ WORKAROUNDS = (
         "noisy tokens (",
     ),
     Workaround(
-        "tokenfield.solver.stages:unrolled",
+        "tokenfield.solver.stages:Unrolled",
         "Diffrax runs the Runge-Kutta stages in a loop in which each stage reads and writes the slopes of all stages",
         "measured by `make bench`: sweeps of many small members compared with a PyTorch script",
         "figure3, d = ",

@@ -28,6 +28,8 @@ class AbstractAttention(Named, eqx.Module):
     """A vector added to Gamma. Subclasses with a bias override this with a field."""
     offsets: ClassVar[tuple[Array, ...] | None] = None
     """Vectors added to the outputs of the heads. Subclasses with offsets override this with a field."""
+    outputs: ClassVar[tuple[ValueMap, ...]] = (ValueMap(),)
+    """The output map W of each head: W = I for a single one. `MultiHead` overrides this with a field."""
     whole_matrix: ClassVar[bool] = False
     """True if the n x n matrix of all pairs is materialized for any number of tokens."""
 

@@ -11,7 +11,7 @@ class Fixed(AbstractAttention):
     mu: AtomicMeasure
 
     def __call__(self, t, x, mu, positions=None):
-        return self.attention(t, x, mu, positions)
+        return self.attention(t, x, self.mu, positions)
 
     def of_itself(self, t, mu, unit=False):
         return self.attention(t, mu.x, self.mu, mu.positions)

@@ -32,7 +32,7 @@ class MultiHead(AbstractAttention):
     """
 
     parts: tuple[AbstractHead, ...]
-    outputs: tuple[ValueMap, ...]
+    outputs: tuple[ValueMap, ...]  # type: ignore[misc]
     bias: Float[Array, " d"] | None  # type: ignore[misc]
     offsets: tuple[Array, ...] | None  # type: ignore[misc]
     kind: ClassVar[str] = "multihead"
@@ -110,5 +110,4 @@ class MultiHead(AbstractAttention):
 
 def heads_and_outputs(attention: AbstractAttention) -> tuple[tuple[AbstractHead, ValueMap], ...]:
     """Return the pairs `(head, W)` of any attention; a single head has W = I."""
-    outputs = attention.outputs if isinstance(attention, MultiHead) else (ValueMap(),)
-    return tuple(zip(attention.heads, outputs, strict=True))
+    return tuple(zip(attention.heads, attention.outputs, strict=True))

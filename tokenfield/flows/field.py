@@ -10,7 +10,7 @@ from .._types import Matrix
 from ..attention import Measure
 from ..attention.fixed import Fixed
 from ..attention.measure import last
-from ..normalization import AbstractSphereNorm, PreNorm, Rescaled
+from ..normalization import Rescaled
 from ..states import Tokens
 from ..states.tokens import only_tokens
 from ..transformer import Transformer, only_transformer
@@ -48,7 +48,9 @@ def velocity_field(model: Transformer, state: Tokens, points: Matrix, t: float =
     if isinstance(model.norm, Rescaled):
         raise ValueError("norm=Rescaled() has no velocity field of x: use the model with norm=NoNorm(), and tokens x")
     rule = next(rule for until, rule in rules_in_time(model) if time <= until)
-    seen = Fixed(model.attention, Measure(_read(rule, jnp.asarray(time), mu.x), mu.weights, mu.positions))
+    seen = model.attention
+    if model.context is None or model.cross is not None:  # self-attention
+        seen = Fixed(seen, Measure(rule.inputs(jnp.asarray(time), mu.x), mu.weights, mu.positions))
     given = eqx.tree_at(
         lambda m: (m.attention, m.norm, m.noise, m.fisher_rao),
         model,
@@ -57,13 +59,6 @@ def velocity_field(model: Transformer, state: Tokens, points: Matrix, t: float =
     )
     asked = Tokens(x, positions=last(mu, len(x)))
     return _velocity(segments(asked, given)[-1].flow, asked, jnp.asarray(time))
-
-
-def _read(norm, t: Float[Array, ""], x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    """Return the input of attention for tokens x."""
-    if isinstance(norm, AbstractSphereNorm):
-        return norm.inputs(t, x)
-    return norm.map(x) if isinstance(norm, PreNorm) else x
 
 
 @eqx.filter_jit

@@ -1,9 +1,9 @@
 """Tokens as points of R^d, and their free flow."""
 
 import equinox as eqx
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
-from ..normalization import PreNorm
+from ..noise import AbstractNoise
 from ..states import Tokens
 from ..transformer import Transformer
 from .base import AbstractFlow, Limits, largest_ratio
@@ -38,7 +38,11 @@ class FreeFlow(AbstractPointsFlow):
     def velocity(self, t, y):
         sublayers = self.model.sublayers(t, self.weights, self.positions)
         pairs = zip(self.model.norms, sublayers, strict=True)
-        return sum(sublayer(norm.map(y) if isinstance(norm, PreNorm) else y) for norm, sublayer in pairs)
+        return sum(sublayer(norm.inputs(t, y)) for norm, sublayer in pairs)
+
+    def kick(self, noise: AbstractNoise, key: PRNGKeyArray, y: Array, h: Float[Array, ""]) -> Array:
+        """Return a random displacement in time h."""
+        return noise.kick(key, y, h, self.model.space)
 
     @property
     def log_time_unit(self):

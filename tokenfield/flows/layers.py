@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ..attention import Measure
-from ..normalization import AbstractSphereNorm, Projected
+from ..normalization import Projected
 from ..states import Equiangular, Gaussian, Tokens
 from ..states.tokens import wrap_hint
 from ..transformer import Transformer
@@ -40,7 +40,9 @@ class AbstractLayerFlow(AbstractFlow):
         """Return True if a layer maps two points to one, where a density would become infinite."""
 
     def velocity(self, t, y):
-        raise NotImplementedError("layers have no velocity")
+        raise ValueError(
+            "stop_when needs the velocity of the state, which Layers do not have: stop at a function of the state"
+        )
 
     def retract(self, y):
         return y
@@ -88,7 +90,8 @@ class LayerFlow(AbstractExactLayers):
         assert nu is not None
         assert model.encoder is not None
         context = Measure(y.context, nu.weights, nu.positions)
-        decoder = with_context(self, read(model.encoder.norm, t, context))
+        encoder = model.encoder.at_layer(jnp.round(t / h).astype(int))
+        decoder = with_context(self, read(encoder.norm, t, context))
         tokens, lost = decoder._tokens(t, y.tokens, h)  # type: ignore[attr-defined]
         moved, gone = LayerFlow(model=model.encoder, weights=nu.weights, positions=nu.positions)._tokens(
             t, y.context, h
@@ -103,7 +106,7 @@ class LayerFlow(AbstractExactLayers):
         sublayers = model.sublayers(t, self.weights, self.positions)
         for norm, sublayer in zip(model.norms, sublayers, strict=True):
             x = norm.layer(t, x, sublayer, h)
-            vanished |= isinstance(norm, AbstractSphereNorm) & (x == 0).all(axis=-1).any()
+            vanished |= norm.needs_length & (x == 0).all(axis=-1).any()
         if model.final is not None:
             x = jnp.where(number + 1 == self.model.length, model.final(x), x)
         return x, vanished

@@ -13,7 +13,7 @@ from ..transformer import Transformer
 from .base import AbstractNoisyFlow
 from .free import FreeFlow
 from .projected import ProjectedFlow
-from .sphere import Polar, SphereFlow
+from .sphere import SphereFlow
 
 
 class NoisyFlow(AbstractNoisyFlow):
@@ -55,10 +55,7 @@ class NoisyFlow(AbstractNoisyFlow):
         return y
 
     def kick(self, key, t, y, h):
-        if isinstance(self.flow, SphereFlow):
-            kick = self.noise.kick(key, y.theta, h / self.flow.lengths(y)[0] ** 2, self.flow.model.space)
-            return Polar(kick, None if y.r is None else jnp.zeros_like(y.r))
-        return self.noise.kick(key, y, h, self.flow.model.space)
+        return self.flow.kick(self.noise, key, y, h)
 
     def rate(self, state):
         model = self.flow.model

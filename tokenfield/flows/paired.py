@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ..attention import Measure
-from ..normalization import AbstractNorm, AbstractSphereNorm
+from ..normalization import AbstractNorm
 from .base import AbstractFlow, Limits
 
 
@@ -75,8 +75,7 @@ class PairedFlow(AbstractFlow):
 
 def read(norm: AbstractNorm, t: Float[Array, ""], context: Any) -> Measure:
     """Return a context as sublayers under its norm read it."""
-    x = norm.inputs(t, context.x) if isinstance(norm, AbstractSphereNorm) else context.x
-    return Measure(x, context.weights, context.positions)
+    return Measure(norm.inputs(t, context.x), context.weights, context.positions)
 
 
 def with_context(flow: AbstractFlow, context: Any) -> AbstractFlow:

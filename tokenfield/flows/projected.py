@@ -1,7 +1,8 @@
 """The flow of tokens in a given space."""
 
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
+from ..noise import AbstractNoise
 from ..normalization import Projected
 from ..spaces import AbstractSpace
 from ..states import Tokens
@@ -39,6 +40,10 @@ class ProjectedFlow(AbstractFlow):
 
     def retract(self, y):
         return self.space.project(y)
+
+    def kick(self, noise: AbstractNoise, key: PRNGKeyArray, y: Array, h: Float[Array, ""]) -> Array:
+        """Return a random displacement in time h."""
+        return noise.kick(key, y, h, self.space)
 
     def relative_size(self, change, y0, y1, rtol, atol):
         return largest_ratio(change, y0, y1, rtol, atol)

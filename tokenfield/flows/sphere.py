@@ -6,9 +6,10 @@ from typing import NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._check import is_concrete
+from ..noise import AbstractNoise
 from ..normalization import AbstractSphereNorm
 from ..normalization.base import lengths, unit
 from ..states import Tokens
@@ -74,6 +75,11 @@ class SphereFlow(AbstractFlow):
 
     def retract(self, y):
         return Polar(unit(y.theta), y.r)
+
+    def kick(self, noise: AbstractNoise, key: PRNGKeyArray, y: Polar, h: Float[Array, ""]) -> Polar:
+        """Return a random displacement in time h: on a sphere of radius R that of directions in time `h / R²`."""
+        kick = noise.kick(key, y.theta, h / self.lengths(y)[0] ** 2, self.model.space)
+        return Polar(kick, None if y.r is None else jnp.zeros_like(y.r))
 
     def relative_size(self, change, y0, y1, rtol, atol):
         size = largest_length(change.theta) / (atol + rtol)  # directions have length 1

@@ -75,9 +75,9 @@ def _paired(state: Tokens, model: Transformer, rules: list) -> tuple[Segment, ..
     encoder = segments(model.context, model.encoder)
     ends = sorted({end for end, _ in rules} | {part.until for part in encoder})
     at = lambda pairs, end: next(value for until, value in pairs if end <= until)  # noqa: E731
-    moving, norm = [(part.until, part.flow) for part in encoder], model.encoder.norm
-    pairs = ((end, _flow(state, model, at(rules, end)), at(moving, end)) for end in ends)
-    return tuple(Segment(end, PairedFlow(own, other, norm, model.context)) for end, own, other in pairs)
+    moving = [(part.until, (part.flow, model.encoder.at_layer(index).norm)) for index, part in enumerate(encoder)]
+    pairs = ((end, _flow(state, model, at(rules, end)), *at(moving, end)) for end in ends)
+    return tuple(Segment(end, PairedFlow(own, other, norm, model.context)) for end, own, other, norm in pairs)
 
 
 @obstacle(Tokens)

@@ -36,11 +36,18 @@ class TerminalLaw(NamedTuple):
 class AbstractNorm(Named, eqx.Module):
     """A normalization rule, given by its layer with step h. The subclass defines the flow, the limit h -> 0."""
 
+    needs_length: ClassVar[bool] = False
+    """True if a token of length 0 cannot be normalized; a layer then leaves it at 0."""
+
     @abc.abstractmethod
     def layer(
         self, t: Float[Array, ""], x: Float[Array, "n d"], sublayer: Sublayer, h: float | Array
     ) -> Float[Array, "n d"]:
         """Return the tokens after one sublayer (attention or MLP) with step h at time t."""
+
+    @abc.abstractmethod
+    def inputs(self, t: Array, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
+        """Return the input of sublayers for tokens x at time t: x itself if the norm acts after them, otherwise the norm of x."""
 
     @property
     @abc.abstractmethod
@@ -71,6 +78,7 @@ class AbstractSphereNorm(AbstractNorm):
     `terminal_law` and `random_weight_law`.
     """
 
+    needs_length: ClassVar[bool] = True
     radial: ClassVar[bool]
     """True if the length r evolves; otherwise tokens stay on a sphere of fixed radius."""
     scale_free: ClassVar[bool] = False
@@ -106,10 +114,6 @@ class AbstractSphereNorm(AbstractNorm):
     @abc.abstractmethod
     def reads_directions(self) -> bool:
         """True if sublayers read theta itself, so that their inputs have length 1."""
-
-    @abc.abstractmethod
-    def inputs(self, t: Array, x: Float[Array, "n d"]) -> Float[Array, "n d"]:
-        """Return the input of sublayers for tokens x at time t: x itself if the norm acts after them, otherwise the norm of x."""
 
     def terminal_law(self, scale: float) -> TerminalLaw:
         """Return how `1 - rho` of equiangular tokens decays to 0 as t grows, where `A = scale theta` in the limit."""

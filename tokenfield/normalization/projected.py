@@ -44,5 +44,8 @@ class Projected(AbstractNorm):
     def check(self, d):
         self.space.check(d)
 
+    def inputs(self, t, x):
+        return x
+
     def layer(self, t, x, sublayer, h):
         return self.space.retract(x, h * sublayer(x))

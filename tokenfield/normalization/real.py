@@ -112,6 +112,9 @@ class PreNorm(AbstractNorm):
     def layer(self, t, x, sublayer, h):
         return x + h * sublayer(self.map(x))
 
+    def inputs(self, t, x):
+        return self.map(x)
+
     @property
     def space(self):
         return Euclidean()
@@ -147,6 +150,9 @@ class PostNorm(AbstractNorm):
 
     def layer(self, t, x, sublayer, h):
         return self.map(x + h * sublayer(x))
+
+    def inputs(self, t, x):
+        return x
 
     @property
     def space(self):

@@ -40,5 +40,8 @@ class Rescaled(AbstractNorm):
     def check(self, d):
         pass
 
+    def inputs(self, t, x):
+        raise ValueError("Rescaled holds z = e^(-tV) x, and sublayers read x: use NoNorm(), and tokens x")
+
     def layer(self, t, x, sublayer, h):
         raise ValueError("Rescaled is a change of variables of the continuous flow: run layers with NoNorm()")

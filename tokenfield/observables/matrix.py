@@ -12,7 +12,7 @@ from .._shown import shown
 from ..attention import AbstractAttention, AbstractHead, Measure
 from ..flows.rescaled import scaled_tokens
 from ..flows.rescaled_parts import sharpened
-from ..normalization import AbstractSphereNorm, Rescaled
+from ..normalization import Rescaled
 from ..spaces import AbstractSpace, Euclidean
 from ..states import Tokens
 from ..states.tokens import only_tokens
@@ -61,7 +61,7 @@ def attention_matrix(state: Tokens, model: Transformer | AbstractAttention, t: f
         matrices = _at_rescaled(state, model, t)
     else:
         time = 0.0 if t is None else number("t", t)
-        if isinstance(model, Transformer) and isinstance(model.norm, AbstractSphereNorm):
+        if isinstance(model, Transformer):
             x = model.norm.inputs(jnp.asarray(time), x)
         space = model.space if isinstance(model, Transformer) else state.given_space or Euclidean()
         matrices = _matrices(heads, time, x, state, space)

@@ -1,15 +1,12 @@
 """Lawson steps for stiff diffusion: the decay of each mode is exact, and Tsit5 integrates the rest."""
 
-from typing import Any
-
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
-from .stages import Stages
+from .stages import HERMITE, AbstractStages, Step, at_rest, no_slopes
 
 TABLEAU = diffrax.Tsit5.tableau
 C = np.concatenate([[0.0], np.asarray(TABLEAU.c, float)])
@@ -19,23 +16,35 @@ for row, values in enumerate(TABLEAU.a_lower):
 ERROR = np.asarray(TABLEAU.b_error, float)
 
 
-def lawson_stages(flow: Any, t0: Array, t1: Array, y0: Array) -> Stages:
-    """Take a step of `y' = drift(t, y) - decay y`, with a diagonal decay, by applying Tsit5 to `e^{decay (t-t0)} y` (Lawson 1967).
+class Lawson(AbstractStages):
+    """Steps of `y' = drift(t, y) - decay y`, with a diagonal decay, by Tsit5 applied to `e^{decay (t-t0)} y` (Lawson 1967).
 
     The decay puts no limit on the step size. Without decay the step is Tsit5's. The flow must have `drift` and `decay`.
     """
-    h, decay, (c, a) = t1 - t0, flow.decay, (jnp.asarray(C), jnp.asarray(A))
-    axes = (7,) + (1,) * y0.ndim
 
-    def stage(i, carry):
-        k, _ = carry
-        lag = jnp.maximum(c[i] - c, 0.0).reshape(axes)
-        past = (a[i].reshape(axes) * jnp.exp(-lag * h * decay) * k).sum(0)
-        y = jnp.exp(-c[i] * h * decay) * y0 + h * past
-        return k.at[i].set(eqx.filter_checkpoint(flow.drift)(t0 + c[i] * h, y)), y
+    @property
+    def keeps_slope(self):
+        return False
 
-    k, y1 = jax.lax.fori_loop(0, 7, stage, (jnp.zeros((7, *y0.shape)), y0))
-    left = jnp.asarray(ERROR).reshape(axes) * jnp.exp(-(1 - c).reshape(axes) * h * decay)
-    slopes = h * jnp.stack([k[0] - decay * y0, k[6] - decay * y1])
-    dense = {"t0": t0, "t1": t1, "y0": y0, "y1": y1, "k": slopes}
-    return Stages(y1, h * (left * k).sum(0), None, dense)
+    def take(self, flow, field, t0, t1, y0, slope):
+        h, decay, (c, a) = t1 - t0, flow.decay, (jnp.asarray(C), jnp.asarray(A))
+        axes = (7,) + (1,) * y0.ndim
+
+        def stage(i, carry):
+            k, _ = carry
+            lag = jnp.maximum(c[i] - c, 0.0).reshape(axes)
+            past = (a[i].reshape(axes) * jnp.exp(-lag * h * decay) * k).sum(0)
+            y = jnp.exp(-c[i] * h * decay) * y0 + h * past
+            return k.at[i].set(eqx.filter_checkpoint(flow.drift)(t0 + c[i] * h, y)), y
+
+        k, y1 = jax.lax.fori_loop(0, 7, stage, (jnp.zeros((7, *y0.shape)), y0))
+        left = jnp.asarray(ERROR).reshape(axes) * jnp.exp(-(1 - c).reshape(axes) * h * decay)
+        slopes = h * jnp.stack([k[0] - decay * y0, k[6] - decay * y1])
+        dense = {"t0": t0, "t1": t1, "y0": y0, "y1": y1, "k": slopes}
+        return Step(y1, h * (left * k).sum(0), None, dense)
+
+    def none(self, y):
+        return at_rest(y) | {"k": no_slopes(y, 2)}
+
+    def between(self, dense, t):
+        return HERMITE(**dense).evaluate(t)

@@ -21,12 +21,13 @@ from .base import (
     VANISHED,
     AbstractMethod,
     Carry,
+    Settings,
     choose,
     finite,
     new_carry,
 )
 
-LATE = 1e-9  # relative to a step: tolerance for rounding, so that the last layer ends at t1
+LATE = 1e-9  # relative to a step: tolerance for rounding, so that layers end exactly at save times and at t1
 
 
 class Layers(AbstractMethod):
@@ -75,8 +76,7 @@ class Layers(AbstractMethod):
     def step(self, flow, settings, carry):
         number = jnp.round(carry.t / self.h)
         y, vanished = eqx.filter_checkpoint(flow.layer)(number * self.h, carry.y, self.h)
-        t = (number + 1) * self.h
-        t = jnp.where(jnp.abs(t - settings.t1) < LATE * self.h, settings.t1, t)
+        t = self._snapped(settings, (number + 1) * self.h)
         before, after = jax.lax.stop_gradient((carry.y, y))
         folded, lost = flow.folds(number * self.h, before, self.h), flow.limits.unresolved(after)
         ok = finite(y) & ~(vanished | folded | lost)
@@ -85,6 +85,14 @@ class Layers(AbstractMethod):
             status = jnp.where(failed, reason, status).astype(int)
         t, y = jnp.where(ok, t, carry.t), choose(ok, y, carry.y)
         return Carry(t, t + self.h, y, None, status, carry.steps + ok, carry.rejected), y
+
+    def _snapped(self, settings: Settings, t: Array) -> Array:
+        """Return the save time or the end of the segment where t is equal to it up to rounding, otherwise t."""
+        late = LATE * self.h
+        if settings.save_at.size:
+            saved = settings.save_at[jnp.searchsorted(settings.save_at[:-1], t - late)]
+            t = jnp.where(jnp.abs(t - saved) < late, saved, t)
+        return jnp.where(jnp.abs(t - settings.t1) < late, settings.t1, t)
 
     def no_step(self, y):
         return jax.tree.map(jnp.zeros_like, y)

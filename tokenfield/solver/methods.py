@@ -12,8 +12,9 @@ from .._xla import on_cpu
 from ..flows import is_random
 from ..states import AbstractDensity
 from .base import AbstractMethod
+from .lawson import Lawson
 from .runge_kutta import RungeKutta
-from .stages import HERMITE
+from .stages import HERMITE, Looped, Unrolled
 
 
 class Euler(diffrax.AbstractERK):
@@ -29,13 +30,13 @@ class Euler(diffrax.AbstractERK):
 
 
 RUNGE_KUTTA = {
-    "euler": RungeKutta(Euler(), 1),
-    "heun": RungeKutta(diffrax.Heun(), 2),
-    "bosh3": RungeKutta(diffrax.Bosh3(), 3),
-    "dopri5": RungeKutta(diffrax.Dopri5(), 5),
-    "tsit5": RungeKutta(diffrax.Tsit5(), 5),
-    "lawson": RungeKutta(diffrax.Tsit5(), 5, interpolant=False, decaying=True),
-    "dopri8": RungeKutta(diffrax.Dopri8(), 8, interpolant=False),
+    "euler": RungeKutta(Looped(Euler()), 1),
+    "heun": RungeKutta(Looped(diffrax.Heun()), 2),
+    "bosh3": RungeKutta(Looped(diffrax.Bosh3()), 3),
+    "dopri5": RungeKutta(Looped(diffrax.Dopri5()), 5),
+    "tsit5": RungeKutta(Looped(diffrax.Tsit5()), 5),
+    "lawson": RungeKutta(Lawson(), 5, interpolant=False),
+    "dopri8": RungeKutta(Looped(diffrax.Dopri8()), 8, interpolant=False),
 }
 UNCONTROLLED = ("euler",)  # no error estimate, so they need a fixed step
 
@@ -61,7 +62,7 @@ def plain_method(state: Any, model: Any) -> str:
 
 
 def with_unrolled_stages(method: AbstractMethod) -> AbstractMethod:
-    """Return the method with its stages unrolled instead of in a loop, if it has stages and runs on a CPU."""
-    if not isinstance(method, RungeKutta) or method.decaying or not on_cpu():
-        return method
-    return dataclasses.replace(method, unrolled=True)
+    """Return the method with its stages unrolled instead of in a loop, if they are in a loop and it runs on a CPU."""
+    if isinstance(method, RungeKutta) and isinstance(method.stages, Looped) and on_cpu():
+        return dataclasses.replace(method, stages=Unrolled(method.stages.solver))
+    return method

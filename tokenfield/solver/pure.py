@@ -59,7 +59,8 @@ def solve(
             or a method such as `Layers(step=1.0)`, the discrete Transformer, which runs `t1/step` layers.
         dt: a fixed step size instead of error control; with noise the largest step size (see `simulate`).
         stop_when: a rule such as `one_cluster()`, or a function of the state. A function that returns a real number stops
-            the run where it is >= 0, at a time that can be differentiated; one that returns a bool has no derivative.
+            the run where it is >= 0, at a time that can be differentiated; one that returns a bool has no derivative. Runs
+            with noise and `Layers` stop at the end of a step, and the derivative of that time is NaN.
         key: the random key of a model with noise, e.g. `jax.random.key(0)`.
         max_steps: maximum number of steps, including rejected ones.
         adjoint: how derivatives are computed. None supports forward and reverse mode, with memory that grows as
@@ -139,13 +140,14 @@ def _run(
     assert run is not None
     assert seen is not None
     status = jnp.where(run.status == RUNNING, MAX_STEPS, run.status).astype(int)
+    known = (status == FINISHED) | ((status == STOPPED) & method.interpolates)
     states = jax.tree.map(lambda leaf: _where_rows(seen, leaf, jnp.nan), states)
     return Solution(
         times=jnp.where(seen, times, jnp.nan),
         states=states,
         final=final,
         status=status,
-        event_time=jnp.where(status == FINISHED, jnp.inf, _known_slope(run.t, run.y, status)),
+        event_time=jnp.where(status == FINISHED, jnp.inf, _known_slope(run.t, run.y, known)),
         stats={"steps": run.steps, "rejected": run.rejected},
         log_time_unit=parts[-1].flow.log_time_unit,
     )
@@ -217,18 +219,18 @@ def _segment(problem: Problem, carry: Carry, max_steps: int, adjoint: Any, end_a
 
 
 @jax.custom_jvp
-def _known_slope(t: Array, y: Any, status: Array) -> Array:
-    """Return the time at which a run ended. Its derivative is known for a stop, and NaN for a blow-up or a length of 0.
+def _known_slope(t: Array, y: Any, known: Array) -> Array:
+    """Return the time at which a run ended. Its derivative is NaN unless it is known.
 
-    The steps have no derivative of that time, so the NaN is propagated from the unknowns y.
+    It is known for a stop located within a step, but not for one at the end of a step (noise, layers), a blow-up or a length
+    of 0: the steps have no derivative of that time. The NaN is propagated from the unknowns y.
     """
     return t
 
 
 @_known_slope.defjvp
 def _(primals, tangents):
-    status = primals[2]
-    unknown = jnp.where((status == STOPPED) | (status == FINISHED), 0.0, jnp.nan)
+    unknown = jnp.where(primals[2], 0.0, jnp.nan)
     change = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(tangents[1]))
     return _known_slope(*primals), tangents[0] + unknown * change
 

@@ -25,8 +25,7 @@ from .base import (
     new_carry,
     next_target,
 )
-from .lawson import lawson_stages
-from .stages import HERMITE, Stages, between, looped, no_stages, unrolled
+from .stages import AbstractStages
 from .while_loop import decided
 
 SMALLEST_STEP = 1e-14  # relative to the time reached
@@ -40,21 +39,17 @@ class RungeKutta(AbstractMethod):
     """An explicit Runge–Kutta method with error control, or with a fixed step dt.
 
     Args:
-        solver: the Diffrax solver whose coefficients and interpolant are used.
+        stages: how the stages of a step are computed.
         order: the order of its steps.
         dt: a fixed step size instead of error control.
         interpolant: whether the interpolant is as accurate as the steps; otherwise steps end at the save times.
-        decaying: take Lawson steps, for a flow with `drift` and `decay`.
-        unrolled: compile the stages one after another instead of in a loop.
         differentiated: keep rejected steps out of derivatives.
     """
 
-    solver: diffrax.AbstractERK
+    stages: AbstractStages
     order: int = eqx.field(static=True)
     dt: Float[Array, ""] | None = None
     interpolant: bool = eqx.field(static=True, default=True)
-    decaying: bool = eqx.field(static=True, default=False)
-    unrolled: bool = eqx.field(static=True, default=False)
     differentiated: bool = eqx.field(static=True, default=False)
 
     interpolates: ClassVar[bool] = True
@@ -71,11 +66,12 @@ class RungeKutta(AbstractMethod):
             dt, slope = self.dt, flow.velocity(t, y)
         t_next = self._clipped(flow, settings, t + dt, t, y)
         one = jnp.ones(())
-        return new_carry(t, t_next, y, (slope if self._keeps_slope else None, (one, one, jnp.array(False))))
+        return new_carry(t, t_next, y, (slope if self.stages.keeps_slope else None, (one, one, jnp.array(False))))
 
     def step(self, flow, settings, carry):
         c, (slope, control) = carry, carry.memory
-        new = self._stages(flow, settings, c, slope)
+        field = lambda t, y: self._velocity(flow, jnp.minimum(t, settings.t_last), y, c.y)  # noqa: E731
+        new = self.stages.take(flow, field, c.t, c.t_next, c.y, slope)
         ok = finite((new.y1, new.error, new.slope)) & flow.limits.contains(new.y1)
         y1 = flow.retract(choose(ok, new.y1, c.y))
         if self.dt is None:
@@ -90,14 +86,14 @@ class RungeKutta(AbstractMethod):
         lost = flow.limits.unresolved(jax.lax.stop_gradient(y)) & (status == RUNNING)
         status = jnp.where(lost, UNRESOLVED, status).astype(int)
         t_next = self._clipped(flow, settings, t_next, t, y)
-        slope = choose(keep, new.slope, slope) if self._keeps_slope else None
+        slope = choose(keep, new.slope, slope) if self.stages.keeps_slope else None
         return Carry(t, t_next, y, (slope, control), status, c.steps + keep, c.rejected + ~keep), new.dense
 
     def no_step(self, y):
-        return no_stages(self.solver, y, 2 if self.decaying else None, self.unrolled)
+        return self.stages.none(y)
 
     def at(self, flow, dense, t):
-        return flow.retract(between(HERMITE if self.decaying else self.solver.interpolation_cls, dense, t))
+        return flow.retract(self.stages.between(dense, t))
 
     def why_failed(self, flow, t, y):
         """Return the reason, as far as the velocity at y tells it.
@@ -130,19 +126,6 @@ class RungeKutta(AbstractMethod):
             f"({flow.limits.overflow_advice}), or a function of time such as A(t) is not finite, or an iteration such as "
             "Sinkhorn's did not converge (increase max_iterations)"
         )
-
-    @property
-    def _keeps_slope(self) -> bool:
-        """True if the last slope of a step is the first of the next."""
-        return not self.decaying and self.solver.tableau.fsal  # type: ignore[union-attr]
-
-    def _stages(self, flow: AbstractFlow, settings: Settings, c: Carry, slope: Any) -> Stages:
-        if self.decaying:
-            return lawson_stages(flow, c.t, c.t_next, c.y)
-        field = lambda t, y: self._velocity(flow, jnp.minimum(t, settings.t_last), y, c.y)  # noqa: E731
-        slope = field(c.t, c.y) if slope is None else slope
-        new = (unrolled if self.unrolled else looped)(self.solver, field, c.t, c.t_next, c.y, slope)
-        return new if self._keeps_slope else new._replace(slope=None)
 
     def _velocity(self, flow: AbstractFlow, t: Array, y: Any, inside: Any) -> Any:
         """Return the right-hand side. In derivatives, a stage outside its domain is evaluated inside it and becomes NaN.

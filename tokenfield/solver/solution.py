@@ -19,8 +19,8 @@ class Solution(eqx.Module):
         states: the state at each of them, its arrays stacked along a leading time axis; NaN after the end.
         final: the last state: at t1, or where an event ended the run.
         status: how the run ended, see `reason`.
-        event_time: the time at which the run ended before t1; infinite if it reached t1. It can be differentiated for a stop,
-            not for a blow-up or a length that reaches 0.
+        event_time: the time at which the run ended before t1; infinite if it reached t1. It can be differentiated for a stop;
+            its derivative is NaN for a blow-up, a length that reaches 0, and stops of runs with noise or `Layers`.
         stats: numbers of steps taken and rejected.
         log_time_unit: logarithm of the unit of time, as for `Trajectory`.
 

@@ -4,6 +4,7 @@ import abc
 from typing import ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -90,7 +91,8 @@ class AbstractSpace(Named, eqx.Module):
         self.check(x.shape[-1])
         if not is_concrete(x):
             return
-        errors = np.linalg.norm(np.asarray(x) - np.asarray(self.project(x)), axis=-1)
+        with jax.ensure_compile_time_eval():  # inside jit too
+            errors = np.linalg.norm(np.asarray(x) - np.asarray(self.project(x)), axis=-1)
         worst = int(np.argmax(errors))
         if not errors[worst] <= TOLERANCE * (1 + np.linalg.norm(np.asarray(x)[worst])):
             raise ValueError(
