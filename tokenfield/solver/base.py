@@ -65,6 +65,9 @@ class AbstractMethod(eqx.Module):
     interpolates: eqx.AbstractClassVar[bool]
     """True if the solution is defined inside a step, so that a stop can be located there."""
 
+    random: eqx.AbstractClassVar[bool]
+    """True for a method that adds the noise of an `AbstractNoisyFlow`; others are for flows without noise."""
+
     @property
     @abc.abstractmethod
     def continuous(self) -> bool:

@@ -22,6 +22,7 @@ class Coarsen(AbstractMethod):
 
     steps: RungeKutta
     interpolates: ClassVar[bool] = True
+    random: ClassVar[bool] = False
 
     @property
     def continuous(self):

@@ -51,6 +51,7 @@ class Langevin(AbstractMethod):
     dt: Float[Array, "*members"]
     key: Key[Array, "*members"]
     interpolates: ClassVar[bool] = False
+    random: ClassVar[bool] = True
 
     @property
     def continuous(self):

@@ -45,6 +45,7 @@ class Layers(AbstractMethod):
 
     h: Float[Array, ""]
     interpolates: ClassVar[bool] = False
+    random: ClassVar[bool] = False
 
     @property
     def continuous(self):

@@ -24,6 +24,7 @@ from .langevin import SCHEMES, Langevin, default_dt
 from .layers import Layers
 from .loop import advance, begin
 from .methods import plain_method, runge_kutta
+from .runge_kutta import RungeKutta
 from .solution import Solution
 from .stop import OnFlow
 from .while_loop import check_adjoint, recomputed
@@ -176,8 +177,14 @@ def _plan(
         return (Segment(float("inf"), layer_flow(state, model)),), method
     parts = segments(state, model)
     flow = parts[0].flow
+    noisy = isinstance(flow, AbstractNoisyFlow)
     if isinstance(method, AbstractMethod):
-        return parts, method
+        if method.random != noisy:
+            wanted = (
+                f"one of {', '.join(SCHEMES)} for a model with noise" if noisy else "one without noise for this model"
+            )
+            raise ValueError(f"method must be {wanted}, got {type(method).__name__}")
+        return parts, _differentiated(method)
     if isinstance(flow, AbstractNoisyFlow):
         name = plain_method(state, model) if method is None else method
         if name not in SCHEMES:
@@ -193,7 +200,12 @@ def _plan(
     if name == "lawson" and not spectral:
         raise ValueError(f"method 'lawson' is for densities, got {type(state).__name__}")
     chosen = runge_kutta(name, None if dt is None else as_float("dt", dt, 0))
-    return parts, dataclasses.replace(chosen, differentiated=True)
+    return parts, _differentiated(chosen)
+
+
+def _differentiated(method: AbstractMethod) -> AbstractMethod:
+    """Return the method with rejected steps kept out of derivatives."""
+    return dataclasses.replace(method, differentiated=True) if isinstance(method, RungeKutta) else method
 
 
 def _segment(problem: Problem, carry: Carry, max_steps: int, adjoint: Any, end_alone: bool) -> tuple[Carry, Any, Array]:

@@ -58,6 +58,7 @@ class RungeKutta(AbstractMethod):
     differentiated: bool = eqx.field(static=True, default=False)
 
     interpolates: ClassVar[bool] = True
+    random: ClassVar[bool] = False
 
     @property
     def continuous(self):
