@@ -77,11 +77,9 @@ class Refining(AbstractSchedule):
     def stage(self):
         if self.ended:
             return None
-        end = self.plan.t1 - self.t_start
-        left = np.clip(self.plan.save_at[len(self.saved) :] - self.t_start, 0, end)
-        stop = AtEdge(self.flow.edge, self.plan.stop)
-        plan = self.plan._replace(save_at=padded(left, self.y), stop=stop)
-        return Stage(problem_of(plan, self.flow, end, end), 0.0, self.y)
+        times, stop = self.plan.save_at[len(self.saved) :], AtEdge(self.flow.edge, self.plan.stop)
+        plan = self.plan._replace(save_at=padded(times, self.y), stop=stop)
+        return Stage(problem_of(plan, self.flow, plan.t1, plan.t1), self.t_start, self.y)
 
     def after_chunk(self, record):
         pass
@@ -89,7 +87,7 @@ class Refining(AbstractSchedule):
     def finish(self, record):
         status, y = int(record.carry.status), record.carry.y
         self.saved += [*np.asarray(record.saved)[: int(record.count)]]
-        self.t = self.plan.t1 if status == FINISHED else self.t_start + float(record.carry.t)
+        self.t = self.plan.t1 if status == FINISHED else float(record.carry.t)
         self.ended, self.status, self.y = True, status, y
         rule = self.plan.stop
         if status != STOPPED or (rule is not None and bool(_holds(rule, self.flow, record.carry.t, y))):
@@ -103,10 +101,10 @@ class Refining(AbstractSchedule):
             self._start(self.t, flow, flow.pack(finer))
 
     def progress(self, t):
-        return self.t_start + t
+        return t
 
     def reached(self, t):
-        return f"t = {self.t_start + t:.6g} of {self.plan.t1:.6g}"
+        return f"t = {t:.6g} of {self.plan.t1:.6g}"
 
     def checkpoint_data(self):
         return {"begun": self.t_start, "y": np.asarray(self.y), "saved": [*self.saved]}
