@@ -13,12 +13,12 @@ from ..flows import Reduction, Segment, segments
 from ..solver.base import BLOW_UP, FAILED, FINISHED, HIT, RUNNING, VANISHED, AbstractMethod
 from ..transformer import Transformer
 from .continuous import BLOW_UP_RTOL
-from .ending import how_ended
+from .ending import why_failed
 from .ensemble_loop import ONE_THREAD_PROGRAMS, PROGRAMS, Member, Slots, all_rows, choose_each, fill_slots
 from .members import flows_of, observe_each, pack, put, stack, take
 from .run import AbstractLoop, Reached, run
 from .session import Session
-from .smooth import Outcome, Plan, Smooth
+from .smooth import Plan, Smooth
 
 ITERATIONS, ONE_THREAD_ITERATIONS = 16, 128  # iterations between progress updates
 SHRINK_FACTOR, MIN_WIDTH = (
@@ -163,7 +163,7 @@ def _how_ended(
     for k in np.flatnonzero(status == FAILED).tolist():
         t, y = float(rows.carry.t[k]), jax.tree.map(lambda leaf, k=k: leaf[k], rows.carry.y)
         flow = next(part.flow for part in segments(states[k], models[k]) if t < part.until)
-        status[k], _ = how_ended(Outcome(np.zeros(0), None, flow, t, y, FAILED, 0, 0), method)
+        status[k], _ = why_failed(method, flow, t, y)
     return status
 
 

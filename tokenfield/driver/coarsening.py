@@ -17,6 +17,7 @@ from ..flows.coarse import CoarseFlow, squared_distances
 from ..solver.base import FAILED, STOPPED, AbstractMethod, Problem, Settings
 from ..solver.stop import OnFlow
 from ..stop_rule import AbstractStopRule
+from .ending import fail
 from .errors import SolverError
 from .merges import Merge
 from .record import advance_chunk, begin
@@ -178,7 +179,7 @@ class ClusterDynamics(AbstractSchedule):
         self.snapshots += self.recent
         self.recent, self.s = [], 0.0
         if int(record.carry.status) == FAILED:
-            raise SolverError(f"no step succeeds at log t = {self.snapshots[-1].log_t:.6g}")
+            fail(self.run.method, self.interval.flow, float(record.carry.t), record.carry.y)
         if float(record.carry.y.q) >= self.interval.q_end:
             self.snapshots[-1] = self.snapshots[-1]._replace(log_t=self.interval.log_end)
         self._next_interval()

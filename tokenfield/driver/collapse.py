@@ -9,7 +9,7 @@ from ..solver.base import FINISHED, AbstractMethod
 from ..states import Tokens
 from ..transformer import Transformer
 from .coarsening import CHEAP, Epoch, Snapshot, epochs_of
-from .errors import SolverError
+from .ending import fail
 from .run import AbstractSchedule, Stage
 from .smooth import Plan, padded, problem_of
 
@@ -59,10 +59,10 @@ class Collapse(AbstractSchedule):
             return None
         weights = self.epochs[-1].weights
         tokens = Tokens(self.x, weights / weights.sum())
-        flow = segments(tokens, self.model)[0].flow
-        y = flow.pack(tokens)
+        self.flow = segments(tokens, self.model)[0].flow
+        y = self.flow.pack(tokens)
         plan = self.plan._replace(save_at=padded(np.minimum(self._times - self.t, self._span), y))
-        return Stage(problem_of(plan, flow, self._span, self._span), 0.0, y)
+        return Stage(problem_of(plan, self.flow, self._span, self._span), 0.0, y)
 
     @property
     def _span(self) -> float:
@@ -80,7 +80,7 @@ class Collapse(AbstractSchedule):
 
     def finish(self, record):
         if int(record.carry.status) != FINISHED:
-            raise SolverError(f"no step succeeds at t = {self.t + float(record.carry.t):.6g}")
+            fail(self.plan.method, self.flow, self.t + float(record.carry.t), record.carry.y)
         times = self._times
         for time, theta in zip(times, np.asarray(record.saved.theta)[: len(times)], strict=True):
             self.snapshots.append(Snapshot(float(np.log(time)), len(self.epochs) - 1, theta))

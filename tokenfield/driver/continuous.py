@@ -37,8 +37,7 @@ from ..solver.methods import runge_kutta
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
 from .choice import check_infinite, default_method, reduction
-from .ending import check_end, check_lengths, event_kinds, how_ended
-from .errors import SolverError
+from .ending import check_end, check_lengths, event_kinds, fail, how_ended
 from .noise import checked_scheme, checked_seed, langevin, refuse
 from .record import Single
 from .refining import Refining
@@ -261,7 +260,7 @@ def _refined(model: Transformer, schedule: Refining, session: Session, config: d
     elif schedule.status == STOPPED:
         events.append({"kind": schedule.plan.stop.kind, "time": schedule.t})  # type: ignore[union-attr]
     if schedule.status == FAILED:
-        raise SolverError(f"no step succeeds at t = {schedule.t:.6g}")
+        fail(schedule.plan.method, schedule.flow, schedule.t, schedule.y)
     check_end(schedule.t, config["t1"], events)
     unit = float(schedule.flow.log_time_unit)
     states = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found)

@@ -22,12 +22,11 @@ from ..normalization import AbstractSphereNorm
 from ..results.attributes import attributes
 from ..results.datasets import to_table
 from ..results.trajectory import Trajectory
-from ..solver.base import FINISHED, REASONS
 from ..solver.layers import Layers
 from ..states import AbstractDensity, Equiangular, Gaussian, Tokens
 from ..transformer import Transformer, only_transformer
 from .continuous import unpack_all
-from .ending import check_end, check_lengths, how_ended
+from .ending import check_end, check_lengths, event_kinds, how_ended
 from .session import Session
 from .smooth import Plan, integrate
 
@@ -114,7 +113,7 @@ def _layers(models: list[Transformer], state: Any, step: float, session: Session
     )
     outcome = integrate(plan, session, (step, "layers"))
     status, _ = how_ended(outcome, plan.method)
-    ended = None if status == FINISHED else REASONS[status]
+    ended = event_kinds(None).get(status)
     states = jax.tree.map(lambda leaf: np.asarray(leaf)[: outcome.times.size], unpack_all(outcome.flow, outcome.saved))
     events = [] if ended is None else [{"kind": ended, "time": step * (outcome.steps + 1)}]
     if ended in ADVICE:

@@ -1,15 +1,16 @@
 """How a run ended, and the checks at the end of every run, which raise SolverError."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..flows import AbstractFlow
 from ..normalization import AbstractSphereNorm
-from ..solver.base import BLOW_UP, FAILED, STOPPED, UNRESOLVED, VANISHED, AbstractMethod
+from ..solver.base import BLOW_UP, FAILED, FOLDED, REASONS, STOPPED, UNRESOLVED, VANISHED, AbstractMethod
 from ..states import Tokens
 from ..transformer import Transformer
 from .errors import SolverError
@@ -20,7 +21,7 @@ LENGTH_ERROR = 1e-9  # relative; a retraction leaves about 1e-16
 
 def event_kinds(rule: Any) -> dict[int, str]:
     """Return the kind of event for each status that ends a run early."""
-    kinds = {BLOW_UP: "blow_up", VANISHED: "vanished", UNRESOLVED: "resolution"}
+    kinds = {status: REASONS[status] for status in (BLOW_UP, VANISHED, UNRESOLVED, FOLDED)}
     return kinds if rule is None else kinds | {STOPPED: rule.kind}
 
 
@@ -28,11 +29,21 @@ def how_ended(outcome: Outcome, method: AbstractMethod) -> tuple[int, float]:
     """Return the `(status, time)` of the end of a run; raise SolverError if a step failed for a reason that is not a result."""
     if outcome.status != FAILED:
         return outcome.status, outcome.t
-    found = _why_failed(method, outcome.flow, jnp.asarray(outcome.t), outcome.y)
+    return why_failed(method, outcome.flow, outcome.t, outcome.y)
+
+
+def why_failed(method: AbstractMethod, flow: AbstractFlow, t: float, y: Any) -> tuple[int, float]:
+    """Return the `(status, time)` of a run of which no step succeeds after time t; raise SolverError if that is not a result."""
+    found = _why_failed(method, flow, jnp.asarray(t), y)
     status, time = int(found[0]), float(found[1])
     if status == FAILED:
-        raise SolverError(method.fault(outcome.flow, outcome))
+        fail(method, flow, t, y)
     return status, time
+
+
+def fail(method: AbstractMethod, flow: AbstractFlow, t: float, y: Any) -> NoReturn:
+    """Raise the SolverError of a run of which no step succeeds after time t."""
+    raise SolverError(method.fault(flow, t, y))
 
 
 @eqx.filter_jit

@@ -33,8 +33,7 @@ from ..transformer import Transformer, only_transformer
 from .batch import EnsembleOutcome, outcome_of, run_members, solve_many
 from .choice import default_method, reduction, reductions
 from .continuous import ATOL, NOISE_TOLERANCE, RTOL, simulate
-from .ending import check_members, event_kinds
-from .errors import SolverError
+from .ending import check_members, event_kinds, fail
 from .members import flows_of, log_time_unit, shared_rule, stack, unpack, unpack_saved
 from .noise import check_steps, checked_scheme, checked_seed, refuse
 from .session import Session
@@ -271,8 +270,7 @@ def _simulate_noisy(
     status = np.asarray(rows.carry.status)
     if (status == FAILED).any():
         first = int(np.argmax(status == FAILED))
-        carry = jax.tree.map(lambda leaf: leaf[first], rows.carry)
-        raise SolverError(Langevin(method, jnp.asarray(dt), keys[first]).fault(parts[0].flow, carry))
+        fail(Langevin(method, jnp.asarray(dt), keys[first]), flows[0].flow, float(rows.carry.t[first]), rows.carry.y)
     described = models if any(each is not models[0] for each in models) else models[0]
     if _needs_more_modes(states, status):
         options = {"save_at": times, "method": method, "dt": dt, "max_steps": max_steps}

@@ -94,8 +94,8 @@ class AbstractMethod(eqx.Module):
         """Return the `(status, time)` of a run of which no step succeeds from time t: FAILED if that is not a result."""
 
     @abc.abstractmethod
-    def fault(self, flow: AbstractFlow, carry: Any) -> str:
-        """Return what went wrong in a run that ended as FAILED, and what to do, for an error message."""
+    def fault(self, flow: AbstractFlow, t: float, y: Any) -> str:
+        """Return what went wrong in a run that ended as FAILED at time t, and what to do, for an error message."""
 
 
 class Problem(eqx.Module):

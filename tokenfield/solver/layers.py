@@ -98,8 +98,8 @@ class Layers(AbstractMethod):
         short = jax.tree.map(lambda leaf: leaf / jnp.maximum(jnp.abs(leaf).max(), 1.0), y)
         return jnp.where(finite(flow.layer(t, short, self.h)[0]), BLOW_UP, FAILED), t
 
-    def fault(self, flow, carry):
+    def fault(self, flow, t, y):
         return (
-            f"layer {int(carry.steps)} gives NaN: check that functions of time such as A(t) are finite, and that the scores do "
-            "not overflow double precision"
+            f"layer {round(t / float(self.h))} gives NaN: check that functions of time such as A(t) are finite, and that the "
+            "scores do not overflow double precision"
         )
