@@ -25,22 +25,21 @@ from ..flows import (
     AbstractSpectralFlow,
     Reduction,
     is_random,
-    refined,
     segments,
 )
 from ..results.attributes import attributes
 from ..results.datasets import to_table
 from ..results.describe import describe
 from ..results.trajectory import Trajectory
-from ..solver.base import BLOW_UP, FAILED, STOPPED, UNRESOLVED, VANISHED
+from ..solver.base import BLOW_UP, FAILED, VANISHED
 from ..solver.methods import runge_kutta
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
 from .choice import check_infinite, default_method, reduction
-from .ending import check_end, check_lengths, event_kinds, fail, how_ended
+from .ending import check_end, check_lengths, end_event, fail, how_ended
 from .noise import checked_scheme, checked_seed, langevin, refuse
 from .record import Single
-from .refining import Refining
+from .refining import Refining, integrate_resolved
 from .run import run
 from .session import Session
 from .smooth import Outcome, Plan, integrate, packed
@@ -174,13 +173,21 @@ def simulate(
     rule = None if rule is None else rule.resolve(model, state)
 
     small = reduction(state, model, NOISE_TOLERANCE if random else rtol + atol, rule)
-    parts = segments(small.state, small.model)
     config = {"t1": t1, "method": method, "max_steps": max_steps, "reductions": list(small.names)}
-    plan = Plan(parts, packed(parts[0].flow, small.state), t1, times, rtol, atol, None, rule, max_steps)  # type: ignore[arg-type]
+
+    def plan_of(state):
+        parts = segments(state, small.model)
+        y0 = packed(parts[0].flow, state)
+        plan = Plan(parts, y0, t1, times, rtol, atol, None, rule, max_steps)  # type: ignore[arg-type]
+        return plan if seed is None else plan._replace(method=langevin(plan, state, dt, method, seed))
+
     if random:
-        assert seed is not None
-        noisy = plan._replace(method=langevin(plan, small.state, dt, method, seed))
-        return _with_noise(model, noisy, small, session, config, seed)
+        outcome, plan = integrate_resolved(plan_of, small.state, session)
+        events = end_event(*how_ended(outcome, plan.method), None, outcome.flow)
+        about = {"dt": float(plan.method.dt), "kappa": float(model.noise.kappa), "seed": seed}  # type: ignore[union-attr, attr-defined]
+        return _trajectory(model, outcome, small, events, config | about, about)
+    plan = plan_of(small.state)
+    parts = plan.segments
     if method == "lawson" and not isinstance(parts[0].flow, AbstractSpectralFlow):
         raise ValueError(f"method 'lawson' is for densities, got {type(state).__name__}")
     plan = plan._replace(method=runge_kutta(method, dt))
@@ -207,42 +214,7 @@ def _controlled(plan: Plan, session: Session, even: bool) -> tuple[Outcome, list
             rtol, atol = min(plan.rtol, BLOW_UP_RTOL), min(plan.atol, 1e-2 * BLOW_UP_RTOL)
             outcome = integrate(plan._replace(rtol=rtol, atol=atol, save_at=times), Session(session.progress))
             status, time = how_ended(outcome, plan.method)
-    kind = event_kinds(plan.stop).get(status)
-    if kind is None:
-        return outcome, []
-    detail = {"detail": {"message": outcome.flow.limits.hidden_reason}} if status == UNRESOLVED else {}
-    return outcome, [{"kind": kind, "time": time} | detail]
-
-
-def _with_noise(
-    model: Transformer, plan: Plan, small: Reduction, session: Session, config: dict[str, Any], seed: int
-) -> Trajectory:
-    """Run a model with noise. A random density that is no longer resolved is run again with more modes and the same noise."""
-    outcome = integrate(plan, session)
-    status, time = how_ended(outcome, plan.method)
-    method, dt = config["method"], float(plan.method.dt)  # type: ignore[attr-defined]
-    finer = refined(small.state) if status == UNRESOLVED else None
-    if finer is not None:
-        own = session.of_part(finer.modes)
-        return simulate(
-            model,
-            finer,
-            plan.t1,
-            save_at=plan.save_at,
-            seed=seed,
-            method=method,
-            dt=dt,
-            progress=own.progress,
-            checkpoint=own.checkpoint,
-            checkpoint_every=own.every,
-            max_steps=plan.max_steps,
-        )
-    kind = event_kinds(None).get(status)
-    events = [] if kind is None else [{"kind": kind, "time": time}]
-    if status == UNRESOLVED:
-        events[0]["detail"] = {"message": outcome.flow.limits.hidden_reason}
-    about = {"dt": dt, "kappa": float(model.noise.kappa), "seed": seed}  # type: ignore[union-attr]
-    return _trajectory(model, outcome, small, events, config | about, about)
+    return outcome, end_event(status, time, plan.stop, outcome.flow)
 
 
 def _refined(model: Transformer, schedule: Refining, session: Session, config: dict[str, Any]) -> Trajectory:
@@ -250,17 +222,9 @@ def _refined(model: Transformer, schedule: Refining, session: Session, config: d
     bar, checkpointer = session.bar("simulating", config["t1"]), session.checkpointer(schedule.identity)
     record = run(schedule, Single(), bar, checkpointer)
     times, found = schedule.states()
-    events: list[dict[str, Any]] = []
-    if schedule.status == UNRESOLVED:
-        message = (
-            f"the density needs more than {found[-1].modes} modes, the maximum: without noise it tends to "
-            "Dirac masses. Continue with tokens, e.g. traj.final.sample(n, seed)"
-        )
-        events.append({"kind": "resolution", "time": schedule.t, "detail": {"message": message}})
-    elif schedule.status == STOPPED:
-        events.append({"kind": schedule.plan.stop.kind, "time": schedule.t})  # type: ignore[union-attr]
     if schedule.status == FAILED:
         fail(schedule.plan.method, schedule.flow, schedule.t, schedule.y)
+    events = end_event(schedule.status, schedule.t, schedule.plan.stop, schedule.flow)
     check_end(schedule.t, config["t1"], events)
     unit = float(schedule.flow.log_time_unit)
     states = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found)

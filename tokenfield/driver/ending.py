@@ -16,6 +16,10 @@ from ..transformer import Transformer
 from .errors import SolverError
 from .smooth import Outcome
 
+FOLD = (
+    "a layer maps different tokens to one point, where the density becomes infinite: use a smaller step, or tokens, "
+    "e.g. traj.final.sample(n, seed)"
+)
 LENGTH_ERROR = 1e-9  # relative; a retraction leaves about 1e-16
 
 
@@ -23,6 +27,14 @@ def event_kinds(rule: Any) -> dict[int, str]:
     """Return the kind of event for each status that ends a run early."""
     kinds = {status: REASONS[status] for status in (BLOW_UP, VANISHED, UNRESOLVED, FOLDED)}
     return kinds if rule is None else kinds | {STOPPED: rule.kind}
+
+
+def end_event(status: int, time: float, rule: Any, flow: AbstractFlow) -> list[dict[str, Any]]:
+    """Return a list with the event that ended a run early; an empty list if the run reached t1."""
+    kind = event_kinds(rule).get(status)
+    message = {UNRESOLVED: flow.limits.hidden_reason, FOLDED: FOLD}.get(status)
+    detail = {} if message is None else {"detail": {"message": message}}
+    return [] if kind is None else [{"kind": kind, "time": time} | detail]
 
 
 def how_ended(outcome: Outcome, method: AbstractMethod) -> tuple[int, float]:

@@ -1,5 +1,6 @@
 """Runs of a density that add modes when the spectrum is no longer resolved."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -12,7 +13,8 @@ from ..solver.stop import OnFlow
 from ..stop_rule import AbstractStopRule
 from .fingerprint import fingerprint
 from .run import AbstractSchedule, Stage
-from .smooth import Plan, padded, problem_of, programs_of
+from .session import Session
+from .smooth import Outcome, Plan, integrate, padded, problem_of, programs_of
 
 
 class AtEdge(AbstractStopRule):
@@ -122,6 +124,26 @@ class Refining(AbstractSchedule):
             times = np.append(times, self.t)
             saved.append(np.asarray(self.flow.unpack(self.y).coefficients))
         return times, with_most_modes([*(final.replaced(coefficients) for coefficients in saved), final])[:-1]
+
+
+def integrate_resolved(
+    plan_of: Callable[[Any], Plan], state: Any, session: Session, unit: tuple[float, str] = (1.0, "")
+) -> tuple[Outcome, Plan]:
+    """Integrate a run, and again from its start with more modes as long as a density is not resolved; return the last plan too.
+
+    This is for noise and layers: a run from the start follows the same path of the noise, and depends on one number of modes.
+
+    Args:
+        plan_of: returns the plan for an initial state.
+        state: the initial state; one that is not a density runs once.
+        session, unit: as for `integrate`. Each run after the first has a checkpoint of its own.
+    """
+    plan = plan_of(state)
+    outcome = integrate(plan, session, unit)
+    while outcome.status == UNRESOLVED and (finer := refined(state)) is not None:
+        state, plan = finer, plan_of(finer)
+        outcome = integrate(plan, session.of_part(state.modes), unit)
+    return outcome, plan
 
 
 @eqx.filter_jit
