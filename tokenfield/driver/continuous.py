@@ -35,9 +35,9 @@ from ..solver.base import BLOW_UP, FAILED, VANISHED
 from ..solver.methods import runge_kutta
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
-from .choice import check_infinite, default_method, reduction
+from .choice import check_infinite, chosen_method, reduction
 from .ending import check_end, check_lengths, end_event, fail, how_ended
-from .noise import checked_scheme, checked_seed, langevin, refuse
+from .noise import checked_seed, langevin, refuse
 from .record import Single
 from .refining import Refining, integrate_resolved
 from .run import run
@@ -126,11 +126,10 @@ def simulate(
         raise ValueError(f"t1 must be a number > 0, got {shown(t1)}") from None
     session = Session(progress, None if checkpoint is None else Path(checkpoint), checkpoint_every)
     random, given = is_random(state, model), method
-    if method is None:
-        controlled = stop_when is not None or dt is not None or merge_tolerance is not None
-        method = default_method(model, state, t1, controlled)
-        if method == "coarsen" and save_at is None and math.isfinite(t1):
-            save_at = BY_DEFAULT
+    controlled = stop_when is not None or dt is not None or merge_tolerance is not None
+    method = chosen_method(given, state, model, t1, controlled)
+    if given is None and method == "coarsen" and save_at is None and math.isfinite(t1):
+        save_at = BY_DEFAULT
     check_infinite(model, state, t1, method if method == "coarsen" else given)
     if random:
         seed = checked_seed(seed, model)
@@ -140,7 +139,6 @@ def simulate(
             rtol=rtol != RTOL,
             atol=atol != ATOL,
         )
-        method = checked_scheme(method)
     elif seed is not None:
         raise ValueError(f"seed = {shown(seed)} was given, but nothing in this model is random")
     rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
@@ -188,8 +186,6 @@ def simulate(
         return _trajectory(model, outcome, small, events, config | about, about)
     plan = plan_of(small.state)
     parts = plan.segments
-    if method == "lawson" and not isinstance(parts[0].flow, AbstractSpectralFlow):
-        raise ValueError(f"method 'lawson' is for densities, got {type(state).__name__}")
     plan = plan._replace(method=runge_kutta(method, dt))
     config |= {"rtol": rtol, "atol": atol, "dt": dt, "stop_when": describe(rule)}
     if isinstance(parts[0].flow, AbstractSpectralFlow):

@@ -26,16 +26,15 @@ from ..results.ensemble import Ensemble, stacked_dataset
 from ..results.trajectory import Trajectory
 from ..solver.base import FAILED, UNRESOLVED
 from ..solver.langevin import Langevin, default_dt
-from ..solver.methods import runge_kutta
-from ..states import AbstractDensity
+from ..solver.methods import checked_method, runge_kutta
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
 from .batch import EnsembleOutcome, outcome_of, run_members, solve_many
-from .choice import default_method, reduction, reductions
+from .choice import chosen_method, reduction, reductions
 from .continuous import ATOL, NOISE_TOLERANCE, RTOL, simulate
 from .ending import check_members, event_kinds, fail
 from .members import flows_of, log_time_unit, shared_rule, stack, unpack, unpack_saved
-from .noise import check_steps, checked_scheme, checked_seed, refuse
+from .noise import check_steps, checked_seed, refuse
 from .session import Session
 from .smooth import Plan
 from .times import save_times
@@ -116,17 +115,14 @@ def simulate_many(
         raise ValueError(
             f"{'seeds' if dt is None else 'dt'} is for models with noise, but nothing in this model is random"
         )
-    controlled = stop_when is not None
     described = model if isinstance(model, Transformer) else models
     options = {"rtol": rtol, "atol": atol, "max_steps": max_steps, "save_at": save_times(save_at, t1, states)}
     options |= {"method": method, "stop_when": stop_when}
-    if method is None:
-        defaults = [default_method(each, state, t1, controlled) for each, state in zip(models, states, strict=True)]
-        method = "coarsen" if "coarsen" in defaults else defaults[0]
+    pairs = zip(states, models, strict=True)
+    methods = [chosen_method(method, state, each, t1, stop_when is not None) for state, each in pairs]
+    method = "coarsen" if "coarsen" in methods else methods[0]
     if method == "coarsen" or infinite:
         return _one_by_one(models, described, states, t1, options, session)
-    if method == "lawson" and not isinstance(states[0], AbstractDensity):
-        raise ValueError(f"method 'lawson' is for densities, got {type(states[0]).__name__}")
     rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
     chosen, max_steps = runge_kutta(method), count("max_steps", max_steps)
     times = save_times(save_at, t1, states)
@@ -248,7 +244,7 @@ def _simulate_noisy(
     if np.ndim(seeds) != 1 or len(np.asarray(seeds)) != len(states):
         raise ValueError(f"seeds must hold one seed for each of the {len(states)} members, got {shown(seeds)}")
     numbers = [checked_seed(seed, models[0], "seeds") for seed in np.asarray(seeds).tolist()]
-    method, max_steps = checked_scheme(method), count("max_steps", max_steps)
+    method, max_steps = checked_method(method, states[0], models[0]), count("max_steps", max_steps)
     made: dict[tuple[int, int], tuple[Reduction, Any, float]] = {}
     pairs = [(id(state), id(each)) for state, each in zip(states, models, strict=True)]
     for pair, state, each in zip(pairs, states, models, strict=True):

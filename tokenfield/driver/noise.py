@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._check import count
-from .._shown import shown
 from ..flows import AbstractNoisyFlow, Segment
-from ..solver.langevin import SCHEMES, Langevin, default_dt, steps_between
+from ..solver.langevin import Langevin, default_dt, steps_between
 from ..transformer import Transformer
 from .errors import TooManySteps
 from .smooth import Plan
@@ -38,14 +37,6 @@ def check_steps(parts: tuple[Segment, ...], t1: float, times: np.ndarray, dt: fl
             f"a run to t1 = {t1:g} with dt = {dt:.3g} takes {total:.3g} steps, more than {bound} {most}: "
             "use a larger dt, a smaller t1 or less noise, or increase max_steps"
         )
-
-
-def checked_scheme(method: str | None) -> str:
-    """Return the scheme's name, "heun" by default."""
-    method = "heun" if method is None else method
-    if method not in SCHEMES:
-        raise ValueError(f"method must be one of {', '.join(SCHEMES)} for a model with noise, got {shown(method)}")
-    return method
 
 
 def checked_seed(seed: Any, model: Transformer, name: str = "seed") -> int:

@@ -14,7 +14,7 @@ from .._check import as_float, count, is_concrete
 from .._jax import require_double
 from .._shown import shown
 from .._types import Number, Vector
-from ..flows import AbstractFlow, AbstractNoisyFlow, AbstractSpectralFlow, segments
+from ..flows import AbstractFlow, AbstractNoisyFlow, segments
 from ..flows.base import Segment
 from ..flows.layers import layer_flow
 from ..stop_rule import AbstractStopRule, as_rule
@@ -23,7 +23,7 @@ from .base import FAILED, FINISHED, MAX_STEPS, RUNNING, STOPPED, AbstractMethod,
 from .langevin import SCHEMES, Langevin, default_dt
 from .layers import Layers
 from .loop import advance, begin
-from .methods import plain_method, runge_kutta
+from .methods import checked_method, runge_kutta
 from .runge_kutta import RungeKutta
 from .solution import Solution
 from .stop import OnFlow
@@ -185,20 +185,14 @@ def _plan(
             )
             raise ValueError(f"method must be {wanted}, got {type(method).__name__}")
         return parts, _differentiated(method)
+    name = checked_method(method, state, model)
     if isinstance(flow, AbstractNoisyFlow):
-        name = plain_method(state, model) if method is None else method
-        if name not in SCHEMES:
-            raise ValueError(f"method must be one of {', '.join(SCHEMES)} for a model with noise, got {shown(method)}")
         if key is None:
             raise ValueError(f"key must be given, e.g. jax.random.key(0): {type(model.noise).__name__} is random")
         step = jax.lax.stop_gradient(default_dt(flow, state, t1)) if dt is None else as_float("dt", dt, 0)
         return parts, Langevin(name, step, key)
     if key is not None:
         raise ValueError("key was given, but nothing in this model is random")
-    spectral = isinstance(flow, AbstractSpectralFlow)
-    name = plain_method(state, model) if method is None else method
-    if name == "lawson" and not spectral:
-        raise ValueError(f"method 'lawson' is for densities, got {type(state).__name__}")
     chosen = runge_kutta(name, None if dt is None else as_float("dt", dt, 0))
     return parts, _differentiated(chosen)
 
