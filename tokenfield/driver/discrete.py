@@ -29,7 +29,7 @@ from .continuous import unpack_all
 from .ending import check_end, check_lengths, end_event, how_ended
 from .refining import integrate_resolved
 from .session import Session
-from .smooth import Plan
+from .smooth import Options, Plan
 
 
 @in_double
@@ -78,7 +78,7 @@ def layers(
     outcome, plan = integrate_resolved(
         lambda state: _plan(models, state, step, progress), state, session, (step, "layers")
     )
-    status, _ = how_ended(outcome, plan.method)
+    status, _ = how_ended(outcome, plan.options.method)
     states = jax.tree.map(lambda leaf: np.asarray(leaf)[: outcome.times.size], unpack_all(outcome.flow, outcome.saved))
     events = end_event(status, step * (outcome.steps + 1), None, outcome.flow)
     check_end(outcome.steps, len(models), events)
@@ -100,8 +100,8 @@ def _plan(models: list[Transformer], state: Any, step: float, progress: bool | N
     ends = step * np.arange(1, len(models) + 1) if len(flows) > 1 else [np.inf]
     parts = tuple(Segment(float(end), flows[id(each)]) for end, each in zip(ends, models, strict=False))
     times = step * np.arange(len(models) + 1)
-    y0 = parts[0].flow.pack(state)
-    return Plan(parts, y0, float(times[-1]), times, 0.0, 1.0, Layers(step), None, len(models) + 1)
+    options = Options(float(times[-1]), times, 0.0, 1.0, Layers(step), None, len(models) + 1)
+    return Plan(options, parts, parts[0].flow.pack(state))
 
 
 def stack(model, depth) -> list[Transformer]:

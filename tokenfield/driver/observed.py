@@ -14,7 +14,7 @@ from .choice import reductions
 from .continuous import ATOL, RTOL
 from .ending import check_members, event_kinds
 from .members import log_time_unit, observe_each, shared_rule, unpack
-from .smooth import Plan
+from .smooth import Options
 
 
 class Observed(NamedTuple):
@@ -64,8 +64,8 @@ def observe_many(
     rule = shared_rule(stop_when, models, states)
     times = np.asarray(save_at, float)
     steps = with_unrolled_stages(runge_kutta(checked_method(method, states[0], models[0])))
-    plan = Plan((), None, t1, times, rtol, atol, steps, rule, max_steps, observe)
-    ends = solve_many(reductions(states, models, 0.0, rule, rotation_invariant), plan, width)
+    options = Options(t1, times, rtol, atol, steps, rule, max_steps, observe)
+    ends = solve_many(reductions(states, models, 0.0, rule, rotation_invariant), options, width)
     kinds = event_kinds(rule)
     arrays = lambda tree: jax.tree.map(np.asarray, tree)  # noqa: E731
     final = arrays(unpack(ends.flow, ends.y))

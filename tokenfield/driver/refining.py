@@ -11,10 +11,9 @@ from ..flows import refined, segments, with_most_modes
 from ..solver.base import FINISHED, RUNNING, STOPPED, UNRESOLVED
 from ..solver.stop import OnFlow
 from ..stop_rule import AbstractStopRule
-from .fingerprint import fingerprint
 from .run import AbstractSchedule, Stage
 from .session import Session
-from .smooth import Outcome, Plan, integrate, padded, problem_of, programs_of
+from .smooth import Outcome, Plan, integrate, padded, problem_of
 
 
 class AtEdge(AbstractStopRule):
@@ -57,7 +56,7 @@ class Refining(AbstractSchedule):
     """
 
     def __init__(self, plan: Plan, model: Any):
-        self.plan, self.model = plan, model
+        self.options, self.model = plan.options, model
         self.saved: list[np.ndarray] = []
         self.ended, self.status, self.t = False, RUNNING, 0.0
         self._start(0.0, plan.segments[0].flow, plan.y0)
@@ -67,21 +66,14 @@ class Refining(AbstractSchedule):
 
     @property
     def max_steps(self):
-        return self.plan.max_steps
-
-    def identity(self) -> str:
-        """Return the fingerprint of everything that the run computes."""
-        plan = self.plan
-        settings = plan.t1, plan.save_at, plan.rtol, plan.atol, plan.max_steps
-        programs = programs_of((self.flow,), plan.y0, plan.method, plan.stop)
-        return fingerprint(plan.segments, plan.y0, settings, plan.method, plan.stop, programs=programs)
+        return self.options.max_steps
 
     def stage(self):
         if self.ended:
             return None
-        times, stop = self.plan.save_at[len(self.saved) :], AtEdge(self.flow.edge, self.plan.stop)
-        plan = self.plan._replace(save_at=padded(times, self.y), stop=stop)
-        return Stage(problem_of(plan, self.flow, plan.t1, plan.t1), self.t_start, self.y)
+        times, end = padded(self.options.save_at[len(self.saved) :], self.y), self.options.t1
+        options = self.options._replace(save_at=times, stop=AtEdge(self.flow.edge, self.options.stop))
+        return Stage(problem_of(options, self.flow, end, end), self.t_start, self.y)
 
     def after_chunk(self, record):
         pass
@@ -89,9 +81,9 @@ class Refining(AbstractSchedule):
     def finish(self, record):
         status, y = int(record.carry.status), record.carry.y
         self.saved += [*np.asarray(record.saved)[: int(record.count)]]
-        self.t = self.plan.t1 if status == FINISHED else float(record.carry.t)
+        self.t = self.options.t1 if status == FINISHED else float(record.carry.t)
         self.ended, self.status, self.y = True, status, y
-        rule = self.plan.stop
+        rule = self.options.stop
         if status != STOPPED or (rule is not None and bool(_holds(rule, self.flow, record.carry.t, y))):
             return
         finer = refined(self.flow.unpack(y))  # the spectrum is no longer resolved
@@ -106,7 +98,7 @@ class Refining(AbstractSchedule):
         return t
 
     def reached(self, t):
-        return f"t = {t:.6g} of {self.plan.t1:.6g}"
+        return f"t = {t:.6g} of {self.options.t1:.6g}"
 
     def checkpoint_data(self):
         return {"begun": self.t_start, "y": np.asarray(self.y), "saved": [*self.saved]}
@@ -119,7 +111,7 @@ class Refining(AbstractSchedule):
 
     def states(self) -> tuple[np.ndarray, list[Any]]:
         """Return the saved times and states, and the last one, all with the final number of modes."""
-        times, saved, final = self.plan.save_at[: len(self.saved)], [*self.saved], self.flow.state
+        times, saved, final = self.options.save_at[: len(self.saved)], [*self.saved], self.flow.state
         if not saved or self.t > times[-1]:
             times = np.append(times, self.t)
             saved.append(np.asarray(self.flow.unpack(self.y).coefficients))
