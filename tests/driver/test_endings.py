@@ -8,7 +8,7 @@ import pytest
 
 import tokenfield as tkf
 from tokenfield.driver import ending, record
-from tokenfield.driver.ending import check_end, check_lengths
+from tokenfield.driver.ending import check_end, check_tokens
 from tokenfield.solver.base import FAILED, STOPPED
 
 SA = tkf.Transformer(tkf.Softmax(beta=2.0), norm=tkf.PostLN())
@@ -110,10 +110,10 @@ def test_the_checks_by_themselves():
     zero = tkf.Tokens(np.zeros((2, 3)))
     for tokens in (short, zero):
         with pytest.raises(tkf.SolverError, match="a token ends with length"):
-            check_lengths(SA, tokens)
-        check_lengths(tkf.Transformer(tkf.Softmax(1.0), norm=tkf.PreLN()), tokens)
-        check_lengths(tkf.Transformer(tkf.Softmax(1.0)), tokens)
-    check_lengths(
+            check_tokens(SA, tokens)
+        check_tokens(tkf.Transformer(tkf.Softmax(1.0), norm=tkf.PreLN()), tokens)
+        check_tokens(tkf.Transformer(tkf.Softmax(1.0)), tokens)
+    check_tokens(
         tkf.Transformer(tkf.Softmax(1.0), norm=tkf.PostLN(gain=2.0)), tkf.Tokens(2 * 3**0.5 * np.asarray(START.x))
     )
     members = tkf.Equiangular(0.1, 5), np.array([0.5]), 1.0

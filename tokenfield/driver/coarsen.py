@@ -22,7 +22,7 @@ from ..transformer import Transformer
 from .choice import reduction
 from .coarsening import CHEAP, ClusterDynamics, ClusterSettings, Epoch, Snapshot
 from .collapse import FEW, Collapse
-from .ending import check_end, check_lengths
+from .ending import check_end, check_tokens
 from .fingerprint import Program, fingerprint
 from .merges import merge_errors, merge_events
 from .record import Single
@@ -200,7 +200,7 @@ def _trajectory(
         events.append({"kind": dynamics.ended, "time": in_unit(log_t[-1])})
     reached = math.exp(min(log_t[-1] - math.log(t1), 0.0)) if math.isfinite(t1) else 0.0
     check_end(reached, 1.0, [event for event in events if event["kind"] != "merge"])
-    check_lengths(model, states)
+    check_tokens(model, states)
     config = {"rtol": options.rtol, "atol": options.atol, "method": "coarsen"}
     config |= {"merge_tolerance": schedule.settings.delta, "max_steps": options.max_steps}
     config["reductions"] = [*small.names, "coarsening"]

@@ -37,7 +37,7 @@ from ..solver.methods import runge_kutta
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
 from .choice import check_infinite, chosen_method, reduction
-from .ending import check_end, check_lengths, end_event, fail, how_ended
+from .ending import check_end, check_tokens, end_event, fail, how_ended
 from .noise import check_steps, checked_seed, langevin, refuse
 from .record import Single
 from .refining import Refining, integrate_resolved
@@ -261,7 +261,7 @@ def _trajectory(
         found = jax.tree.map(lambda buffer, leaf: join(buffer[: times.size - 1], leaf), found, outcome.y)
     states = small.lift(states)
     check_end(outcome.t, config["t1"], events)
-    check_lengths(model, states)
+    check_tokens(model, states)
     table = to_table(states, times)
     if isinstance(flow, AbstractRescaledFlow):
         cut = jax.tree.map(lambda leaf: leaf[: times.size], found)

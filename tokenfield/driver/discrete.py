@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from .._check import count, positive
-from .._cost import check_layers
+from .._cost import check_stack
 from .._jax import in_double
 from .._lock import locking
 from .._memory import refuse_large
@@ -26,7 +26,7 @@ from ..solver.layers import Layers
 from ..states import AbstractDensity, Equiangular, Gaussian, Tokens
 from ..transformer import Transformer, only_transformer
 from .continuous import unpack_all
-from .ending import check_end, check_lengths, end_event, how_ended
+from .ending import check_end, check_tokens, end_event, how_ended
 from .refining import integrate_resolved
 from .session import Session
 from .smooth import Options, Plan
@@ -72,7 +72,7 @@ def layers(
         <Sheet size 852x480 with 4 Axes>
     """
     step = positive("step", step)
-    models = stack(model, depth)
+    models = models_of_layers(model, depth)
     path = None if checkpoint is None else Path(checkpoint)
     session = Session(progress, path, checkpoint_every)
     outcome, plan = integrate_resolved(
@@ -83,7 +83,7 @@ def layers(
     events = end_event(status, step * (outcome.steps + 1), None, outcome.flow)
     check_end(outcome.steps, len(models), events)
     if not events:
-        check_lengths(models[-1], outcome.flow.unpack(outcome.y))
+        check_tokens(models[-1], outcome.flow.unpack(outcome.y))
     config = {"depth": len(models), "step": step}
     unit = -float(models[0].attention.log_unit)
     described = attributes(models if len(plan.segments) > 1 else models[0], config, events, unit, outcome.steps)
@@ -96,7 +96,7 @@ def _plan(models: list[Transformer], state: Any, step: float, progress: bool | N
     if isinstance(state, Tokens):
         if isinstance(models[0].norm, AbstractSphereNorm):
             check_directions(state, models[0].norm)
-        check_layers(state, len(models), progress)
+        check_stack(state, len(models), progress)
     ends = step * np.arange(1, len(models) + 1) if len(flows) > 1 else [np.inf]
     parts = tuple(Segment(float(end), flows[id(each)]) for end, each in zip(ends, models, strict=False))
     times = step * np.arange(len(models) + 1)
@@ -104,7 +104,8 @@ def _plan(models: list[Transformer], state: Any, step: float, progress: bool | N
     return Plan(options, parts, parts[0].flow.pack(state))
 
 
-def stack(model, depth) -> list[Transformer]:
+def models_of_layers(model: Any, depth: int | None) -> list[Transformer]:
+    """Return the model of each layer, from the arguments of `layers`; raise ValueError if they do not fit each other."""
     if isinstance(model, Transformer):
         depth = model.length if depth is None else depth
         if depth is None:

@@ -69,7 +69,7 @@ def check_end(t: float, t1: float, events: Any) -> None:
         raise SolverError(f"the run ended at t = {t:.6g} before t1 = {t1:.6g} without a reason: please report this bug")
 
 
-def check_lengths(model: Transformer, states: Any) -> None:
+def check_tokens(model: Transformer, states: Any) -> None:
     """Raise SolverError unless all tokens are finite and have the length that the norm fixes, if it fixes one."""
     if not isinstance(states, Tokens):
         return
@@ -94,4 +94,4 @@ def check_members(
     """Apply both checks to every member of an ensemble; the last states have a leading member axis."""
     for k, (model, t, kind) in enumerate(zip(models, reached, kinds, strict=True)):
         check_end(float(t), t1, kind)
-        check_lengths(model, jax.tree.map(lambda leaf, k=k: leaf[k], final))
+        check_tokens(model, jax.tree.map(lambda leaf, k=k: leaf[k], final))
