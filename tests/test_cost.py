@@ -148,7 +148,7 @@ def test_what_only_takes_long_says_so_and_begins(capsys, monkeypatch, free):
     with pytest.raises(Begun):
         tkf.simulate(MODEL, tkf.uniform_sphere(100_000, 3), 1.0)  # quick, by a series
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr("tokenfield.driver.discrete.integrate", begin)
+    monkeypatch.setattr("tokenfield.driver.refining.integrate", begin)
     with pytest.raises(Begun):
         tkf.layers(MODEL, tokens, 12)
     assert "a layer with n = 100000, d = 16 takes about 60 s here, and there are 12" in capsys.readouterr().err

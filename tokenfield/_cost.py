@@ -96,8 +96,8 @@ def check_run(model: Any, state: Any, save_at: Any = None, progress: bool | None
         announce(f"a step with n = {n}, d = {d}", EVALUATIONS * attention_work(n, inside) * seen / n, advice)
 
 
-def check_layers(state: Any, depth: int, progress: bool | None = None) -> None:
-    """Do the same for a stack of layers, which saves a state after each layer."""
+def check_stack(state: Any, depth: int, progress: bool | None = None) -> None:
+    """Do the same as `check_run` for a stack of layers, which saves a state after each layer."""
     n, d = state.x.shape
     refuse_layers(n, d, depth)
     if progress is not False:
@@ -105,7 +105,7 @@ def check_layers(state: Any, depth: int, progress: bool | None = None) -> None:
 
 
 def check_derivative(n: int, d: int, vectors: int) -> None:
-    """Do the same for singular values of a derivative at n tokens, with `vectors` vectors stored at once."""
+    """Do the same as `check_run` for singular values of a derivative at n tokens, with `vectors` vectors stored at once."""
     refuse_derivative(n, d, vectors)
     advice = ", and tens to hundreds of them are needed: use fewer tokens, or let it run"
     announce(f"a product with the derivative at n = {n} tokens in R^{d}", PRODUCT * attention_work(n, d), advice)

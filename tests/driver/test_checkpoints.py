@@ -23,6 +23,7 @@ RUNS = {
         PIECES, CIRCLE, 1.0, seed=1, dt=0.01, save_at=[0, 0.1, 0.9], **kept
     ),
     "layers": lambda **kept: tkf.layers(SA, CIRCLE, depth=100, **kept),
+    "layers of a density": lambda **kept: tkf.layers(MEAN_FIELD, DENSITY, depth=9, step=0.3, **kept),
     "a density that is refined": lambda **kept: tkf.simulate(MEAN_FIELD, DENSITY, 4.0, save_at=9, rtol=1e-12, **kept),
     "an ensemble": lambda **kept: tkf.simulate_many(
         MIXED, STARTS, 20.0, save_at=5, stop_when=tkf.one_cluster(), rtol=0, atol=1e-12, **kept

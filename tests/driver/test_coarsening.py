@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
+from tokenfield.driver.coarsening import ClusterSettings, Epoch, Snapshot, half_way
 from tokenfield.driver.collapse import group_tokens
+from tokenfield.driver.smooth import Options
+from tokenfield.solver.coarsen import Coarsen
+from tokenfield.solver.methods import runge_kutta
 
 STAIRCASE = 0.5 * np.array([0, 0.5, 2, 4, 7]) * math.log(2000) / math.sqrt(2000)
 
@@ -248,3 +252,19 @@ def test_groups_are_joined_only_if_they_are_narrow():
     groups = group_tokens(tight, 1e-3)
     assert len(set(groups[:30])) == 1
     assert len(set(groups)) == 3
+
+
+@pytest.mark.parametrize("max_steps", [3, 1000])
+def test_the_search_for_the_time_of_a_merge_takes_at_most_max_steps(max_steps):
+    """From a snapshot long before the merge, as if no other had been recorded."""
+    beta, weights = 10.0, np.array([0.5, 0.5])
+    options = Options(math.inf, np.zeros(0), 0.0, 0.0, Coarsen(runge_kutta("dopri8")), None, max_steps)
+    settings = ClusterSettings(beta, 0.0, True, 1e-11, 1e-6, options)
+    start, epoch = Snapshot(-math.inf, 0, np.asarray(pair(0.3).x)), Epoch(weights, np.arange(2))
+    search = lambda: half_way(settings, start, epoch, np.array([1.0, -1.0]), math.sqrt(2 * math.log(2) / beta))  # noqa: E731
+    if max_steps == 3:
+        with pytest.raises(tkf.SolverError, match="max_steps = 3 steps were not enough to locate a merge"):
+            search()
+        return
+    exact = tkf.theory.pair_merge_time(0.3, 1 - math.log(2) / beta, beta, (0.5, 0.5), log=True)
+    assert search() == pytest.approx(exact, abs=1e-9)

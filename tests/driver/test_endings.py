@@ -8,8 +8,8 @@ import pytest
 
 import tokenfield as tkf
 from tokenfield.driver import ending, record
-from tokenfield.driver.ending import check_end, check_lengths
-from tokenfield.solver.base import STOPPED
+from tokenfield.driver.ending import check_end, check_tokens
+from tokenfield.solver.base import FAILED, STOPPED
 
 SA = tkf.Transformer(tkf.Softmax(beta=2.0), norm=tkf.PostLN())
 START = tkf.uniform_sphere(4, 3, seed=0)
@@ -110,10 +110,10 @@ def test_the_checks_by_themselves():
     zero = tkf.Tokens(np.zeros((2, 3)))
     for tokens in (short, zero):
         with pytest.raises(tkf.SolverError, match="a token ends with length"):
-            check_lengths(SA, tokens)
-        check_lengths(tkf.Transformer(tkf.Softmax(1.0), norm=tkf.PreLN()), tokens)
-        check_lengths(tkf.Transformer(tkf.Softmax(1.0)), tokens)
-    check_lengths(
+            check_tokens(SA, tokens)
+        check_tokens(tkf.Transformer(tkf.Softmax(1.0), norm=tkf.PreLN()), tokens)
+        check_tokens(tkf.Transformer(tkf.Softmax(1.0)), tokens)
+    check_tokens(
         tkf.Transformer(tkf.Softmax(1.0), norm=tkf.PostLN(gain=2.0)), tkf.Tokens(2 * 3**0.5 * np.asarray(START.x))
     )
     members = tkf.Equiangular(0.1, 5), np.array([0.5]), 1.0
@@ -133,3 +133,26 @@ def test_a_blow_up_long_before_the_end_is_saved_ever_closer():
     assert before[-1] < 1e-3 * event.time
     asked = tkf.simulate(model, tkf.gaussian_tokens(5, 2, seed=0), 1000.0, save_at=[0.0, 1000.0])
     assert len(asked.times) == 2  # times that were asked for are kept
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (tkf.circle_tokens([0.0, 1.0]), r"log t = -?\d+\.\d+, where a force is NaN"),
+        (tkf.uniform_sphere(60, 2, seed=0), r"t = 0\.\d+, where the velocity is NaN"),
+        (
+            tkf.CircleDensity.from_function(lambda angle: 1 + 0.3 * np.cos(angle), 16),
+            r"t = 0\.\d+, where the velocity is NaN",
+        ),
+    ],
+)
+def test_a_failed_step_is_put_into_words_by_the_method(state, message, monkeypatch):
+    plain = record.advance_chunk
+
+    def advance_chunk(problem, record, budget):
+        record = plain(problem, record, budget)
+        return eqx.tree_at(lambda r: r.carry.status, record, record.carry.status * 0 + FAILED)
+
+    monkeypatch.setattr(record, "advance_chunk", advance_chunk)
+    with pytest.raises(tkf.SolverError, match=f"no step succeeds at {message} or infinite"):
+        tkf.simulate(SA, state, 1e6 if isinstance(state, tkf.Tokens) else 1.0)

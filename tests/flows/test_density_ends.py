@@ -9,6 +9,7 @@ from scipy.special import eval_gegenbauer, roots_chebyt, roots_gegenbauer, roots
 
 import tokenfield as tkf
 from tokenfield.flows.density import MOST_MODES
+from tokenfield.stop_rule import AbstractStopRule
 
 EDGE = {24: 1e-11, 48: 1e-14 * 48**2, 96: 1e-14 * 96**2}
 BETAS = (0.5, 1.0, 2.0, 4.0)
@@ -233,3 +234,28 @@ def test_solve_says_where_the_resolution_ends_and_ensembles_add_modes():
     assert whole.final.modes > 16
     fine = tkf.solve(model, state.resized(whole.final.modes), 4.0).final  # enough modes from the start
     np.testing.assert_allclose(fine.coefficients, whole.final.coefficients, atol=1e-6)
+
+
+class AtTime(AbstractStopRule):
+    """Stop at a time."""
+
+    end: float
+
+    kind = "clock"
+    differentiable = True
+    rotation_invariant = True
+    clusters = None
+
+    def margin(self, t, state, velocity):
+        return t - self.end
+
+    def resolve(self, model, state):
+        return self
+
+
+def test_a_rule_of_time_sees_the_time_of_the_run_after_modes_were_added():
+    state = tkf.CircleDensity.from_function(lambda angle: 1 + 0.3 * np.cos(angle), 16)
+    found = tkf.simulate(model(1.0, True), state, 4.0, stop_when=AtTime(3.0), save_at=[0.5, 2.0, 3.5])
+    assert found.final.modes > 16
+    assert [(event.kind, event.time) for event in found.events] == [("clock", pytest.approx(3.0, rel=1e-14))]
+    np.testing.assert_allclose(found.times, [0.5, 2.0, 3.0], rtol=1e-14)

@@ -200,8 +200,6 @@ def test_what_is_refused():
     for state in (start, tkf.ZonalDensity.uniform(8, d=3), tkf.SphereDensity.uniform(8)):
         with pytest.raises(ValueError, match=r"ReLU\(power=2\) is not smooth at 0"):
             tkf.layers(model(tkf.ReLU(1.0, power=2)), state, 3)
-    with pytest.raises(ValueError, match="checkpoint is not supported for layers of a density"):
-        tkf.layers(model(tkf.Softmax(1.0)), start, 3, checkpoint="run.ckpt")
     with pytest.raises(ValueError, match="density must be a CircleDensity or a ZonalDensity"):
         tkf.theory.fold_step(model(tkf.Softmax(1.0)), tkf.SphereDensity.uniform(8))
     with pytest.raises(ValueError, match="there is no layer"):

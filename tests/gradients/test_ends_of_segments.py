@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
+from tokenfield.solver.langevin import Langevin
+from tokenfield.solver.methods import RUNGE_KUTTA
 
 TIGHT = {"rtol": 1e-10, "atol": 1e-12}
 START = tkf.Equiangular(rho=0.1, n=5)
@@ -56,6 +58,19 @@ def test_rejected_steps_that_leave_the_domain_do_not_reach_the_gradient():
     assert float(jax.jvp(length, (-1.0,), (1.0,))[1]) == pytest.approx(0.99, rel=1e-6)
 
 
+def test_nor_do_those_of_a_method_that_is_given_as_an_object():
+    """V jumps from 0 to v I at t = 5, so that the first long steps across it have stages beyond length 0."""
+
+    def length(v):
+        model = tkf.Transformer(
+            tkf.Softmax(beta=1.0, V=lambda t: jnp.where(t < 5, 0.0, v) * jnp.eye(2)), norm=tkf.PreLN()
+        )
+        options = {"rtol": 1e-8, "atol": 1e-8, "method": RUNGE_KUTTA["tsit5"]}
+        return jnp.linalg.norm(tkf.solve(model, tkf.Tokens([[1.0, 0.0]]), 5.9, **options).final.x)
+
+    assert float(jax.grad(length)(-1.0)) == pytest.approx(0.9, rel=1e-6)  # |x| = 1 + v (t - 5)
+
+
 def test_members_that_do_not_stop_have_gradients():
     """The derivative of all members at once, one of which does not reach the stop."""
 
@@ -81,6 +96,7 @@ def test_members_that_do_not_stop_have_gradients():
         ({"method": "lawson"}, "method 'lawson' is for densities, got Equiangular"),
         ({"method": tkf.Layers(1.0), "dt": 0.1}, "dt and key belong to a method given by its name"),
         ({"method": "coarsen"}, "method 'coarsen' merges tokens"),
+        ({"method": Langevin("heun", jnp.asarray(0.1), jax.random.key(0))}, "method must be one without noise"),
         ({"key": jax.random.key(0)}, "key was given, but nothing in this model is random"),
         ({"save_at": [0.5, 0.2]}, r"save_at must increase within \[0, t1\] = \[0, 1\], got"),
         ({"save_at": [2.0]}, r"save_at must increase within \[0, t1\] = \[0, 1\], got"),
@@ -109,6 +125,12 @@ def test_stops_at_the_end_of_a_step_have_no_slope(random):
     np.testing.assert_allclose(value, [0.4, 1.1**4], rtol=1e-12)
     np.testing.assert_allclose(slope, [np.nan, 0.4 * 1.1**3], rtol=1e-12)
     assert float(jax.grad(lambda v: end(v)[1])(1.0)) == pytest.approx(0.4 * 1.1**3, rel=1e-12)
+
+
+def test_noise_is_not_dropped_by_a_method_without_noise():
+    model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(4.0))
+    with pytest.raises(ValueError, match="method must be one of heun, euler for a model with noise, got RungeKutta"):
+        tkf.solve(model, tkf.uniform_sphere(4, 3, seed=0), 1.0, method=RUNGE_KUTTA["heun"])
 
 
 def test_the_time_of_a_blow_up_has_no_slope():

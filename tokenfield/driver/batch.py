@@ -12,13 +12,13 @@ from .._xla.arrays import from_numpy
 from ..flows import Reduction, Segment, segments
 from ..solver.base import BLOW_UP, FAILED, FINISHED, HIT, RUNNING, VANISHED, AbstractMethod
 from ..transformer import Transformer
-from .continuous import BLOW_UP_RTOL
-from .ending import how_ended
+from .continuous import BLOW_UP_RTOL, tightened
+from .ending import why_failed
 from .ensemble_loop import ONE_THREAD_PROGRAMS, PROGRAMS, Member, Slots, all_rows, choose_each, fill_slots
 from .members import flows_of, observe_each, pack, put, stack, take
 from .run import AbstractLoop, Reached, run
 from .session import Session
-from .smooth import Outcome, Plan, Smooth
+from .smooth import Options, Plan, Smooth
 
 ITERATIONS, ONE_THREAD_ITERATIONS = 16, 128  # iterations between progress updates
 SHRINK_FACTOR, MIN_WIDTH = (
@@ -42,7 +42,7 @@ class EnsembleOutcome(NamedTuple):
 
 def solve_many(
     members: Sequence[Reduction],
-    settings: Plan,
+    options: Options,
     width: int | None = None,
     session: Session = Session(),
 ) -> EnsembleOutcome:
@@ -50,30 +50,27 @@ def solve_many(
 
     Args:
         members: the reduced problems, of equal shapes.
-        settings: the plan of all members; its segments and y0 follow from theirs.
         width: maximum number of members that run at a time; None for all.
     """
     smalls, small_models = [each.state for each in members], [each.model for each in members]
     flows = flows_of(smalls, small_models)
-    plan = settings._replace(segments=flows, y0=pack(flows[0].flow, stack(smalls)))
+    plan = Plan(options, flows, pack(flows[0].flow, stack(smalls)))
     rows, saved = run_members(plan, width, session)
-    status = _how_ended(smalls, small_models, rows, plan.method)
+    status = _how_ended(smalls, small_models, rows, options.method)
     blown = np.flatnonzero(np.isin(status, (BLOW_UP, VANISHED)))
-    if len(blown) and plan.rtol + plan.atol > BLOW_UP_RTOL:
-        tight = plan._replace(rtol=min(plan.rtol, BLOW_UP_RTOL), atol=min(plan.atol, 1e-2 * BLOW_UP_RTOL))
-        again = run_members(tight, width, Session(session.progress))
+    if len(blown) and options.rtol + options.atol > BLOW_UP_RTOL:
+        again = run_members(plan._replace(options=tightened(options)), width, Session(session.progress))
         rows, saved = jax.tree.map(np.array, (rows, saved))
         put((rows, saved), blown, take(again, blown))  # the numbers of the other members do not depend on these
-        status = _how_ended(smalls, small_models, rows, plan.method)
+        status = _how_ended(smalls, small_models, rows, options.method)
     return outcome_of(flows, rows, saved, status)
 
 
 def run_members(plan: Plan, width: int | None, session: Session) -> tuple[Member, Any]:
     """Run all members through all segments; return the members at the end, and their saved values."""
     members = len(jax.tree.leaves(plan.y0)[0])
-    schedule = Smooth(plan, members)
-    loop, bar = Batch(members, width, plan.observe), session.bar("simulating", plan.t1)
-    slots = run(schedule, loop, bar, session.checkpointer(schedule.identity))
+    loop, bar = Batch(members, width, plan.options.observe), session.bar("simulating", plan.options.t1)
+    slots = run(Smooth(plan), loop, bar, session.checkpointer(lambda: plan.identity(members)))
     return slots.rows, slots.saved
 
 
@@ -163,7 +160,7 @@ def _how_ended(
     for k in np.flatnonzero(status == FAILED).tolist():
         t, y = float(rows.carry.t[k]), jax.tree.map(lambda leaf, k=k: leaf[k], rows.carry.y)
         flow = next(part.flow for part in segments(states[k], models[k]) if t < part.until)
-        status[k], _ = how_ended(Outcome(np.zeros(0), None, flow, t, y, FAILED, 0, 0), method)
+        status[k], _ = why_failed(method, flow, t, y)
     return status
 
 

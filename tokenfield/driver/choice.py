@@ -6,7 +6,7 @@ from typing import Any
 
 from ..flows import Reduction, reduced_all
 from ..flows.coarse import coarse_obstacle, coarse_parameters
-from ..solver.methods import plain_method
+from ..solver.methods import checked_method
 from ..states import Tokens
 from ..stop_rule import AbstractStopRule
 from ..transformer import Transformer
@@ -15,15 +15,18 @@ from .members import by_model
 LONG = 500.0  # in units of the contraction time of a cluster: longer runs use method "coarsen" by default
 
 
-def default_method(model: Transformer, state: Any, t1: float, controlled: bool) -> str:
-    """Return the default method of a run, by name: "coarsen" for long runs of tokens that it supports, else `plain_method`.
+def chosen_method(name: str | None, state: Any, model: Transformer, t1: float, controlled: bool) -> str:
+    """Return the name of the method of a run; raise ValueError if the one that is asked for does not fit the run.
+
+    The default is "coarsen" for long runs of tokens that it supports, else `plain_method`.
 
     Args:
+        name: the method that is asked for; None for the default.
         controlled: True if the user sets how the run is stepped or ended (stop_when, dt, merge_tolerance). Such a run
             uses "coarsen" only if t1 is infinite.
     """
-    coarse = isinstance(state, Tokens) and coarsens(model, t1) and (t1 == math.inf or not controlled)
-    return "coarsen" if coarse else plain_method(state, model)
+    coarse = name is None and isinstance(state, Tokens) and coarsens(model, t1) and (t1 == math.inf or not controlled)
+    return "coarsen" if coarse else checked_method(name, state, model)
 
 
 def coarsens(model: Transformer, t1: float) -> bool:

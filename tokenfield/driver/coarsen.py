@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._check import positive
-from ..flows import segments
+from ..flows import Reduction, segments
 from ..flows.base import admit
 from ..flows.coarse import coarse_parameters
 from ..flows.tokens import check
@@ -16,50 +16,34 @@ from ..results.attributes import attributes
 from ..results.datasets import to_table
 from ..results.describe import describe
 from ..results.trajectory import Trajectory
-from ..solver.coarsen import Coarsen
 from ..solver.methods import runge_kutta
 from ..states import Tokens
 from ..transformer import Transformer
 from .choice import reduction
-from .coarsening import CHEAP, ClusterDynamics, Clusters, Epoch, Snapshot
+from .coarsening import CHEAP, ClusterDynamics, ClusterSettings, Epoch, Snapshot
 from .collapse import FEW, Collapse
-from .ending import check_end, check_lengths
+from .ending import check_end, check_tokens
 from .fingerprint import Program, fingerprint
 from .merges import merge_errors, merge_events
 from .record import Single
 from .run import AbstractSchedule, run
 from .session import Session
-from .smooth import packed, right_hand_side
-from .times import save_times
+from .smooth import Options, packed, right_hand_side
 
 MOST_SAVED = 400
 LARGEST_LOG = 690.0
 
 
 def simulate_coarsened(
-    model: Transformer,
-    state: Tokens,
-    t1: float,
-    *,
-    save_at: Any,
-    rtol: float,
-    atol: float,
-    stop_when: Any,
-    merge_tolerance: float | None,
-    max_steps: int,
-    session: Session,
+    model: Transformer, state: Tokens, options: Options, merge_tolerance: float | None, session: Session
 ) -> Trajectory:
     """Run `simulate` with method "coarsen"; see there."""
-    if stop_when is not None and getattr(stop_when, "clusters", None) is None:
+    if options.stop is not None and options.stop.clusters is None:
         raise ValueError(
             "stop_when: method 'coarsen' stops at one_cluster() or at_most_clusters(k) only, with the default tol"
         )
-    t1 = math.inf if t1 == math.inf else positive("t1", t1)
-    if save_at is not None and math.isinf(t1) and np.ndim(save_at) == 0:
-        raise ValueError("save_at must be a list of times when t1 is infinite")
-    times = None if save_at is None else save_times(save_at, t1, state)
     delta = None if merge_tolerance is None else positive("merge_tolerance", merge_tolerance)
-    clusters = 1 if stop_when is None else int(stop_when.clusters)
+    least = 1 if options.stop is None else int(options.stop.clusters)  # type: ignore[arg-type]
     if not isinstance(state, Tokens):
         raise ValueError(f"method 'coarsen' moves Tokens, got {type(state).__name__}")
     beta, log_scale, normalized = coarse_parameters(model)
@@ -72,63 +56,49 @@ def simulate_coarsened(
             f"merge_tolerance = {delta:g} would merge clusters that are still apart at beta = {beta:g}: it must be "
             f"at most {0.1 / math.sqrt(beta):.3g}"
         )
-    if state.n > FEW and clusters > CHEAP:
+    if state.n > FEW and least > CHEAP:
         raise ValueError(
-            f"stop_when: with more than {FEW} tokens, method 'coarsen' stops at {CHEAP} clusters or fewer, got {clusters}"
+            f"stop_when: with more than {FEW} tokens, method 'coarsen' stops at {CHEAP} clusters or fewer, got {least}"
         )
-    tolerance = 1e-2 * min(rtol + atol, 1e-6)  # on the sphere lengths are 1
+    tolerance = 1e-2 * min(options.rtol + options.atol, 1e-6)  # on the sphere lengths are 1
     plain = 1e-2 * tolerance if state.n > FEW else 0.0
-    small, small_model, names, lift = reduction(state, model, plain)
-    targets = np.zeros(0) if times is None else times[times > 0]
-    clusters_of = Clusters(beta, log_scale, normalized, Coarsen(runge_kutta("dopri8")), tolerance, delta, 0)
+    small = reduction(state, model, plain)
+    ahead = options._replace(save_at=options.save_at[options.save_at > 0])
+    settings = ClusterSettings(beta, log_scale, normalized, tolerance, delta, ahead)
     collapse = None
-    if small.n > FEW:
-        unit = math.exp(log_scale)
-        collapse = Collapse(small_model, small, unit, t1, targets, runge_kutta("dopri8"), plain, delta, max_steps)
-    schedule = Coarsening(collapse, clusters_of, small, t1, targets, clusters, max_steps)
-    numbers = t1, targets, tolerance, delta, clusters, max_steps
-    identity = lambda: _identity(small_model, small, numbers)  # noqa: E731
-    bar = session.bar("coarsening", max(state.n - clusters, 1))
+    if small.state.n > FEW:
+        first = ahead._replace(rtol=0.0, atol=plain, method=runge_kutta("dopri8"), stop=None)
+        collapse = Collapse(small.model, small.state, math.exp(log_scale), first, delta)
+    schedule = Coarsening(collapse, settings, small.state, least)
+    numbers = options.t1, ahead.save_at, tolerance, delta, least, options.max_steps
+    identity = lambda: _identity(small.model, small.state, numbers)  # noqa: E731
+    bar = session.bar("coarsening", max(state.n - least, 1))
     record = run(schedule, Single(), bar, session.checkpointer(identity))
-    loose = schedule.cluster_dynamics(clusters_of._replace(tolerance=100 * tolerance, delta=3 * delta), np.zeros(0))
+    loose = schedule.cluster_dynamics(
+        settings._replace(tolerance=100 * tolerance, delta=3 * delta, options=ahead._replace(save_at=np.zeros(0)))
+    )
     alone = Session()
     run(loose, Single(), alone.bar("", 1), alone.checkpointer(str))
     errors = merge_errors(schedule.found.merges, loose.merges, 10 * tolerance + 10 * (1 + beta) * plain)
-    config = {"rtol": rtol, "atol": atol, "method": "coarsen", "merge_tolerance": delta, "max_steps": max_steps}
-    config["reductions"] = [*names, "coarsening"]
     steps = (0, 0) if record is None else (int(record.carry.steps), int(record.carry.rejected))
-    return _trajectory(model, state, schedule, errors, lift, t1, times, stop_when, config, steps)
+    return _trajectory(model, state, small, options, schedule, errors, steps)
 
 
 class Coarsening(AbstractSchedule):
     """First the collapse of many tokens into few clusters (if there are many), then the slow merging of these clusters."""
 
-    def __init__(
-        self,
-        collapse: Collapse | None,
-        clusters: Clusters,
-        state: Tokens,
-        t1: float,
-        targets: np.ndarray,
-        least: int,
-        max_steps: int,
-    ):
-        self.collapse, self.clusters, self.state, self.t1 = collapse, clusters, state, t1
-        self.targets, self.least, self.most = targets, least, max_steps
+    def __init__(self, collapse: Collapse | None, settings: ClusterSettings, state: Tokens, least: int):
+        self.collapse, self.settings, self.state, self.least = collapse, settings, state, least
         self.dynamics: ClusterDynamics | None = None
 
-    def cluster_dynamics(self, clusters: Clusters, targets: np.ndarray) -> ClusterDynamics:
+    def cluster_dynamics(self, settings: ClusterSettings) -> ClusterDynamics:
         """Return the schedule of the clusters, from the end of the collapse."""
         if self.collapse is None:
             start = Snapshot(-math.inf, 0, np.asarray(self.state.x))
             epoch = Epoch(np.asarray(self.state.weights), np.arange(self.state.n))
         else:
             start, epoch = self.collapse.snapshots[-1], self.collapse.epochs[-1]
-        log_t1 = float(np.log(self.t1))
-        log_targets = np.log(targets)
-        return ClusterDynamics(
-            clusters, start.x, epoch, start.log_t, log_t1, log_targets, self.least, self.most, self.state.n
-        )
+        return ClusterDynamics(settings, start, epoch, self.least)
 
     @property
     def found(self) -> ClusterDynamics:
@@ -152,11 +122,11 @@ class Coarsening(AbstractSchedule):
 
     @property
     def max_steps(self):
-        return self.most
+        return self.settings.options.max_steps
 
     def stage(self):
         if self.dynamics is None and (self.collapse is None or self.collapse.ended):
-            self.dynamics = self.cluster_dynamics(self.clusters, self.targets)
+            self.dynamics = self.cluster_dynamics(self.settings)
         return self._current.stage()
 
     def after_chunk(self, record):
@@ -178,7 +148,7 @@ class Coarsening(AbstractSchedule):
         if self.collapse is not None:
             self.collapse.restore(data[0])
         if data[1] is not None:
-            self.dynamics = self.cluster_dynamics(self.clusters, self.targets)
+            self.dynamics = self.cluster_dynamics(self.settings)
             self.dynamics.restore(data[1])
 
 
@@ -193,21 +163,17 @@ def _identity(model: Transformer, state: Tokens, numbers: tuple[Any, ...]) -> st
 def _trajectory(
     model: Transformer,
     state: Tokens,
+    small: Reduction,
+    options: Options,
     schedule: Coarsening,
     errors: list[float],
-    lift: Any,
-    t1: float,
-    save_at: np.ndarray | None,
-    stop: Any,
-    config: dict[str, Any],
     steps: tuple[int, int],
 ) -> Trajectory:
+    t1, save_at, stop = options.t1, options.save_at, options.stop
     dynamics, (snapshots, epochs) = schedule.found, schedule.history()
     if dynamics.ended != "time" and stop is None:  # nothing moves anymore
         last = snapshots[-1]
-        later = (
-            [] if save_at is None else [float(value) for value in np.log(save_at[save_at > 0]) if value > last.log_t]
-        )
+        later = [float(value) for value in np.log(save_at[save_at > 0]) if value > last.log_t]
         if math.isfinite(t1) and max([last.log_t, *later]) < math.log(t1):
             later.append(math.log(t1))
         snapshots += [last._replace(log_t=value) for value in later]
@@ -217,10 +183,10 @@ def _trajectory(
     log_t = np.array([r.log_t for r in chosen])
     repeat = lambda a: np.broadcast_to(np.asarray(a), (len(chosen), state.n))  # noqa: E731
     everything = x, repeat(state.weights), repeat(state.positions)
-    states = lift(eqx.tree_at(lambda s: (s.x, s.weights, s.positions), state, everything))
+    states = small.lift(eqx.tree_at(lambda s: (s.x, s.weights, s.positions), state, everything))
     shift = 0.0 if log_t[-1] <= LARGEST_LOG else float(math.ceil(log_t[-1]))
     base = -float(model.attention.log_unit) + 0.0
-    asked = [float(t) for t in (t1, *([] if save_at is None else save_at)) if 0 < t < math.inf]
+    asked = [float(t) for t in (t1, *save_at) if 0 < t < math.inf]
     exact = {float(log(t)): t for t in asked for log in (np.log, math.log)} if shift == 0 else {}  # e^(log t) is not t
 
     def in_unit(value: float) -> float:
@@ -234,7 +200,10 @@ def _trajectory(
         events.append({"kind": dynamics.ended, "time": in_unit(log_t[-1])})
     reached = math.exp(min(log_t[-1] - math.log(t1), 0.0)) if math.isfinite(t1) else 0.0
     check_end(reached, 1.0, [event for event in events if event["kind"] != "merge"])
-    check_lengths(model, states)
+    check_tokens(model, states)
+    config = {"rtol": options.rtol, "atol": options.atol, "method": "coarsen"}
+    config |= {"merge_tolerance": schedule.settings.delta, "max_steps": options.max_steps}
+    config["reductions"] = [*small.names, "coarsening"]
     config |= {"t1": t1 if math.isfinite(t1) else None, "stop_when": describe(stop)}
     described = attributes(model, config, events, base + shift, *steps)
     table = to_table(states, np.array([in_unit(value) for value in log_t]))
@@ -242,9 +211,9 @@ def _trajectory(
     return Trajectory(table.assign_attrs(described))
 
 
-def _choose(snapshots: list[Snapshot], save_at: np.ndarray | None) -> list[Snapshot]:
+def _choose(snapshots: list[Snapshot], save_at: np.ndarray) -> list[Snapshot]:
     """Return the snapshots to save: those at `save_at`, or by default a few hundred that include both sides of every merge."""
-    if save_at is not None:
+    if save_at.size:
         with np.errstate(divide="ignore"):
             wanted = np.log(save_at)
         place = {snapshot.log_t: k for k, snapshot in enumerate(snapshots)}

@@ -14,13 +14,15 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ..flows.coarse import CoarseFlow, squared_distances
-from ..solver.base import FAILED, STOPPED, AbstractMethod, Problem, Settings
+from ..solver.base import FAILED, RUNNING, STOPPED, Problem, Settings
 from ..solver.stop import OnFlow
 from ..stop_rule import AbstractStopRule
+from .ending import fail
 from .errors import SolverError
 from .merges import Merge
 from .record import advance_chunk, begin
 from .run import AbstractSchedule, Stage
+from .smooth import Options
 
 BUCKETS = (8, 24, 96, 256, 512)  # the number of tokens is padded to one of these, so that few shapes are compiled
 CHEAP = 24  # this few tokens cost almost nothing: the padding is not reduced below this number
@@ -82,18 +84,26 @@ class Snapshot(NamedTuple):
     x: np.ndarray
 
 
-class Clusters(NamedTuple):
-    """The parameters of a run; `size` is the padded number of tokens."""
+class ClusterSettings(NamedTuple):
+    """The parameters of a run.
+
+    Args:
+        beta, log_scale, normalized: those of `CoarseFlow`.
+        tolerance: relative tolerance of the steps.
+        delta: the distance within which clusters merge.
+        options: the end, the save times, the method and the number of steps of the run.
+        size: the padded number of tokens.
+    """
 
     beta: float
     log_scale: float
     normalized: bool
-    method: AbstractMethod
     tolerance: float
     delta: float
-    size: int
+    options: Options
+    size: int = 0
 
-    def sized(self, count: int) -> "Clusters":
+    def sized(self, count: int) -> "ClusterSettings":
         """Return the parameters with a padded size for `count` tokens."""
         least = next((size for size in BUCKETS if size >= count), count)
         return self if least == self.size or (count <= self.size <= CHEAP) else self._replace(size=least)
@@ -124,31 +134,22 @@ class Interval(NamedTuple):
 
 
 class ClusterDynamics(AbstractSchedule):
-    """Weighted clusters from time `e^{log_t}` to `e^{log_t1}`, or until `clusters` of them are left.
+    """Weighted clusters from a snapshot to the end of the run, or until `least` of them are left.
 
-    Every step is recorded in `snapshots`, and there is one exactly at each of the logarithmic times `targets`.
+    Every step is recorded in `snapshots`, and there is one exactly at each of the save times.
 
     Args:
-        run: the parameters.
-        x, epoch: positions, weights and labels of the clusters at the start.
-        total: the number of tokens, for the progress bar.
+        settings: the parameters.
+        start, epoch: positions, weights and labels of the clusters at the start.
+        least: the number of clusters at which the run ends.
     """
 
-    def __init__(
-        self,
-        run: Clusters,
-        x: np.ndarray,
-        epoch: Epoch,
-        log_t: float,
-        log_t1: float,
-        targets: np.ndarray,
-        clusters: int = 1,
-        max_steps: int = 1_000_000,
-        total: int = 0,
-    ):
-        self.run, self.clusters, self.most, self.total = run, clusters, max_steps, total
+    def __init__(self, settings: ClusterSettings, start: Snapshot, epoch: Epoch, least: int):
+        self.settings, self.least = settings, least
+        log_t, log_t1 = start.log_t, float(np.log(settings.options.t1))
+        targets = np.log(settings.options.save_at)
         self.ends = [*sorted(target for target in targets if log_t < target < log_t1), log_t1]
-        self.snapshots, self.epochs = [Snapshot(log_t, 0, x)], [epoch]
+        self.snapshots, self.epochs = [start._replace(epoch=0)], [epoch]
         self.merges: list[Merge] = []
         self.recent: list[Snapshot] = []
         self.s, self.ended = 0.0, ""
@@ -156,14 +157,14 @@ class ClusterDynamics(AbstractSchedule):
 
     @property
     def max_steps(self):
-        return self.most
+        return self.settings.options.max_steps
 
     def stage(self):
         if self.ended:
             return None
         interval = self.interval
-        stop = merge_rule(interval.flow, self.run.delta, interval.q_end)
-        problem = Problem(interval.flow, self.run.method, _settings(self.run), OnFlow(stop))
+        stop = merge_rule(interval.flow, self.settings.delta, interval.q_end)
+        problem = Problem(interval.flow, self.settings.options.method, _settings(self.settings), OnFlow(stop))
         return Stage(problem, 0.0, interval.flow.pack(interval.x), chunk=1)
 
     def after_chunk(self, record):
@@ -178,13 +179,13 @@ class ClusterDynamics(AbstractSchedule):
         self.snapshots += self.recent
         self.recent, self.s = [], 0.0
         if int(record.carry.status) == FAILED:
-            raise SolverError(f"no step succeeds at log t = {self.snapshots[-1].log_t:.6g}")
+            fail(self.settings.options.method, self.interval.flow, float(record.carry.t), record.carry.y)
         if float(record.carry.y.q) >= self.interval.q_end:
             self.snapshots[-1] = self.snapshots[-1]._replace(log_t=self.interval.log_end)
         self._next_interval()
 
     def progress(self, t):
-        return self.total - len(self.epochs[-1].weights)
+        return len(self.epochs[0].labels) - len(self.epochs[-1].weights)
 
     def reached(self, t):
         return f"log t = {(self.recent or self.snapshots)[-1].log_t:.6g}"
@@ -196,23 +197,23 @@ class ClusterDynamics(AbstractSchedule):
             "epochs": self.epochs,
             "merges": self.merges,
         }
-        return {name: [*each] for name, each in lists.items()} | {"size": self.run.size, "s": self.s}
+        return {name: [*each] for name, each in lists.items()} | {"size": self.settings.size, "s": self.s}
 
     def restore(self, data):
         self.snapshots, self.epochs = [Snapshot(*each) for each in data["snapshots"]], epochs_of(data["epochs"])
         self.merges = [Merge.restored(each) for each in data["merges"]]
-        self.run, self.ended = self.run._replace(size=data["size"]), ""
+        self.settings, self.ended = self.settings._replace(size=data["size"]), ""
         self._next_interval()
         self.recent, self.s = [Snapshot(*each) for each in data["recent"]], data["s"]
 
     def _next_interval(self) -> None:
         """Merge clusters that are within delta, then find the next interval, or why the run has ended."""
-        x, weights = _coalesce(self.run, self.snapshots, self.epochs, self.merges)
-        if len(x) <= self.clusters:
-            self.ended = "one_cluster" if self.clusters == 1 else f"at_most_{self.clusters}_clusters"
+        x, weights = _coalesce(self.settings, self.snapshots, self.epochs, self.merges)
+        if len(x) <= self.least:
+            self.ended = "one_cluster" if self.least == 1 else f"at_most_{self.least}_clusters"
             return
-        log_t, self.run = self.snapshots[-1].log_t, self.run.sized(len(x))
-        flow, padded = self.run.flow(x, weights, log_t)
+        log_t, self.settings = self.snapshots[-1].log_t, self.settings.sized(len(x))
+        flow, padded = self.settings.flow(x, weights, log_t)
         if float(_balance(flow, padded)) < STATIONARY:
             self.ended = "stationary"
             return
@@ -233,7 +234,7 @@ def epochs_of(data: list[Any]) -> list[Epoch]:
 
 
 def _coalesce(
-    run: Clusters, snapshots: list[Snapshot], epochs: list[Epoch], merges: list[Merge]
+    run: ClusterSettings, snapshots: list[Snapshot], epochs: list[Epoch], merges: list[Merge]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Merge clusters within delta, one pair after another; return the remaining positions and weights."""
     x, (weights, labels) = snapshots[-1].x, epochs[-1]
@@ -244,7 +245,7 @@ def _coalesce(
         i, j = sorted(np.unravel_index(np.argmin(distances), distances.shape))
         if distances[i, j] > (run.delta * (1 + 1e-9) + ROUNDING) ** 2:
             break
-        merges.append(_merge(run, snapshots, epochs, x, weights, labels, int(i), int(j)))
+        merges.append(_merge(run, snapshots, epochs, Epoch(weights, labels), int(i), int(j)))
         share = weights[[i, j]] if weights[i] + weights[j] > 0 else np.ones(2)
         mean = share[0] * x[i] + share[1] * x[j]
         x, weights = x.copy(), weights.copy()
@@ -266,10 +267,10 @@ def _squared_distances(x: np.ndarray) -> np.ndarray:
     return np.stack([((x - row) ** 2).sum(-1) for row in x])
 
 
-def _merge(run, snapshots, epochs, x, weights, labels, i: int, j: int) -> Merge:
+def _merge(run: ClusterSettings, snapshots: list[Snapshot], epochs: list[Epoch], now: Epoch, i: int, j: int) -> Merge:
     """Return the merge of clusters i and j. Its time is located in the snapshots, then refined by integrating again."""
-    groups = np.flatnonzero(labels == i), np.flatnonzero(labels == j)
-    beta, seen, farthest = run.beta, [], 0.0
+    groups = np.flatnonzero(now.labels == i), np.flatnonzero(now.labels == j)
+    beta, seen, farthest = run.beta, list[tuple[Snapshot, np.ndarray, float]](), 0.0
     reach = math.sqrt(2 * HALF / beta)
     for snapshot, difference in _apart(snapshots, epochs, groups):
         distance = float(np.linalg.norm(difference @ snapshot.x))
@@ -285,8 +286,8 @@ def _merge(run, snapshots, epochs, x, weights, labels, i: int, j: int) -> Merge:
         else:
             fraction = 0.5
         snapshot, difference, _ = next(place for place in seen if place[2] > reach)
-        log_time = _half_way(run, snapshot, epochs[snapshot.epoch], difference, reach)
-    tokens, masses = (int(groups[0][0]), int(groups[1][0])), (float(weights[i]), float(weights[j]))
+        log_time = half_way(run, snapshot, epochs[snapshot.epoch], difference, reach)
+    tokens, masses = (int(groups[0][0]), int(groups[1][0])), (float(now.weights[i]), float(now.weights[j]))
     return Merge(log_time, fraction, tokens, groups, masses, snapshots[-1].log_t)
 
 
@@ -314,14 +315,18 @@ def _difference(epoch: Epoch, groups: tuple[np.ndarray, np.ndarray]) -> np.ndarr
     return share(first) - share(second)
 
 
-def _half_way(run: Clusters, snapshot: Snapshot, epoch: Epoch, difference: np.ndarray, reach: float) -> float:
+def half_way(run: ClusterSettings, snapshot: Snapshot, epoch: Epoch, difference: np.ndarray, reach: float) -> float:
     """Return `log t` at which half of the energy step of a merge is reached, shortly after a snapshot."""
     run = run.sized(len(snapshot.x))
     flow, x = run.flow(snapshot.x, epoch.weights, snapshot.log_t)
     stop = merge_rule(flow, 0.0, math.inf, np.pad(difference, (0, len(x) - len(difference))), reach)
-    problem, zero = Problem(flow, run.method, _settings(run), OnFlow(stop)), jnp.zeros((), int)
+    problem, zero = Problem(flow, run.options.method, _settings(run), OnFlow(stop)), jnp.zeros((), int)
     record = begin(problem, jnp.zeros(()), flow.pack(x), zero, zero, None)
-    carry = advance_chunk(problem, record, jnp.asarray(10_000)).carry
+    carry = advance_chunk(problem, record, jnp.asarray(run.options.max_steps)).carry
+    if int(carry.status) == RUNNING:
+        raise SolverError(
+            f"max_steps = {run.options.max_steps} steps were not enough to locate a merge after log t = {snapshot.log_t:.6g}"
+        )
     if int(carry.status) != STOPPED:
         raise SolverError(f"a merge could not be located after log t = {snapshot.log_t:.6g}: tighten rtol")
     q = float(carry.y.q)
@@ -337,7 +342,7 @@ def merge_rule(
     return MergeRule(_pairs(flow), number(delta), number(q_end), number(difference), number(reach))
 
 
-def _settings(run: Clusters) -> Settings:
+def _settings(run: ClusterSettings) -> Settings:
     number = lambda value: jnp.asarray(value, float)  # noqa: E731
     return Settings(number(1e300), number(1e300), jnp.zeros(0), number(run.tolerance), number(0.0))
 

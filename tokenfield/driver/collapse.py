@@ -5,13 +5,13 @@ import math
 import numpy as np
 
 from ..flows import segments
-from ..solver.base import FINISHED, AbstractMethod
+from ..solver.base import FINISHED
 from ..states import Tokens
 from ..transformer import Transformer
 from .coarsening import CHEAP, Epoch, Snapshot, epochs_of
-from .errors import SolverError
+from .ending import fail
 from .run import AbstractSchedule, Stage
-from .smooth import Plan, padded, problem_of
+from .smooth import Options, padded, problem_of
 
 FEW = 48  # up to this many tokens are followed in rescaled time from the start
 MANY = 4096  # above this number, it pays to compile another program once there are fewer tokens
@@ -26,7 +26,7 @@ SAVED = 5  # snapshots in a window
 class Collapse(AbstractSchedule):
     """Integrate in time windows and merge tokens within delta, until few are left or t1 is reached.
 
-    The tokens are recorded a few times in each window, and at the times `targets`. A coarse run starts from the last of the
+    The tokens are recorded a few times in each window, and at the save times. A coarse run starts from the last of the
     snapshots and the last of their epochs.
     """
 
@@ -35,15 +35,10 @@ class Collapse(AbstractSchedule):
         model: Transformer,
         state: Tokens,
         time_unit: float,
-        t1: float,
-        targets: np.ndarray,
-        method: AbstractMethod,
-        tolerance: float,
+        options: Options,
         delta: float,
-        max_steps: int,
     ):
-        self.model, self.t1, self.targets, self.delta = model, t1, targets, delta
-        self.plan = Plan((), None, t1, np.zeros(0), 0.0, tolerance, method, None, max_steps)
+        self.model, self.options, self.delta = model, options, delta
         self.x, self.t, self.window, self.windows = np.asarray(state.x), 0.0, 4 * time_unit, 0
         self.snapshots = [Snapshot(-np.inf, 0, self.x)]
         self.epochs = [Epoch(np.asarray(state.weights), np.arange(state.n))]
@@ -52,27 +47,28 @@ class Collapse(AbstractSchedule):
 
     @property
     def max_steps(self):
-        return self.plan.max_steps
+        return self.options.max_steps
 
     def stage(self):
         if self.ended:
             return None
         weights = self.epochs[-1].weights
         tokens = Tokens(self.x, weights / weights.sum())
-        flow = segments(tokens, self.model)[0].flow
-        y = flow.pack(tokens)
-        plan = self.plan._replace(save_at=padded(np.minimum(self._times - self.t, self._span), y))
-        return Stage(problem_of(plan, flow, self._span, self._span), 0.0, y)
+        self.flow = segments(tokens, self.model)[0].flow
+        y = self.flow.pack(tokens)
+        options = self.options._replace(save_at=padded(np.minimum(self._times - self.t, self._span), y))
+        return Stage(problem_of(options, self.flow, self._span, self._span), 0.0, y)
 
     @property
     def _span(self) -> float:
         """The length of the current window."""
-        return min(self.window, self.t1 - self.t)
+        return min(self.window, self.options.t1 - self.t)
 
     @property
     def _times(self) -> np.ndarray:
         """The times to record in the current window."""
-        wanted = self.targets[(self.targets > self.t) & (self.targets <= self.t + self._span)]
+        targets = self.options.save_at
+        wanted = targets[(targets > self.t) & (targets <= self.t + self._span)]
         return np.union1d(self.t + np.linspace(0, self._span, SAVED)[1:], wanted)
 
     def after_chunk(self, record):
@@ -80,7 +76,7 @@ class Collapse(AbstractSchedule):
 
     def finish(self, record):
         if int(record.carry.status) != FINISHED:
-            raise SolverError(f"no step succeeds at t = {self.t + float(record.carry.t):.6g}")
+            fail(self.options.method, self.flow, self.t + float(record.carry.t), record.carry.y)
         times = self._times
         for time, theta in zip(times, np.asarray(record.saved.theta)[: len(times)], strict=True):
             self.snapshots.append(Snapshot(float(np.log(time)), len(self.epochs) - 1, theta))
@@ -94,7 +90,7 @@ class Collapse(AbstractSchedule):
         groups = group_tokens(self.x, self.delta)
         count = int(groups.max()) + 1
         patient = any(self.windows >= windows and count <= most for windows, most in PATIENCE)
-        self.ended = count <= CHEAP or patient or self.t >= self.t1 or self.windows >= MOST_WINDOWS
+        self.ended = count <= CHEAP or patient or self.t >= self.options.t1 or self.windows >= MOST_WINDOWS
         if count < len(self.x) and (self.ended or (len(self.x) > MANY and 8 * count <= len(self.x))):
             self.x, *epoch = merged(self.x, *self.epochs[-1], groups)
             self.epochs.append(Epoch(*epoch))

@@ -25,26 +25,25 @@ from ..flows import (
     AbstractSpectralFlow,
     Reduction,
     is_random,
-    refined,
     segments,
 )
 from ..results.attributes import attributes
 from ..results.datasets import to_table
 from ..results.describe import describe
 from ..results.trajectory import Trajectory
-from ..solver.base import BLOW_UP, FAILED, STOPPED, UNRESOLVED, VANISHED
+from ..solver.base import BLOW_UP, FAILED, VANISHED
+from ..solver.coarsen import Coarsen
 from ..solver.methods import runge_kutta
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
-from .choice import check_infinite, default_method, reduction
-from .ending import check_end, check_lengths, event_kinds, how_ended
-from .errors import SolverError
-from .noise import checked_scheme, checked_seed, langevin, refuse
+from .choice import check_infinite, chosen_method, reduction
+from .ending import check_end, check_tokens, end_event, fail, how_ended
+from .noise import check_steps, checked_seed, langevin, refuse
 from .record import Single
-from .refining import Refining
+from .refining import Refining, integrate_resolved
 from .run import run
 from .session import Session
-from .smooth import Outcome, Plan, integrate, packed
+from .smooth import Options, Outcome, Plan, integrate, packed
 from .times import BY_DEFAULT, save_times, times_towards
 
 RTOL, ATOL = 1e-6, 1e-9
@@ -128,11 +127,10 @@ def simulate(
         raise ValueError(f"t1 must be a number > 0, got {shown(t1)}") from None
     session = Session(progress, None if checkpoint is None else Path(checkpoint), checkpoint_every)
     random, given = is_random(state, model), method
-    if method is None:
-        controlled = stop_when is not None or dt is not None or merge_tolerance is not None
-        method = default_method(model, state, t1, controlled)
-        if method == "coarsen" and save_at is None and math.isfinite(t1):
-            save_at = BY_DEFAULT
+    controlled = stop_when is not None or dt is not None or merge_tolerance is not None
+    method = chosen_method(given, state, model, t1, controlled)
+    if given is None and method == "coarsen" and save_at is None and math.isfinite(t1):
+        save_at = BY_DEFAULT
     check_infinite(model, state, t1, method if method == "coarsen" else given)
     if random:
         seed = checked_seed(seed, model)
@@ -142,7 +140,6 @@ def simulate(
             rtol=rtol != RTOL,
             atol=atol != ATOL,
         )
-        method = checked_scheme(method)
     elif seed is not None:
         raise ValueError(f"seed = {shown(seed)} was given, but nothing in this model is random")
     rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
@@ -152,18 +149,12 @@ def simulate(
 
         if dt is not None:
             raise ValueError("method 'coarsen' takes no dt: its steps follow from rtol and atol")
-        return simulate_coarsened(
-            model,
-            state,
-            t1,
-            save_at=save_at,
-            rtol=rtol,
-            atol=atol,
-            stop_when=stop_when,
-            merge_tolerance=merge_tolerance,
-            max_steps=max_steps,
-            session=session,
-        )
+        t1 = t1 if t1 == math.inf else positive("t1", t1)
+        if save_at is not None and math.isinf(t1) and np.ndim(save_at) == 0:
+            raise ValueError("save_at must be a list of times when t1 is infinite")
+        times = np.zeros(0) if save_at is None else save_times(save_at, t1, state)
+        options = Options(t1, times, rtol, atol, Coarsen(runge_kutta("dopri8")), as_rule(stop_when), max_steps)
+        return simulate_coarsened(model, state, options, merge_tolerance, session)
     if merge_tolerance is not None:
         raise ValueError(
             f"merge_tolerance = {shown(merge_tolerance)} belongs to method 'coarsen', got method {shown(given)}"
@@ -175,22 +166,24 @@ def simulate(
     rule = None if rule is None else rule.resolve(model, state)
 
     small = reduction(state, model, NOISE_TOLERANCE if random else rtol + atol, rule)
-    parts = segments(small.state, small.model)
     config = {"t1": t1, "method": method, "max_steps": max_steps, "reductions": list(small.names)}
-    plan = Plan(parts, packed(parts[0].flow, small.state), t1, times, rtol, atol, None, rule, max_steps)  # type: ignore[arg-type]
     if random:
         assert seed is not None
-        noisy = plan._replace(method=langevin(plan, small.state, dt, method, seed))
-        return _with_noise(model, noisy, small, session, config, seed)
-    if method == "lawson" and not isinstance(parts[0].flow, AbstractSpectralFlow):
-        raise ValueError(f"method 'lawson' is for densities, got {type(state).__name__}")
-    plan = plan._replace(method=runge_kutta(method, dt))
+        options = Options(t1, times, rtol, atol, langevin(small, t1, dt, method, seed), None, max_steps)
+        return _with_noise(model, small, options, session, config, seed)
+    plan = _plan(Options(t1, times, rtol, atol, runge_kutta(method, dt), rule, max_steps), small.state, small.model)
     config |= {"rtol": rtol, "atol": atol, "dt": dt, "stop_when": describe(rule)}
-    if isinstance(parts[0].flow, AbstractSpectralFlow):
-        return _refined(model, Refining(plan, small.model), session, config)
+    if isinstance(plan.segments[0].flow, AbstractSpectralFlow):
+        return _refined(model, plan, small, session, config)
     even = save_at is None or np.ndim(save_at) == 0
     outcome, event = _controlled(plan, session, even)
     return _trajectory(model, outcome, small, event, config)
+
+
+def _plan(options: Options, state: Any, model: Transformer) -> Plan:
+    """Return the plan of a run with these options."""
+    parts = segments(state, model)
+    return Plan(options, parts, packed(parts[0].flow, state))
 
 
 def _controlled(plan: Plan, session: Session, even: bool) -> tuple[Outcome, list[dict[str, Any]]]:
@@ -199,70 +192,50 @@ def _controlled(plan: Plan, session: Session, even: bool) -> tuple[Outcome, list
     A run that ends in finite time is integrated again with the tolerances that locate this time, and, if few states were saved
     before it, with save times that approach it. `even`: the save times are the default, or evenly spaced.
     """
-    outcome = integrate(plan, session)
-    status, time = how_ended(outcome, plan.method)
-    if status in (BLOW_UP, VANISHED) and plan.method.dt is None:  # type: ignore[attr-defined]
-        few = even and (plan.save_at < time).sum() < len(plan.save_at) / 2
-        if few or plan.rtol + plan.atol > BLOW_UP_RTOL:
-            times = times_towards(time, plan.save_at) if few else plan.save_at
-            rtol, atol = min(plan.rtol, BLOW_UP_RTOL), min(plan.atol, 1e-2 * BLOW_UP_RTOL)
-            outcome = integrate(plan._replace(rtol=rtol, atol=atol, save_at=times), Session(session.progress))
-            status, time = how_ended(outcome, plan.method)
-    kind = event_kinds(plan.stop).get(status)
-    if kind is None:
-        return outcome, []
-    detail = {"detail": {"message": outcome.flow.limits.hidden_reason}} if status == UNRESOLVED else {}
-    return outcome, [{"kind": kind, "time": time} | detail]
+    outcome, options = integrate(plan, session), plan.options
+    status, time = how_ended(outcome, options.method)
+    if status in (BLOW_UP, VANISHED) and options.method.dt is None:  # type: ignore[attr-defined]
+        few = even and (options.save_at < time).sum() < len(options.save_at) / 2
+        if few or options.rtol + options.atol > BLOW_UP_RTOL:
+            times = times_towards(time, options.save_at) if few else options.save_at
+            again = tightened(options)._replace(save_at=times)
+            outcome = integrate(plan._replace(options=again), Session(session.progress))
+            status, time = how_ended(outcome, options.method)
+    return outcome, end_event(status, time, options.stop, outcome.flow)
+
+
+def tightened(options: Options) -> Options:
+    """Return the options with tolerances that locate a blow-up."""
+    return options._replace(rtol=min(options.rtol, BLOW_UP_RTOL), atol=min(options.atol, 1e-2 * BLOW_UP_RTOL))
 
 
 def _with_noise(
-    model: Transformer, plan: Plan, small: Reduction, session: Session, config: dict[str, Any], seed: int
+    model: Transformer, small: Reduction, options: Options, session: Session, config: dict[str, Any], seed: int
 ) -> Trajectory:
-    """Run a model with noise. A random density that is no longer resolved is run again with more modes and the same noise."""
-    outcome = integrate(plan, session)
-    status, time = how_ended(outcome, plan.method)
-    method, dt = config["method"], float(plan.method.dt)  # type: ignore[attr-defined]
-    finer = refined(small.state) if status == UNRESOLVED else None
-    if finer is not None:
-        own = session.of_part(finer.modes)
-        return simulate(
-            model,
-            finer,
-            plan.t1,
-            save_at=plan.save_at,
-            seed=seed,
-            method=method,
-            dt=dt,
-            progress=own.progress,
-            checkpoint=own.checkpoint,
-            checkpoint_every=own.every,
-            max_steps=plan.max_steps,
-        )
-    kind = event_kinds(None).get(status)
-    events = [] if kind is None else [{"kind": kind, "time": time}]
-    if status == UNRESOLVED:
-        events[0]["detail"] = {"message": outcome.flow.limits.hidden_reason}
+    """Run a model with noise, a random density with as many modes as it needs, and the same noise."""
+    dt = float(options.method.dt)  # type: ignore[attr-defined]
+
+    def plan_of(state):
+        plan = _plan(options, state, small.model)
+        check_steps(plan, dt)
+        return plan
+
+    outcome, _ = integrate_resolved(plan_of, small.state, session)
+    events = end_event(*how_ended(outcome, options.method), None, outcome.flow)
     about = {"dt": dt, "kappa": float(model.noise.kappa), "seed": seed}  # type: ignore[union-attr]
     return _trajectory(model, outcome, small, events, config | about, about)
 
 
-def _refined(model: Transformer, schedule: Refining, session: Session, config: dict[str, Any]) -> Trajectory:
+def _refined(model: Transformer, plan: Plan, small: Reduction, session: Session, config: dict[str, Any]) -> Trajectory:
     """Run a density, and add modes whenever its spectrum is no longer resolved."""
-    bar, checkpointer = session.bar("simulating", config["t1"]), session.checkpointer(schedule.identity)
+    schedule, options = Refining(plan, small.model), plan.options
+    bar, checkpointer = session.bar("simulating", options.t1), session.checkpointer(plan.identity)
     record = run(schedule, Single(), bar, checkpointer)
     times, found = schedule.states()
-    events: list[dict[str, Any]] = []
-    if schedule.status == UNRESOLVED:
-        message = (
-            f"the density needs more than {found[-1].modes} modes, the maximum: without noise it tends to "
-            "Dirac masses. Continue with tokens, e.g. traj.final.sample(n, seed)"
-        )
-        events.append({"kind": "resolution", "time": schedule.t, "detail": {"message": message}})
-    elif schedule.status == STOPPED:
-        events.append({"kind": schedule.plan.stop.kind, "time": schedule.t})  # type: ignore[union-attr]
     if schedule.status == FAILED:
-        raise SolverError(f"no step succeeds at t = {schedule.t:.6g}")
-    check_end(schedule.t, config["t1"], events)
+        fail(options.method, schedule.flow, schedule.t, schedule.y)
+    events = end_event(schedule.status, schedule.t, options.stop, schedule.flow)
+    check_end(schedule.t, options.t1, events)
     unit = float(schedule.flow.log_time_unit)
     states = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found)
     steps = int(record.carry.steps), int(record.carry.rejected)
@@ -288,7 +261,7 @@ def _trajectory(
         found = jax.tree.map(lambda buffer, leaf: join(buffer[: times.size - 1], leaf), found, outcome.y)
     states = small.lift(states)
     check_end(outcome.t, config["t1"], events)
-    check_lengths(model, states)
+    check_tokens(model, states)
     table = to_table(states, times)
     if isinstance(flow, AbstractRescaledFlow):
         cut = jax.tree.map(lambda leaf: leaf[: times.size], found)

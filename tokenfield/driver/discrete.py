@@ -10,32 +10,26 @@ import jax
 import numpy as np
 
 from .._check import count, positive
-from .._cost import check_layers
+from .._cost import check_stack
 from .._jax import in_double
 from .._lock import locking
 from .._memory import refuse_large
 from .._programs import bounded
-from ..flows import Segment, refined
+from ..flows import Segment
 from ..flows.layers import layer_flow
 from ..flows.sphere import check_directions
 from ..normalization import AbstractSphereNorm
 from ..results.attributes import attributes
 from ..results.datasets import to_table
 from ..results.trajectory import Trajectory
-from ..solver.base import FINISHED, REASONS
 from ..solver.layers import Layers
 from ..states import AbstractDensity, Equiangular, Gaussian, Tokens
 from ..transformer import Transformer, only_transformer
 from .continuous import unpack_all
-from .ending import check_end, check_lengths, how_ended
+from .ending import check_end, check_tokens, end_event, how_ended
+from .refining import integrate_resolved
 from .session import Session
-from .smooth import Plan, integrate
-
-ADVICE = {
-    "fold": "a layer maps different tokens to one point, where the density becomes infinite: use a smaller step, or tokens, "
-    "e.g. traj.final.sample(n, seed)",
-    "resolution": "the density needs more than {modes} modes, the maximum: continue with tokens, e.g. traj.final.sample(n, seed)",
-}
+from .smooth import Options, Plan
 
 
 @in_double
@@ -78,57 +72,40 @@ def layers(
         <Sheet size 852x480 with 4 Axes>
     """
     step = positive("step", step)
-    models = stack(model, depth)
-    if isinstance(state, AbstractDensity):
-        if checkpoint is not None:
-            raise ValueError(
-                "checkpoint is not supported for layers of a density, which start again when they need more modes"
-            )
-        return _resolved(models, state, step, Session(progress))
+    models = models_of_layers(model, depth)
     path = None if checkpoint is None else Path(checkpoint)
-    return _layers(models, state, step, Session(progress, path, checkpoint_every))
+    session = Session(progress, path, checkpoint_every)
+    outcome, plan = integrate_resolved(
+        lambda state: _plan(models, state, step, progress), state, session, (step, "layers")
+    )
+    status, _ = how_ended(outcome, plan.options.method)
+    states = jax.tree.map(lambda leaf: np.asarray(leaf)[: outcome.times.size], unpack_all(outcome.flow, outcome.saved))
+    events = end_event(status, step * (outcome.steps + 1), None, outcome.flow)
+    check_end(outcome.steps, len(models), events)
+    if not events:
+        check_tokens(models[-1], outcome.flow.unpack(outcome.y))
+    config = {"depth": len(models), "step": step}
+    unit = -float(models[0].attention.log_unit)
+    described = attributes(models if len(plan.segments) > 1 else models[0], config, events, unit, outcome.steps)
+    return Trajectory(to_table(states, outcome.times).assign_attrs(described))
 
 
-def _resolved(models: list[Transformer], state: AbstractDensity, step: float, session: Session) -> Trajectory:
-    """Run layers of a density, with more modes as long as its spectrum is not resolved."""
-    while True:
-        found = _layers(models, state, step, session)
-        finer = refined(state)
-        if not any(event.kind == "resolution" for event in found.events) or finer is None:
-            return found
-        state = finer
-
-
-def _layers(models: list[Transformer], state: Any, step: float, session: Session) -> Trajectory:
+def _plan(models: list[Transformer], state: Any, step: float, progress: bool | None) -> Plan:
+    """Return the plan of a stack of layers: one segment, or one for each layer if they differ."""
     flows = {key: layer_flow(state, each) for key, each in {id(each): each for each in models}.items()}
     if isinstance(state, Tokens):
         if isinstance(models[0].norm, AbstractSphereNorm):
             check_directions(state, models[0].norm)
-        check_layers(state, len(models), session.progress)
-    different = len(flows) > 1
-    ends = step * np.arange(1, len(models) + 1) if different else [np.inf]
+        check_stack(state, len(models), progress)
+    ends = step * np.arange(1, len(models) + 1) if len(flows) > 1 else [np.inf]
     parts = tuple(Segment(float(end), flows[id(each)]) for end, each in zip(ends, models, strict=False))
     times = step * np.arange(len(models) + 1)
-    plan = Plan(
-        parts, parts[0].flow.pack(state), float(times[-1]), times, 0.0, 1.0, Layers(step), None, len(models) + 1
-    )
-    outcome = integrate(plan, session, (step, "layers"))
-    status, _ = how_ended(outcome, plan.method)
-    ended = None if status == FINISHED else REASONS[status]
-    states = jax.tree.map(lambda leaf: np.asarray(leaf)[: outcome.times.size], unpack_all(outcome.flow, outcome.saved))
-    events = [] if ended is None else [{"kind": ended, "time": step * (outcome.steps + 1)}]
-    if ended in ADVICE:
-        events[0]["detail"] = {"message": ADVICE[ended].format(modes=getattr(state, "modes", 0))}
-    check_end(outcome.steps, len(models), events)
-    if ended is None:
-        check_lengths(models[-1], parts[-1].flow.unpack(outcome.y))
-    config = {"depth": len(models), "step": step}
-    unit = -float(models[0].attention.log_unit)
-    described = attributes(models if different else models[0], config, events, unit, outcome.steps)
-    return Trajectory(to_table(states, outcome.times).assign_attrs(described))
+    options = Options(float(times[-1]), times, 0.0, 1.0, Layers(step), None, len(models) + 1)
+    return Plan(options, parts, parts[0].flow.pack(state))
 
 
-def stack(model, depth) -> list[Transformer]:
+def models_of_layers(model: Any, depth: int | None) -> list[Transformer]:
+    """Return the model of each layer, from the arguments of `layers`; raise ValueError if they do not fit each other."""
     if isinstance(model, Transformer):
         depth = model.length if depth is None else depth
         if depth is None:

@@ -1,38 +1,61 @@
 """How a run ended, and the checks at the end of every run, which raise SolverError."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..flows import AbstractFlow
 from ..normalization import AbstractSphereNorm
-from ..solver.base import BLOW_UP, FAILED, STOPPED, UNRESOLVED, VANISHED, AbstractMethod
+from ..solver.base import BLOW_UP, FAILED, FOLDED, REASONS, STOPPED, UNRESOLVED, VANISHED, AbstractMethod
 from ..states import Tokens
 from ..transformer import Transformer
 from .errors import SolverError
 from .smooth import Outcome
 
+FOLD = (
+    "a layer maps different tokens to one point, where the density becomes infinite: use a smaller step, or tokens, "
+    "e.g. traj.final.sample(n, seed)"
+)
 LENGTH_ERROR = 1e-9  # relative; a retraction leaves about 1e-16
 
 
 def event_kinds(rule: Any) -> dict[int, str]:
     """Return the kind of event for each status that ends a run early."""
-    kinds = {BLOW_UP: "blow_up", VANISHED: "vanished", UNRESOLVED: "resolution"}
+    kinds = {status: REASONS[status] for status in (BLOW_UP, VANISHED, UNRESOLVED, FOLDED)}
     return kinds if rule is None else kinds | {STOPPED: rule.kind}
+
+
+def end_event(status: int, time: float, rule: Any, flow: AbstractFlow) -> list[dict[str, Any]]:
+    """Return a list with the event that ended a run early; an empty list if the run reached t1."""
+    kind = event_kinds(rule).get(status)
+    message = {UNRESOLVED: flow.limits.hidden_reason, FOLDED: FOLD}.get(status)
+    detail = {} if message is None else {"detail": {"message": message}}
+    return [] if kind is None else [{"kind": kind, "time": time} | detail]
 
 
 def how_ended(outcome: Outcome, method: AbstractMethod) -> tuple[int, float]:
     """Return the `(status, time)` of the end of a run; raise SolverError if a step failed for a reason that is not a result."""
     if outcome.status != FAILED:
         return outcome.status, outcome.t
-    found = _why_failed(method, outcome.flow, jnp.asarray(outcome.t), outcome.y)
+    return why_failed(method, outcome.flow, outcome.t, outcome.y)
+
+
+def why_failed(method: AbstractMethod, flow: AbstractFlow, t: float, y: Any) -> tuple[int, float]:
+    """Return the `(status, time)` of a run of which no step succeeds after time t; raise SolverError if that is not a result."""
+    found = _why_failed(method, flow, jnp.asarray(t), y)
     status, time = int(found[0]), float(found[1])
     if status == FAILED:
-        raise SolverError(method.fault(outcome.flow, outcome))
+        fail(method, flow, t, y)
     return status, time
+
+
+def fail(method: AbstractMethod, flow: AbstractFlow, t: float, y: Any) -> NoReturn:
+    """Raise the SolverError of a run of which no step succeeds after time t."""
+    raise SolverError(method.fault(flow, t, y))
 
 
 @eqx.filter_jit
@@ -46,7 +69,7 @@ def check_end(t: float, t1: float, events: Any) -> None:
         raise SolverError(f"the run ended at t = {t:.6g} before t1 = {t1:.6g} without a reason: please report this bug")
 
 
-def check_lengths(model: Transformer, states: Any) -> None:
+def check_tokens(model: Transformer, states: Any) -> None:
     """Raise SolverError unless all tokens are finite and have the length that the norm fixes, if it fixes one."""
     if not isinstance(states, Tokens):
         return
@@ -71,4 +94,4 @@ def check_members(
     """Apply both checks to every member of an ensemble; the last states have a leading member axis."""
     for k, (model, t, kind) in enumerate(zip(models, reached, kinds, strict=True)):
         check_end(float(t), t1, kind)
-        check_lengths(model, jax.tree.map(lambda leaf, k=k: leaf[k], final))
+        check_tokens(model, jax.tree.map(lambda leaf, k=k: leaf[k], final))

@@ -26,19 +26,17 @@ from ..results.ensemble import Ensemble, stacked_dataset
 from ..results.trajectory import Trajectory
 from ..solver.base import FAILED, UNRESOLVED
 from ..solver.langevin import Langevin, default_dt
-from ..solver.methods import runge_kutta
-from ..states import AbstractDensity
+from ..solver.methods import checked_method, runge_kutta
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
 from .batch import EnsembleOutcome, outcome_of, run_members, solve_many
-from .choice import default_method, reduction, reductions
+from .choice import chosen_method, reduction, reductions
 from .continuous import ATOL, NOISE_TOLERANCE, RTOL, simulate
-from .ending import check_members, event_kinds
-from .errors import SolverError
+from .ending import check_members, event_kinds, fail
 from .members import flows_of, log_time_unit, shared_rule, stack, unpack, unpack_saved
-from .noise import check_steps, checked_scheme, checked_seed, refuse
+from .noise import check_steps, checked_seed, refuse
 from .session import Session
-from .smooth import Plan
+from .smooth import Options, Plan
 from .times import save_times
 
 
@@ -102,46 +100,37 @@ def simulate_many(
     session = Session(progress, None if checkpoint is None else Path(checkpoint), checkpoint_every)
     if any(is_random(state, each) for state, each in zip(states, models, strict=True)):
         refuse(stop_when=stop_when is not None, rtol=rtol != RTOL, atol=atol != ATOL)
-        return _simulate_noisy(
-            models,
-            states,
-            t1,
-            save_times(save_at, t1, states),
-            seeds,
-            method,
-            dt,
-            max_steps,
-            session,
-        )
+        times, numbers = save_times(save_at, t1, states), _checked_seeds(seeds, models[0], len(states))
+        method, max_steps = checked_method(method, states[0], models[0]), count("max_steps", max_steps)
+        reduced, y0, dt = _noisy_members(models, states, t1, dt)
+        keys = jax.vmap(jax.random.key)(jnp.asarray(numbers))
+        steps = Langevin(method, jnp.full(len(states), dt), keys)
+        options = Options(t1, times, RTOL, ATOL, steps, None, max_steps)
+        plan = Plan(options, flows_of([each.state for each in reduced], [each.model for each in reduced]), y0)
+        return _simulate_noisy(models, states, reduced, plan, numbers, session)
     if seeds is not None or dt is not None:
         raise ValueError(
             f"{'seeds' if dt is None else 'dt'} is for models with noise, but nothing in this model is random"
         )
-    controlled = stop_when is not None
     described = model if isinstance(model, Transformer) else models
-    options = {"rtol": rtol, "atol": atol, "max_steps": max_steps, "save_at": save_times(save_at, t1, states)}
-    options |= {"method": method, "stop_when": stop_when}
-    if method is None:
-        defaults = [default_method(each, state, t1, controlled) for each, state in zip(models, states, strict=True)]
-        method = "coarsen" if "coarsen" in defaults else defaults[0]
+    times = save_times(save_at, t1, states)
+    given = {"rtol": rtol, "atol": atol, "max_steps": max_steps, "save_at": times, "method": method}
+    given |= {"stop_when": stop_when}
+    pairs = zip(states, models, strict=True)
+    methods = [chosen_method(method, state, each, t1, stop_when is not None) for state, each in pairs]
+    method = "coarsen" if "coarsen" in methods else methods[0]
     if method == "coarsen" or infinite:
-        return _one_by_one(models, described, states, t1, options, session)
-    if method == "lawson" and not isinstance(states[0], AbstractDensity):
-        raise ValueError(f"method 'lawson' is for densities, got {type(states[0]).__name__}")
+        return _one_by_one(models, described, states, t1, given, session)
     rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
     chosen, max_steps = runge_kutta(method), count("max_steps", max_steps)
-    times = save_times(save_at, t1, states)
     rule = shared_rule(as_rule(stop_when), models, states)
     reduced = reductions(states, models, rtol + atol, rule)
     # With series, members may need different degrees, and batching large runs saves nothing.
-    ends = None
+    options, ends = Options(t1, times, rtol, atol, chosen, rule, max_steps), None
     if not any("series" in each.names for each in reduced):
-        plan = Plan((), None, t1, times, rtol, atol, chosen, rule, max_steps)
-        ends = solve_many(reduced, plan, None, session)
+        ends = solve_many(reduced, options, None, session)
     if ends is None or _needs_more_modes(states, ends.status):
-        return _one_by_one(models, described, states, t1, options | {"method": method}, session)
-    kinds = event_kinds(rule)
-    events = [(kinds.get(int(status)), float(t)) for status, t in zip(ends.status, ends.t, strict=True)]
+        return _one_by_one(models, described, states, t1, given | {"method": method}, session)
     config = {
         "t1": t1,
         "rtol": rtol,
@@ -150,7 +139,7 @@ def simulate_many(
         "stop_when": describe(rule),
         "max_steps": max_steps,
     }
-    return Ensemble(_dataset(models, described, ends, times, reduced, events, t1, config))
+    return Ensemble(_dataset(models, described, ends, reduced, options, config))
 
 
 def _needs_more_modes(states: Sequence[Any], status: np.ndarray) -> bool:
@@ -208,10 +197,8 @@ def _dataset(
     models: list[Transformer],
     described: Transformer | list[Transformer],
     ends: EnsembleOutcome,
-    times: np.ndarray,
     reduced: Sequence[Reduction],
-    events: list[tuple[str | None, float]],
-    t1: float,
+    options: Options,
     config: dict[str, Any],
     **more: Any,
 ) -> Any:
@@ -223,64 +210,70 @@ def _dataset(
         once = lambda state: jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)  # noqa: E731
         final = stack([member(each.lift(once(member(final, k))), 0) for k, each in enumerate(reduced)], np)
         saved = stack([each.lift(member(saved, k)) for k, each in enumerate(reduced)], np)
-    check_members(models, final, ends.t, t1, [kind for kind, _ in events])
-    happened = [[] if kind is None else [{"kind": kind, "time": t}] for kind, t in events]
+    kinds = [event_kinds(options.stop).get(int(status)) for status in ends.status]
+    check_members(models, final, ends.t, options.t1, kinds)
+    both = zip(kinds, ends.t, strict=True)
+    happened = [[] if kind is None else [{"kind": kind, "time": float(t)}] for kind, t in both]
     steps, rejected = int(ends.steps.sum()), int(ends.rejected.sum())
     unit = log_time_unit(ends.flow)
-    dataset = stacked_dataset(saved, times, ends.counts, final, ends.t)
+    dataset = stacked_dataset(saved, options.save_at, ends.counts, final, ends.t)
     config |= {"reductions": sorted({name for each in reduced for name in each.names})}
     return dataset.assign_attrs(attributes(described, config, happened, unit, steps, rejected, **more))
 
 
-def _simulate_noisy(
-    models: list[Transformer],
-    states: list[Any],
-    t1: float,
-    times: np.ndarray,
-    seeds: Any,
-    method: str | None,
-    dt: float | None,
-    max_steps: int,
-    session: Session,
-) -> Ensemble:
-    """Run members that share their steps, each with its own random key."""
+def _checked_seeds(seeds: Any, model: Transformer, members: int) -> list[int]:
+    """Return the seeds of all members."""
     if seeds is None:
-        checked_seed(None, models[0], "seeds")
-    if np.ndim(seeds) != 1 or len(np.asarray(seeds)) != len(states):
-        raise ValueError(f"seeds must hold one seed for each of the {len(states)} members, got {shown(seeds)}")
-    numbers = [checked_seed(seed, models[0], "seeds") for seed in np.asarray(seeds).tolist()]
-    method, max_steps = checked_scheme(method), count("max_steps", max_steps)
+        checked_seed(None, model, "seeds")
+    if np.ndim(seeds) != 1 or len(np.asarray(seeds)) != members:
+        raise ValueError(f"seeds must hold one seed for each of the {members} members, got {shown(seeds)}")
+    return [checked_seed(seed, model, "seeds") for seed in np.asarray(seeds).tolist()]
+
+
+def _noisy_members(
+    models: list[Transformer], states: list[Any], t1: float, dt: float | None
+) -> tuple[list[Reduction], Any, float]:
+    """Return the reductions of members with noise, their stacked unknowns, and the step size that they share."""
     made: dict[tuple[int, int], tuple[Reduction, Any, float]] = {}
     pairs = [(id(state), id(each)) for state, each in zip(states, models, strict=True)]
     for pair, state, each in zip(pairs, states, models, strict=True):
         if pair not in made:
             small = reduction(state, each, NOISE_TOLERANCE)
-            parts = segments(small.state, small.model)
-            flow = parts[0].flow
+            flow = segments(small.state, small.model)[0].flow
             if not isinstance(flow, AbstractNoisyFlow):
                 raise ValueError("model: either all models must have noise or none")
             made[pair] = small, flow.retract(flow.pack(small.state)), float(default_dt(flow, small.state, t1))
     reduced, starts, steps_of = zip(*(made[pair] for pair in pairs), strict=True)
-    flows = flows_of([each.state for each in reduced], [each.model for each in reduced])
-    dt = min(steps_of) if dt is None else positive("dt", dt)
-    check_steps(parts, t1, times, dt, max_steps)
-    keys = jax.vmap(jax.random.key)(jnp.asarray(numbers))
-    steps = Langevin(method, jnp.full(len(states), dt), keys)
-    plan = Plan(flows, stack(starts), t1, times, RTOL, ATOL, steps, None, max_steps + 1)
-    rows, saved = run_members(plan, None, session)
+    return list(reduced), stack(starts), min(steps_of) if dt is None else positive("dt", dt)
+
+
+def _simulate_noisy(
+    models: list[Transformer],
+    states: list[Any],
+    reduced: list[Reduction],
+    plan: Plan,
+    seeds: list[int],
+    session: Session,
+) -> Ensemble:
+    """Run members that share their steps, each with its own random key."""
+    options, steps = plan.options, plan.options.method
+    assert isinstance(steps, Langevin)
+    dt = float(steps.dt[0])
+    check_steps(plan, dt)
+    rows, saved = run_members(plan._replace(options=options._replace(max_steps=options.max_steps + 1)), None, session)
     status = np.asarray(rows.carry.status)
     if (status == FAILED).any():
         first = int(np.argmax(status == FAILED))
-        carry = jax.tree.map(lambda leaf: leaf[first], rows.carry)
-        raise SolverError(Langevin(method, jnp.asarray(dt), keys[first]).fault(parts[0].flow, carry))
+        alone = Langevin(steps.scheme, steps.dt[first], steps.key[first])
+        fail(alone, plan.segments[0].flow, float(rows.carry.t[first]), rows.carry.y)
     described = models if any(each is not models[0] for each in models) else models[0]
     if _needs_more_modes(states, status):
-        options = {"save_at": times, "method": method, "dt": dt, "max_steps": max_steps}
-        runs = _one_by_one(models, described, states, t1, options, session, numbers)
-        return Ensemble(runs.dataset.assign_coords(seed=("member", numbers)))
+        given = {"save_at": options.save_at, "method": steps.scheme, "dt": dt, "max_steps": options.max_steps}
+        runs = _one_by_one(models, described, states, options.t1, given, session, seeds)
+        return Ensemble(runs.dataset.assign_coords(seed=("member", seeds)))
     kappa = float(models[0].noise.kappa)  # type: ignore[union-attr]
-    config = {"t1": t1, "method": method, "dt": dt, "kappa": kappa, "max_steps": max_steps, "seeds": numbers}
-    ends, kinds = outcome_of(flows, rows, saved, status), event_kinds(None)
-    events = [(kinds.get(int(each)), float(t)) for each, t in zip(status, ends.t, strict=True)]
-    dataset = _dataset(models, described, ends, times, reduced, events, t1, config, dt=dt, kappa=kappa)
-    return Ensemble(dataset.assign_coords(seed=("member", numbers)))
+    config = {"t1": options.t1, "method": steps.scheme, "dt": dt, "kappa": kappa}
+    config |= {"max_steps": options.max_steps, "seeds": seeds}
+    ends = outcome_of(plan.segments, rows, saved, status)
+    dataset = _dataset(models, described, ends, reduced, options, config, dt=dt, kappa=kappa)
+    return Ensemble(dataset.assign_coords(seed=("member", seeds)))

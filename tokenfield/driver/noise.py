@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._check import count
-from .._shown import shown
-from ..flows import AbstractNoisyFlow, Segment
-from ..solver.langevin import SCHEMES, Langevin, default_dt, steps_between
+from ..flows import AbstractNoisyFlow, Reduction, segments
+from ..solver.langevin import Langevin, default_dt, steps_between
 from ..transformer import Transformer
 from .errors import TooManySteps
 from .smooth import Plan
@@ -17,18 +16,19 @@ from .smooth import Plan
 MOST_STEPS = 2**32 - 1  # each step has its own key, which is made from 32 bits
 
 
-def langevin(plan: Plan, state: Any, dt: float | None, scheme: str, seed: int) -> Langevin:
-    """Return the method of a run with noise; raise TooManySteps if it would take more steps than the plan allows."""
-    flow = plan.segments[0].flow
-    assert isinstance(flow, AbstractNoisyFlow)
-    dt = float(default_dt(flow, state, plan.t1)) if dt is None else dt
-    check_steps(plan.segments, plan.t1, plan.save_at, dt, plan.max_steps)
+def langevin(small: Reduction, t1: float, dt: float | None, scheme: str, seed: int) -> Langevin:
+    """Return the method of a run with noise, by default with the step size that fits its flow."""
+    if dt is None:
+        flow = segments(small.state, small.model)[0].flow
+        assert isinstance(flow, AbstractNoisyFlow)
+        dt = float(default_dt(flow, small.state, t1))
     return Langevin(scheme, jnp.asarray(dt, float), jax.random.key(seed))
 
 
-def check_steps(parts: tuple[Segment, ...], t1: float, times: np.ndarray, dt: float, max_steps: int) -> None:
+def check_steps(plan: Plan, dt: float) -> None:
     """Raise TooManySteps if a run with step size dt, whose steps end at the save times, would take more than `max_steps`."""
-    ends = np.unique([*times[times > 0], *(float(part.until) for part in parts if float(part.until) < t1), t1])
+    t1, times, max_steps = plan.options.t1, plan.options.save_at, plan.options.max_steps
+    ends = np.unique([*times[times > 0], *(float(part.until) for part in plan.segments if float(part.until) < t1), t1])
     with np.errstate(over="ignore", divide="ignore"):
         total = float(np.sum(steps_between(np.concatenate([[0.0], ends[:-1]]), ends, dt)))
     most = min(max_steps, MOST_STEPS)
@@ -38,14 +38,6 @@ def check_steps(parts: tuple[Segment, ...], t1: float, times: np.ndarray, dt: fl
             f"a run to t1 = {t1:g} with dt = {dt:.3g} takes {total:.3g} steps, more than {bound} {most}: "
             "use a larger dt, a smaller t1 or less noise, or increase max_steps"
         )
-
-
-def checked_scheme(method: str | None) -> str:
-    """Return the scheme's name, "heun" by default."""
-    method = "heun" if method is None else method
-    if method not in SCHEMES:
-        raise ValueError(f"method must be one of {', '.join(SCHEMES)} for a model with noise, got {shown(method)}")
-    return method
 
 
 def checked_seed(seed: Any, model: Transformer, name: str = "seed") -> int:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..solver.methods import runge_kutta, with_unrolled_stages
+from ..solver.methods import checked_method, runge_kutta, with_unrolled_stages
 from ..stop_rule import AbstractStopRule
 from ..transformer import Transformer
 from .batch import solve_many
@@ -14,7 +14,7 @@ from .choice import reductions
 from .continuous import ATOL, RTOL
 from .ending import check_members, event_kinds
 from .members import log_time_unit, observe_each, shared_rule, unpack
-from .smooth import Plan
+from .smooth import Options
 
 
 class Observed(NamedTuple):
@@ -49,7 +49,7 @@ def observe_many(
     rtol: float = RTOL,
     atol: float = ATOL,
     stop_when: AbstractStopRule | None = None,
-    method: str = "tsit5",
+    method: str | None = None,
     max_steps: int = 1_000_000,
     width: int | None = None,
     rotation_invariant: bool = True,
@@ -63,8 +63,9 @@ def observe_many(
     """
     rule = shared_rule(stop_when, models, states)
     times = np.asarray(save_at, float)
-    plan = Plan((), None, t1, times, rtol, atol, with_unrolled_stages(runge_kutta(method)), rule, max_steps, observe)
-    ends = solve_many(reductions(states, models, 0.0, rule, rotation_invariant), plan, width)
+    steps = with_unrolled_stages(runge_kutta(checked_method(method, states[0], models[0])))
+    options = Options(t1, times, rtol, atol, steps, rule, max_steps, observe)
+    ends = solve_many(reductions(states, models, 0.0, rule, rotation_invariant), options, width)
     kinds = event_kinds(rule)
     arrays = lambda tree: jax.tree.map(np.asarray, tree)  # noqa: E731
     final = arrays(unpack(ends.flow, ends.y))

@@ -1,5 +1,6 @@
 """Runs of a density that add modes when the spectrum is no longer resolved."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -10,9 +11,9 @@ from ..flows import refined, segments, with_most_modes
 from ..solver.base import FINISHED, RUNNING, STOPPED, UNRESOLVED
 from ..solver.stop import OnFlow
 from ..stop_rule import AbstractStopRule
-from .fingerprint import fingerprint
 from .run import AbstractSchedule, Stage
-from .smooth import Plan, padded, problem_of, programs_of
+from .session import Session
+from .smooth import Outcome, Plan, integrate, padded, problem_of
 
 
 class AtEdge(AbstractStopRule):
@@ -55,7 +56,7 @@ class Refining(AbstractSchedule):
     """
 
     def __init__(self, plan: Plan, model: Any):
-        self.plan, self.model = plan, model
+        self.options, self.model = plan.options, model
         self.saved: list[np.ndarray] = []
         self.ended, self.status, self.t = False, RUNNING, 0.0
         self._start(0.0, plan.segments[0].flow, plan.y0)
@@ -65,23 +66,14 @@ class Refining(AbstractSchedule):
 
     @property
     def max_steps(self):
-        return self.plan.max_steps
-
-    def identity(self) -> str:
-        """Return the fingerprint of everything that the run computes."""
-        plan = self.plan
-        settings = plan.t1, plan.save_at, plan.rtol, plan.atol, plan.max_steps
-        programs = programs_of((self.flow,), plan.y0, plan.method, plan.stop)
-        return fingerprint(plan.segments, plan.y0, settings, plan.method, plan.stop, programs=programs)
+        return self.options.max_steps
 
     def stage(self):
         if self.ended:
             return None
-        end = self.plan.t1 - self.t_start
-        left = np.clip(self.plan.save_at[len(self.saved) :] - self.t_start, 0, end)
-        stop = AtEdge(self.flow.edge, self.plan.stop)
-        plan = self.plan._replace(save_at=padded(left, self.y), stop=stop)
-        return Stage(problem_of(plan, self.flow, end, end), 0.0, self.y)
+        times, end = padded(self.options.save_at[len(self.saved) :], self.y), self.options.t1
+        options = self.options._replace(save_at=times, stop=AtEdge(self.flow.edge, self.options.stop))
+        return Stage(problem_of(options, self.flow, end, end), self.t_start, self.y)
 
     def after_chunk(self, record):
         pass
@@ -89,9 +81,9 @@ class Refining(AbstractSchedule):
     def finish(self, record):
         status, y = int(record.carry.status), record.carry.y
         self.saved += [*np.asarray(record.saved)[: int(record.count)]]
-        self.t = self.plan.t1 if status == FINISHED else self.t_start + float(record.carry.t)
+        self.t = self.options.t1 if status == FINISHED else float(record.carry.t)
         self.ended, self.status, self.y = True, status, y
-        rule = self.plan.stop
+        rule = self.options.stop
         if status != STOPPED or (rule is not None and bool(_holds(rule, self.flow, record.carry.t, y))):
             return
         finer = refined(self.flow.unpack(y))  # the spectrum is no longer resolved
@@ -103,10 +95,10 @@ class Refining(AbstractSchedule):
             self._start(self.t, flow, flow.pack(finer))
 
     def progress(self, t):
-        return self.t_start + t
+        return t
 
     def reached(self, t):
-        return f"t = {self.t_start + t:.6g} of {self.plan.t1:.6g}"
+        return f"t = {t:.6g} of {self.options.t1:.6g}"
 
     def checkpoint_data(self):
         return {"begun": self.t_start, "y": np.asarray(self.y), "saved": [*self.saved]}
@@ -119,11 +111,31 @@ class Refining(AbstractSchedule):
 
     def states(self) -> tuple[np.ndarray, list[Any]]:
         """Return the saved times and states, and the last one, all with the final number of modes."""
-        times, saved, final = self.plan.save_at[: len(self.saved)], [*self.saved], self.flow.state
+        times, saved, final = self.options.save_at[: len(self.saved)], [*self.saved], self.flow.state
         if not saved or self.t > times[-1]:
             times = np.append(times, self.t)
             saved.append(np.asarray(self.flow.unpack(self.y).coefficients))
         return times, with_most_modes([*(final.replaced(coefficients) for coefficients in saved), final])[:-1]
+
+
+def integrate_resolved(
+    plan_of: Callable[[Any], Plan], state: Any, session: Session, unit: tuple[float, str] = (1.0, "")
+) -> tuple[Outcome, Plan]:
+    """Integrate a run, and again from its start with more modes as long as a density is not resolved; return the last plan too.
+
+    This is for noise and layers: a run from the start follows the same path of the noise, and depends on one number of modes.
+
+    Args:
+        plan_of: returns the plan for an initial state.
+        state: the initial state; one that is not a density runs once.
+        session, unit: as for `integrate`. Each run after the first has a checkpoint of its own.
+    """
+    plan = plan_of(state)
+    outcome = integrate(plan, session, unit)
+    while outcome.status == UNRESOLVED and (finer := refined(state)) is not None:
+        state, plan = finer, plan_of(finer)
+        outcome = integrate(plan, session.of_part(state.modes), unit)
+    return outcome, plan
 
 
 @eqx.filter_jit

@@ -90,7 +90,10 @@ class AbstractLoop(abc.ABC):
 
     @abc.abstractmethod
     def advance(self, problem: Problem, record: Any, budget: int) -> Any:
-        """Take at most `budget` trial steps with every member. The budget does not affect the results."""
+        """Take at most `budget` trial steps with every member.
+
+        The budget does not affect the results of a single run; that of an ensemble is fixed.
+        """
 
     @abc.abstractmethod
     def reached(self, record: Any) -> Reached:
@@ -123,7 +126,7 @@ def run(schedule: AbstractSchedule, loop: AbstractLoop, bar: Progress, checkpoin
 def _chunks(
     schedule: AbstractSchedule, loop: AbstractLoop, stage: Stage, record: Any, bar: Progress, checkpointer: Checkpointer
 ) -> Any:
-    """Integrate a stage to its end in chunks; the size of a chunk does not affect the results."""
+    """Integrate a stage to its end in chunks. Their size does not affect the results of a single run; see `advance`."""
     budget, now = loop.budget(None, 0.0), loop.reached(record)
     try:
         while now.running:

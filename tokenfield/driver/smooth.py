@@ -22,11 +22,15 @@ from .session import Session
 PADDED_NUMBERS = 1 << 20  # a buffer of more numbers is not padded
 
 
-class Plan(NamedTuple):
-    """Everything that defines a run. In an ensemble, the arrays of the flows, of y0 and of the method have a member axis."""
+class Options(NamedTuple):
+    """How a run is integrated. In an ensemble, the arrays of the method may have a member axis.
 
-    segments: tuple[Segment, ...]
-    y0: Any
+    Args:
+        save_at: the save times; with method "coarsen", none of them means the steps of the run.
+        stop: the rule that ends the run, if any.
+        observe: a function of the state whose values are saved instead of the unknowns.
+    """
+
     t1: float
     save_at: np.ndarray
     rtol: float
@@ -35,7 +39,21 @@ class Plan(NamedTuple):
     stop: AbstractStopRule | None
     max_steps: int
     observe: Any = None
-    """A function of the state whose values are saved instead of the unknowns."""
+
+
+class Plan(NamedTuple):
+    """Everything that defines a run. In an ensemble, the arrays of the flows and of y0 have a member axis."""
+
+    options: Options
+    segments: tuple[Segment, ...]
+    y0: Any
+
+    def identity(self, members: int | None = None) -> str:
+        """Return the fingerprint of everything that the run computes, or an ensemble of so many members."""
+        options, single = self.options, (lambda tree: tree) if members is None else first_member
+        flows = {id(segment.flow): single(segment.flow) for segment in self.segments}
+        programs = programs_of(tuple(flows.values()), single(self.y0), options.method, options.stop)
+        return fingerprint(self.segments, self.y0, options, members, programs=programs)
 
 
 class Smooth(AbstractSchedule):
@@ -43,29 +61,20 @@ class Smooth(AbstractSchedule):
 
     Args:
         plan: the run.
-        members: the number of members of an ensemble; None for one run.
         unit: the time that the progress bar counts as 1.
     """
 
-    def __init__(self, plan: Plan, members: int | None = None, unit: float = 1.0):
-        self.plan, self.members, self.unit = plan, members, unit
+    def __init__(self, plan: Plan, unit: float = 1.0):
+        self.plan, self.unit = plan, unit
         self.segment, self.t, self.y, self.ended = 0, 0.0, plan.y0, False
 
     @property
     def max_steps(self):
-        return self.plan.max_steps
-
-    def identity(self) -> str:
-        """Return the fingerprint of everything that the run computes."""
-        plan, single = self.plan, (lambda tree: tree) if self.members is None else first_member
-        settings = plan.t1, plan.save_at, plan.rtol, plan.atol, plan.max_steps, self.members
-        flows = {id(segment.flow): single(segment.flow) for segment in plan.segments}
-        programs = programs_of(tuple(flows.values()), single(plan.y0), plan.method, plan.stop)
-        return fingerprint(plan.segments, plan.y0, settings, plan.method, plan.stop, programs=programs)
+        return self.plan.options.max_steps
 
     @property
     def end(self) -> float:
-        return min(float(self.plan.segments[self.segment].until), self.plan.t1)
+        return min(float(self.plan.segments[self.segment].until), self.plan.options.t1)
 
     def stage(self):
         if self.ended:
@@ -73,7 +82,7 @@ class Smooth(AbstractSchedule):
         plan, end = self.plan, self.end
         jumps = self.segment + 1 < len(plan.segments) and end == plan.segments[self.segment].until
         t_last = np.nextafter(end, -np.inf) if jumps else end
-        problem = problem_of(plan, plan.segments[self.segment].flow, end, t_last)
+        problem = problem_of(plan.options, plan.segments[self.segment].flow, end, t_last)
         return Stage(problem, self.t, self.y, continues=self.segment > 0)
 
     def after_chunk(self, record):
@@ -81,7 +90,7 @@ class Smooth(AbstractSchedule):
 
     def finish(self, record):
         carry = record.carry
-        self.ended = not bool(np.any(np.asarray(carry.status) == FINISHED)) or self.end >= self.plan.t1
+        self.ended = not bool(np.any(np.asarray(carry.status) == FINISHED)) or self.end >= self.plan.options.t1
         if not self.ended:
             self.segment, self.t, self.y = self.segment + 1, self.end, carry.y
 
@@ -89,7 +98,7 @@ class Smooth(AbstractSchedule):
         return t / self.unit
 
     def reached(self, t):
-        return f"t = {t:.6g} of {self.plan.t1:.6g}"
+        return f"t = {t:.6g} of {self.plan.options.t1:.6g}"
 
     def checkpoint_data(self):
         return {"segment": self.segment}
@@ -117,20 +126,24 @@ def integrate(plan: Plan, session: Session = Session(), unit: tuple[float, str] 
     Args:
         unit: what the progress bar counts: a time, and its name, e.g. "layers".
     """
-    schedule = Smooth(plan._replace(save_at=padded(plan.save_at, plan.y0)), unit=unit[0])
-    bar = session.bar("simulating", plan.t1 / unit[0], unit[1])
-    record = run(schedule, Single(), bar, session.checkpointer(schedule.identity))
+    options = plan.options
+    plan = plan._replace(options=options._replace(save_at=padded(options.save_at, plan.y0)))
+    schedule, bar = Smooth(plan, unit[0]), session.bar("simulating", options.t1 / unit[0], unit[1])
+    record = run(schedule, Single(), bar, session.checkpointer(plan.identity))
     c, flow = record.carry, plan.segments[schedule.segment].flow
     t = schedule.end if int(c.status) == FINISHED else float(c.t)
-    times = plan.save_at[: int(record.count)]
+    times = options.save_at[: int(record.count)]
     return Outcome(times, record.saved, flow, t, c.y, int(c.status), int(c.steps), int(c.rejected))
 
 
-def problem_of(plan: Plan, flow: Any, end: float, t_last: float) -> Problem:
+def problem_of(options: Options, flow: Any, end: float, t_last: float) -> Problem:
     """Return the problem of a segment that ends at `end`, whose flow may be evaluated up to `t_last`."""
     number = lambda value: from_numpy(np.asarray(value, float))  # noqa: E731
-    settings = Settings(number(end), number(t_last), number(plan.save_at), number(plan.rtol), number(plan.atol))
-    return Problem(flow, plan.method, settings, None if plan.stop is None else OnFlow(plan.stop), plan.observe)
+    times, rtol, atol = number(options.save_at), number(options.rtol), number(options.atol)
+    stop = None if options.stop is None else OnFlow(options.stop)
+    return Problem(
+        flow, options.method, Settings(number(end), number(t_last), times, rtol, atol), stop, options.observe
+    )
 
 
 def first_member(tree: Any) -> Any:

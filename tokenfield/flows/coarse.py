@@ -100,6 +100,10 @@ class CoarseFlow(AbstractFlow):
     def log_time_unit(self):
         return jnp.zeros(())
 
+    def log_time(self, y: CoarseState) -> Float[Array, ""]:
+        """Return the logarithm of the time t."""
+        return self.ref + self.log_scale + jnp.log(self.elapsed + y.q)
+
     def balance(self, x: Float[Array, "n d"]) -> Float[Array, ""]:
         """Return the largest force, relative to the largest sum of the sizes of its terms: 0 in a stationary state.
 

@@ -15,7 +15,6 @@ from ..states import AbstractDensity, ZonalDensity
 from ..transformer import Transformer
 from .base import (
     AbstractSpectralFlow,
-    Limits,
     Reduction,
     Segment,
     is_random,
@@ -26,7 +25,7 @@ from .base import (
 )
 from .density_field import DensityField
 from .density_heads import AbstractDensityHead, density_heads, density_obstacle
-from .density_modes import KINDS, MOST_MODES, resolution
+from .density_modes import KINDS, MOST_MODES, density_limits, resolution
 from .density_noise import AbstractUneven, density_noise, noise_obstacle
 from .random_density import RandomDensityFlow
 
@@ -107,8 +106,7 @@ class DensityFlow(AbstractSpectralFlow):
 
     @property
     def limits(self):
-        unresolved = lambda y: self.state.replaced(y).unresolved(self.edge)  # noqa: E731
-        return Limits(longest_step=self._longest_step, roughness=self._roughness, unresolved=unresolved)
+        return density_limits(self.state, longest_step=self._longest_step, roughness=self._roughness)
 
     @property
     def log_time_unit(self):

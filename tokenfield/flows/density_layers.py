@@ -9,9 +9,8 @@ from jaxtyping import Array, Bool, Float
 from ..normalization.base import unit
 from ..states import AbstractDensity, CircleDensity, SphereDensity, ZonalDensity
 from ..transformer import Transformer
-from .base import Limits
 from .density_field import DensityField, directions, folds
-from .density_modes import resolution
+from .density_modes import density_limits
 from .layers import AbstractLayerFlow, check_layers, layer_flow
 
 
@@ -46,8 +45,7 @@ class DensityLayers(AbstractLayerFlow):
 
     @property
     def limits(self):
-        edge = resolution(self.state.modes)
-        return Limits(unresolved=lambda y: self.state.replaced(y).unresolved(edge))
+        return density_limits(self.state)
 
 
 def folds_sphere(layer: Callable[[Array], Array], x: Float[Array, "N 3"]) -> Bool[Array, ""]:

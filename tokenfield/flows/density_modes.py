@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..states import AbstractDensity, CircleDensity, SphereDensity, ZonalDensity
+from .base import Limits
 
 KINDS = (CircleDensity, SphereDensity, ZonalDensity)
 MOST_MODES = {CircleDensity: 2048, ZonalDensity: 1024, SphereDensity: 96}
@@ -24,6 +25,16 @@ def resolution(modes: int) -> float:
     The Laplacian multiplies rounding errors by `modes^2`.
     """
     return max(1e-11, 1e-14 * modes**2)
+
+
+def density_limits(state: AbstractDensity, **others: Any) -> Limits:
+    """Return the limits of the flow of a density: where it needs more modes, and others."""
+    edge = resolution(state.modes)
+    reason = (
+        f"the density needs more than {state.modes} modes, the maximum: it tends to Dirac masses. Continue with tokens, "
+        "e.g. traj.final.sample(n, seed)"
+    )
+    return Limits(unresolved=lambda y: state.replaced(y).unresolved(edge), hidden_reason=reason, **others)
 
 
 def refined(state: Any) -> Any | None:

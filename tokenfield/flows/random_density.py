@@ -11,9 +11,9 @@ from ..spaces import Sphere
 from ..spaces.sphere import unit
 from ..states import AbstractDensity, Tokens
 from ..transformer import Transformer
-from .base import AbstractNoisyFlow, Limits
+from .base import AbstractNoisyFlow
 from .density_field import DensityField
-from .density_modes import resolution
+from .density_modes import density_limits
 from .noisy import drift_rate
 
 
@@ -63,12 +63,7 @@ class RandomDensityFlow(AbstractNoisyFlow):
 
     @property
     def limits(self):
-        reason = (
-            f"the density needs more than {self.state.modes} modes, the maximum: it tends to Dirac masses. Continue with tokens, "
-            "e.g. traj.final.sample(n, seed)"
-        )
-        edge = resolution(self.state.modes)
-        return Limits(unresolved=lambda y: self.state.replaced(y).unresolved(edge), hidden_reason=reason)
+        return density_limits(self.state)
 
     def rate(self, state):
         token = jnp.eye(state.d)[:1]

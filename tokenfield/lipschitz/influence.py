@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from .._check import count, generator, items, positive
 from .._jax import in_double
 from .._shown import shown
-from ..driver.discrete import stack
+from ..driver.discrete import models_of_layers
 from ..flows.layers import AbstractLayerFlow, layer_flow
 from ..states import Tokens
 from ..transformer import Transformer, only_transformer
@@ -65,7 +65,7 @@ def influence(
     if isinstance(token, bool) or not isinstance(token, int | np.integer) or not -state.n <= token < state.n:
         raise ValueError(f"token must be the index of one of {state.n} tokens, got {shown(token)}")
     k = state.d if directions is None else count("directions", directions, 1, state.d)
-    flow = layer_flow(state, stack(only_transformer(model), max(depths))[0])
+    flow = layer_flow(state, models_of_layers(only_transformer(model), max(depths))[0])
     if model.encoder is not None:
         raise ValueError("model must not have an encoder: pass a fixed context instead")
     before = [state.x]

@@ -12,7 +12,7 @@ from .._check import count, positive
 from .._jax import in_double
 from .._shown import shown
 from ..driver import SolverError
-from ..driver.smooth import Plan, integrate
+from ..driver.smooth import Options, Plan, integrate
 from ..flows import Segment, segments
 from ..flows.rescaled import ConstantV
 from ..normalization import AbstractSphereNorm, Projected, Rescaled
@@ -145,8 +145,8 @@ def _carry(
     begin = jnp.asarray(t)
     ahead = tuple(Segment(part.until - t, TangentFlow(part.flow, begin)) for part in parts if part.until > t)
     y0 = _packed(ahead[0].flow.flow, state, jnp.asarray(frame, float))  # type: ignore[attr-defined]
-    plan = Plan(ahead, y0, span, np.array([]), rtol, atol, runge_kutta("tsit5"), None, 1_000_000)
-    outcome = integrate(plan)
+    options = Options(span, np.array([]), rtol, atol, runge_kutta("tsit5"), None, 1_000_000)
+    outcome = integrate(Plan(options, ahead, y0))
     if outcome.status != FINISHED:
         raise SolverError(
             f"the flow could not be integrated beyond t = {t + outcome.t:.6g}: it blows up, or a token reaches length 0"

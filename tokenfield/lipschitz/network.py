@@ -12,7 +12,7 @@ import numpy as np
 from .._check import count, positive
 from .._cost import check_derivative
 from .._jax import in_double
-from ..driver.discrete import stack
+from ..driver.discrete import models_of_layers
 from ..flows.base import admit
 from ..transformer import Transformer
 from .derivative import AbstractDerivative, Chain
@@ -71,7 +71,7 @@ def network(
         6.684242887698104
     """
     state, h = tokens_of(x), jnp.asarray(positive("step", step))
-    models = stack(model, depth)
+    models = models_of_layers(model, depth)
     for each in {id(each): each for each in models}.values():
         check_layer(each, state)
     admit(state, models[0])

@@ -65,6 +65,9 @@ class AbstractMethod(eqx.Module):
     interpolates: eqx.AbstractClassVar[bool]
     """True if the solution is defined inside a step, so that a stop can be located there."""
 
+    random: eqx.AbstractClassVar[bool]
+    """True for a method that adds the noise of an `AbstractNoisyFlow`; others are for flows without noise."""
+
     @property
     @abc.abstractmethod
     def continuous(self) -> bool:
@@ -91,8 +94,8 @@ class AbstractMethod(eqx.Module):
         """Return the `(status, time)` of a run of which no step succeeds from time t: FAILED if that is not a result."""
 
     @abc.abstractmethod
-    def fault(self, flow: AbstractFlow, carry: Any) -> str:
-        """Return what went wrong in a run that ended as FAILED, and what to do, for an error message."""
+    def fault(self, flow: AbstractFlow, t: float, y: Any) -> str:
+        """Return what went wrong in a run that ended as FAILED at time t, and what to do, for an error message."""
 
 
 class Problem(eqx.Module):

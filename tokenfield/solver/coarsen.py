@@ -22,6 +22,7 @@ class Coarsen(AbstractMethod):
 
     steps: RungeKutta
     interpolates: ClassVar[bool] = True
+    random: ClassVar[bool] = False
 
     @property
     def continuous(self):
@@ -46,5 +47,5 @@ class Coarsen(AbstractMethod):
     def why_failed(self, flow, t, y):
         return jnp.array(FAILED), t  # clusters stay on the sphere, where velocities are bounded
 
-    def fault(self, flow, carry):
-        return self.steps.fault(flow, carry)
+    def fault(self, flow, t, y):
+        return f"no step succeeds at log t = {float(flow.log_time(y)):.6g}, where a force is NaN or infinite"

@@ -51,6 +51,7 @@ class Langevin(AbstractMethod):
     dt: Float[Array, "*members"]
     key: Key[Array, "*members"]
     interpolates: ClassVar[bool] = False
+    random: ClassVar[bool] = True
 
     @property
     def continuous(self):
@@ -87,9 +88,8 @@ class Langevin(AbstractMethod):
     def why_failed(self, flow, t, y):
         return jnp.array(FAILED), t  # fixed steps do not tell a blow-up from a step that is too large
 
-    def fault(self, flow, carry):
-        t, dt = float(carry.t), float(self.dt)
-        return f"tokens are no longer finite after t = {t:.6g}: they blow up, or dt = {dt:.3g} is too large"
+    def fault(self, flow, t, y):
+        return f"tokens are no longer finite after t = {t:.6g}: they blow up, or dt = {float(self.dt):.3g} is too large"
 
     def _grid(self, settings: Settings, t: Array) -> Grid:
         end = next_target(settings, t)

@@ -46,6 +46,7 @@ class Layers(AbstractMethod):
 
     h: Float[Array, ""]
     interpolates: ClassVar[bool] = False
+    random: ClassVar[bool] = False
 
     @property
     def continuous(self):
@@ -105,8 +106,8 @@ class Layers(AbstractMethod):
         short = jax.tree.map(lambda leaf: leaf / jnp.maximum(jnp.abs(leaf).max(), 1.0), y)
         return jnp.where(finite(flow.layer(t, short, self.h)[0]), BLOW_UP, FAILED), t
 
-    def fault(self, flow, carry):
+    def fault(self, flow, t, y):
         return (
-            f"layer {int(carry.steps)} gives NaN: check that functions of time such as A(t) are finite, and that the scores do "
-            "not overflow double precision"
+            f"layer {round(t / float(self.h))} gives NaN: check that functions of time such as A(t) are finite, and that the "
+            "scores do not overflow double precision"
         )

@@ -12,6 +12,7 @@ from .._xla import on_cpu
 from ..flows import is_random
 from ..states import AbstractDensity
 from .base import AbstractMethod
+from .langevin import SCHEMES
 from .lawson import Lawson
 from .runge_kutta import RungeKutta
 from .stages import HERMITE, Looped, Unrolled
@@ -59,6 +60,18 @@ def plain_method(state: Any, model: Any) -> str:
     if is_random(state, model):
         return "heun"
     return "lawson" if isinstance(state, AbstractDensity) else "tsit5"
+
+
+def checked_method(name: str | None, state: Any, model: Any) -> str:
+    """Return the name of the method of a run, `plain_method` by default; raise ValueError if it does not fit the run."""
+    if name is None:
+        return plain_method(state, model)
+    if is_random(state, model):
+        if name not in SCHEMES:
+            raise ValueError(f"method must be one of {', '.join(SCHEMES)} for a model with noise, got {shown(name)}")
+    elif name == "lawson" and not isinstance(state, AbstractDensity):
+        raise ValueError(f"method 'lawson' is for densities, got {type(state).__name__}")
+    return name
 
 
 def with_unrolled_stages(method: AbstractMethod) -> AbstractMethod:

@@ -14,7 +14,7 @@ from .._check import as_float, count, is_concrete
 from .._jax import require_double
 from .._shown import shown
 from .._types import Number, Vector
-from ..flows import AbstractFlow, AbstractNoisyFlow, AbstractSpectralFlow, segments
+from ..flows import AbstractFlow, AbstractNoisyFlow, segments
 from ..flows.base import Segment
 from ..flows.layers import layer_flow
 from ..stop_rule import AbstractStopRule, as_rule
@@ -23,7 +23,8 @@ from .base import FAILED, FINISHED, MAX_STEPS, RUNNING, STOPPED, AbstractMethod,
 from .langevin import SCHEMES, Langevin, default_dt
 from .layers import Layers
 from .loop import advance, begin
-from .methods import plain_method, runge_kutta
+from .methods import checked_method, runge_kutta
+from .runge_kutta import RungeKutta
 from .solution import Solution
 from .stop import OnFlow
 from .while_loop import check_adjoint, recomputed
@@ -178,24 +179,29 @@ def _plan(
         return (Segment(float("inf"), layer_flow(state, model)),), method
     parts = segments(state, model)
     flow = parts[0].flow
+    noisy = isinstance(flow, AbstractNoisyFlow)
     if isinstance(method, AbstractMethod):
-        return parts, method
+        if method.random != noisy:
+            wanted = (
+                f"one of {', '.join(SCHEMES)} for a model with noise" if noisy else "one without noise for this model"
+            )
+            raise ValueError(f"method must be {wanted}, got {type(method).__name__}")
+        return parts, _differentiated(method)
+    name = checked_method(method, state, model)
     if isinstance(flow, AbstractNoisyFlow):
-        name = plain_method(state, model) if method is None else method
-        if name not in SCHEMES:
-            raise ValueError(f"method must be one of {', '.join(SCHEMES)} for a model with noise, got {shown(method)}")
         if key is None:
             raise ValueError(f"key must be given, e.g. jax.random.key(0): {type(model.noise).__name__} is random")
         step = jax.lax.stop_gradient(default_dt(flow, state, t1)) if dt is None else as_float("dt", dt, 0)
         return parts, Langevin(name, step, key)
     if key is not None:
         raise ValueError("key was given, but nothing in this model is random")
-    spectral = isinstance(flow, AbstractSpectralFlow)
-    name = plain_method(state, model) if method is None else method
-    if name == "lawson" and not spectral:
-        raise ValueError(f"method 'lawson' is for densities, got {type(state).__name__}")
     chosen = runge_kutta(name, None if dt is None else as_float("dt", dt, 0))
-    return parts, dataclasses.replace(chosen, differentiated=True)
+    return parts, _differentiated(chosen)
+
+
+def _differentiated(method: AbstractMethod) -> AbstractMethod:
+    """Return the method with rejected steps kept out of derivatives."""
+    return dataclasses.replace(method, differentiated=True) if isinstance(method, RungeKutta) else method
 
 
 def _segment(problem: Problem, carry: Carry, max_steps: int, adjoint: Any, end_alone: bool) -> tuple[Carry, Any, Array]:

@@ -6,7 +6,6 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from ..flows import AbstractFlow
@@ -53,6 +52,7 @@ class RungeKutta(AbstractMethod):
     differentiated: bool = eqx.field(static=True, default=False)
 
     interpolates: ClassVar[bool] = True
+    random: ClassVar[bool] = False
 
     @property
     def continuous(self):
@@ -114,12 +114,11 @@ class RungeKutta(AbstractMethod):
         status = jnp.where(vanished, VANISHED, jnp.where(grows, BLOW_UP, FAILED))
         return jnp.where(flow.limits.hidden(y), UNRESOLVED, status), time
 
-    def fault(self, flow, carry):
-        t, dt = float(carry.t), np.inf if self.dt is None else float(self.dt)
-        if self.dt is not None and flow.limits.vanishing(carry.y, flow.velocity(carry.t, carry.y))[0] <= 2 * self.dt:
+    def fault(self, flow, t, y):
+        if self.dt is not None and flow.limits.vanishing(y, flow.velocity(jnp.asarray(t), y))[0] <= 2 * self.dt:
             return (
-                f"dt = {dt:g} is too large at t = {t:.6g}, where a token passes near 0: use a smaller dt, or dt=None for "
-                "adaptive steps"
+                f"dt = {float(self.dt):g} is too large at t = {t:.6g}, where a token passes near 0: use a smaller dt, or "
+                "dt=None for adaptive steps"
             )
         return (
             f"no step succeeds at t = {t:.6g}, where the velocity is NaN or infinite: it overflows "

@@ -82,7 +82,6 @@ def side_by_side(
 ) -> list[Outcome]:
     """Return the outcomes of members that differ only in their initial states and in the numbers of their models."""
     from ..driver.observed import observe_many
-    from ..solver.methods import plain_method
 
     assert config.t1 is not None
     times, (watch, places) = times_of(plan), watch_of(plan)
@@ -95,7 +94,7 @@ def side_by_side(
         stop_when=build.stop_rule(config.stop_when),
         rtol=config.rtol,
         atol=config.atol,
-        method=config.method or plain_method(states[0], models[0]),
+        method=config.method,
         width=width,
         rotation_invariant=all(q.labels.rotation_invariant for q in plan.record.values() if q.observable),
     )
