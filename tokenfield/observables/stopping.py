@@ -13,7 +13,7 @@ from ..normalization import AbstractSphereNorm
 from ..spaces import AbstractSpace, Sphere
 from ..states import Equiangular, Tokens
 from ..stop_rule import AbstractStopRule
-from .interaction import isotropic_beta, normalized_energy_of
+from .interaction import isotropic_beta, normalized_energy_of, reads_of
 from .order import cosine_gap, order_parameter
 from .safe import units
 
@@ -195,7 +195,8 @@ class EnergySettled(AbstractStopRule):
             )
         if self.beta is not None:
             return self
-        return EnergySettled(self.rate, jnp.asarray(isotropic_beta("energy_settled", model, state.d)))
+        beta = isotropic_beta("energy_settled", model, state.d) * reads_of(state, model)[0]
+        return EnergySettled(self.rate, jnp.asarray(beta))
 
     def margin(self, t, state, velocity):
         log_energy = lambda x: jnp.log(normalized_energy_of(units(x), state.weights, self.beta))  # noqa: E731
