@@ -16,7 +16,8 @@ class Solution(eqx.Module):
 
     Args:
         times: (m,) the save times; NaN for those after the end of the run.
-        states: the state at each of them, its arrays stacked along a leading time axis; NaN after the end.
+        states: the state at each of them, its arrays stacked along a leading time axis; NaN after the end. An observable of it
+            has one value per time.
         final: the last state: at t1, or where an event ended the run.
         status: how the run ended, see `reason`.
         event_time: the time at which the run ended before t1; infinite if it reached t1. It can be differentiated for a stop,
