@@ -14,7 +14,7 @@ from .._explained import card
 from .._lazy import drawing, live_page, measuring
 from ..spaces import AbstractSpace, Euclidean, Sphere
 from ..transformer import Transformer
-from .describe import compared_in, rebuilt_space
+from .describe import compared_in, describe, rebuilt_space
 from .moments import event_text, moment_text
 from .rebuild import part_with_energy, rebuilt
 from .saved import read_saved, write_saved
@@ -90,7 +90,10 @@ class Trajectory:
                 join = lambda rows, last: np.concatenate([rows, np.asarray(last)[None]])  # noqa: E731
                 states = jax.tree.map(join, states, solution.final)
         unit, stats = float(solution.log_time_unit), solution.stats
-        described = attributes(model, {}, events, unit, int(stats["steps"]), int(stats["rejected"]))
+        config = {name: describe(value) for name, value in solution.settings.items()}
+        if solution.method != "Layers":
+            config |= {"method": solution.method, "reductions": []}
+        described = attributes(model, config, events, unit, int(stats["steps"]), int(stats["rejected"]))
         return cls(to_table(states, times).assign_attrs(described))
 
     @property

@@ -4,14 +4,20 @@ import dataclasses
 from typing import Any, ClassVar
 
 import diffrax
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from .._shown import shown
 from .._xla import on_cpu
 from ..flows import is_random
 from ..states import AbstractDensity
+from ..stop_rule import AbstractStopRule
 from .base import AbstractMethod
+from .langevin import Langevin
+from .layers import Layers
 from .runge_kutta import RungeKutta
 from .stages import HERMITE
 
@@ -58,6 +64,34 @@ def plain_method(state: Any, model: Any) -> str:
     if is_random(state, model):
         return "heun"
     return "lawson" if isinstance(state, AbstractDensity) else "tsit5"
+
+
+def method_name(method: AbstractMethod) -> str:
+    """Return the name under which results record a method: that of its class, if it has no other."""
+    if isinstance(method, Langevin):
+        return method.scheme
+    if isinstance(method, RungeKutta):
+        alike = lambda known: (type(known.solver), known.decaying) == (type(method.solver), method.decaying)  # noqa: E731
+        return next((name for name, known in RUNGE_KUTTA.items() if alike(known)), type(method.solver).__name__)
+    return type(method).__name__
+
+
+def settings_of(
+    method: AbstractMethod,
+    stop_when: AbstractStopRule | None,
+    t1: Array,
+    tolerances: tuple[Array, Array],
+    max_steps: int,
+) -> dict[str, Any]:
+    """Return the settings of a run that results record, as a tree of arrays: those that its method uses."""
+    rule = eqx.filter(stop_when, eqx.is_array)  # without functions, which jit does not return
+    if isinstance(method, Layers):
+        return {"depth": jnp.round(t1 / method.h).astype(int), "step": method.h, "stop_when": rule}
+    common = {"t1": t1, "max_steps": jnp.asarray(max_steps), "stop_when": rule}
+    if isinstance(method, Langevin):
+        return common | {"dt": method.dt, "key": jax.random.key_data(method.key)}
+    fixed = method.dt if isinstance(method, RungeKutta) else None
+    return common | dict(zip(("rtol", "atol"), tolerances, strict=True)) | {"dt": fixed}
 
 
 def with_unrolled_stages(method: AbstractMethod) -> AbstractMethod:

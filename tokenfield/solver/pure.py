@@ -23,7 +23,7 @@ from .base import FAILED, FINISHED, MAX_STEPS, RUNNING, STOPPED, AbstractMethod,
 from .langevin import SCHEMES, Langevin, default_dt
 from .layers import Layers
 from .loop import advance, begin
-from .methods import plain_method, runge_kutta
+from .methods import method_name, plain_method, runge_kutta, settings_of
 from .solution import Solution
 from .stop import OnFlow
 from .while_loop import check_adjoint, recomputed
@@ -148,6 +148,8 @@ def _run(
         event_time=jnp.where(status == FINISHED, jnp.inf, _known_slope(run.t, run.y, status)),
         stats={"steps": run.steps, "rejected": run.rejected},
         log_time_unit=parts[-1].flow.log_time_unit,
+        method=method_name(method),
+        settings=settings_of(method, None if stop is None else stop.rule, t1, tolerances, max_steps),
     )
 
 

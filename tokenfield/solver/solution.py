@@ -24,6 +24,8 @@ class Solution(eqx.Module):
             not for a blow-up or a length that reaches 0.
         stats: numbers of steps taken and rejected.
         log_time_unit: logarithm of the unit of time, as for `Trajectory`.
+        method: the name of the method.
+        settings: the settings that determine the run besides model and state: the tolerances, t1, the stop rule, ….
 
     Example:
         >>> import tokenfield as tkf
@@ -40,6 +42,8 @@ class Solution(eqx.Module):
     event_time: Float[Array, ""]
     stats: dict[str, Int[Array, ""]]
     log_time_unit: Float[Array, ""]
+    method: str = eqx.field(static=True)
+    settings: dict[str, Any]
 
     def __repr__(self) -> str:
         if not has_values(self.status, self.event_time, self.times) or self.status.ndim:
