@@ -4,9 +4,12 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 import textwrap
+from pathlib import Path
 
 import equinox as eqx
+import pytest
 
 import tokenfield
 from tokenfield._explained import Explained
@@ -42,12 +45,17 @@ def is_open(attribute):
     return all(isinstance(line, ast.Raise | ast.Expr) for line in definition.body)
 
 
-def test_no_method_with_a_body_is_overridden():
+@pytest.fixture(scope="module")
+def kinds():
+    """All classes of the package."""
     for module in pkgutil.walk_packages(tokenfield.__path__, "tokenfield."):
         if module.name.split(".")[1] in ROOMS:
             importlib.import_module(module.name)
+    return {kind for kind in subclasses(eqx.Module) if ours(kind)}
+
+
+def test_no_method_with_a_body_is_overridden(kinds):
     overridden = []
-    kinds = {kind for kind in subclasses(eqx.Module) if ours(kind)}
     for kind in kinds:
         for name, attribute in vars(kind).items():
             if name.startswith("__") or not (callable(attribute) or isinstance(attribute, property | classmethod)):
@@ -57,6 +65,18 @@ def test_no_method_with_a_body_is_overridden():
                 overridden.append(f"{kind.__name__}.{name} overrides {above.__name__}.{name}")
     assert len(kinds) > 100
     assert not overridden
+
+
+def test_the_table_of_what_to_add_names_all_that_a_class_needs(kinds):
+    text = (Path(__file__).parent.parent / "docs/architecture.md").read_text()
+    named, seen = {kind.__name__: kind for kind in kinds}, 0
+    for row in text.partition("## Where to add what")[2].splitlines():
+        for name in re.findall(r"`(Abstract\w+)", row):
+            kind = named[name]
+            needed = {*kind.__abstractmethods__, *kind.__abstractvars__, *kind.__abstractclassvars__}
+            assert needed <= set(re.findall(r"\w+", row)), name
+            seen += 1
+    assert seen > 10
 
 
 def test_an_overridden_body_is_seen():

@@ -73,14 +73,16 @@ def test_clusters_that_touch_have_a_negative_margin():
     assert margin(tkf.at_most_clusters(2, 1.0, "distance"), apart) == pytest.approx((1 - 0.81) / 2, rel=1e-7)
 
 
-def test_the_margin_of_a_settled_energy_is_the_rate_left():
-    """d log Ebar/dt of two tokens that move towards each other, by hand."""
-    angle, beta, speed = 0.7, 2.0, 0.3
+@pytest.mark.parametrize("gain", [None, 2.0])
+def test_the_margin_of_a_settled_energy_is_the_rate_left(gain):
+    """d log Ebar/dt of two tokens that move towards each other, by hand. A gain g multiplies beta by g^2 d."""
+    angle, speed, model = 0.7, 0.3, tkf.Transformer(tkf.Softmax(beta=2.0), tkf.PreLN(gain=gain))
+    beta = 2.0 if gain is None else 2.0 * gain**2 * 2
     state = tkf.circle_tokens([0.0, angle])
     moving = tkf.Tokens(np.array([[0.0, 0.0], [speed * math.sin(angle), -speed * math.cos(angle)]]), state.weights)
     e = math.exp(beta * (math.cos(angle) - 1))
     rate = beta * math.sin(angle) * speed * e / (1 + e)
-    found = margin(tkf.energy_settled(0.5), state, velocity=lambda: moving)
+    found = margin(tkf.energy_settled(0.5), state, model, lambda: moving)
     assert float(found) == pytest.approx(0.5 - rate, rel=1e-12)
 
 

@@ -107,8 +107,10 @@ def test_what_is_not_known_says_so(mu, nu, options, message):
 
 
 def test_what_is_no_measure_is_named():
-    with pytest.raises(TypeError, match="nu must be a state such as Tokens"):
-        tkf.wasserstein(tkf.CircleDensity.uniform(4), None)
+    density = tkf.CircleDensity.uniform(4)
+    for other in (None, density.harmonics):  # which has a dimension too
+        with pytest.raises(TypeError, match="nu must be a state such as Tokens"):
+            tkf.wasserstein(density, other)
 
 
 @pytest.mark.parametrize("seed", range(4))

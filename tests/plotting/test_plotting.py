@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 import tokenfield as tkf
+from tokenfield.normalization.base import AbstractGainNorm, Gain
 from tokenfield.plotting import Sheet, animate, cosine_panel, energy_panel, overview, space_time, tokens_panel
 from tokenfield.plotting.circle import unbroken, widest_gap
 from tokenfield.plotting.cosines import pair_histogram, time_edges
@@ -111,6 +112,22 @@ def test_spread_on_the_line_is_the_standard_deviation(runs):
 )
 def test_beta_of_the_energy_is_read_from_the_record(attention, norm, beta):
     assert made(np.ones((1, 2, 3)), model=tkf.Transformer(attention, norm)).energy_beta == pytest.approx(beta)
+
+
+class OwnNorm(AbstractGainNorm):  # a user's own
+    gain: Gain
+    speed = growth = layer = radius = inputs = segments = lambda self, *_: None
+
+
+def test_neither_noise_nor_a_norm_of_your_own_changes_the_beta_of_the_energy():
+    """Both may be recorded incompletely: a large matrix of noise by its hash, a class of your own by its name."""
+    noise = tkf.AnisotropicNoise(1.0, np.eye(33))
+    wide = made(np.ones((1, 2, 33)), model=tkf.Transformer(tkf.Softmax(2.0), tkf.PostLN(), noise=noise))
+    own = made(np.ones((1, 2, 3)), model=tkf.Transformer(tkf.Softmax(2.0), OwnNorm(Gain(3.0))))
+    for run, beta in ((wide, 2.0), (own, 2.0 * 9 * 3)):
+        with pytest.raises(ValueError, match="not"):
+            run.model  # noqa: B018
+        assert run.energy_beta == pytest.approx(beta)
 
 
 def test_mlp_has_no_energy():

@@ -14,6 +14,7 @@ from ..normalization.base import unit
 from ..states import Tokens
 from ..transformer import Transformer
 from .base import AbstractFlow, Limits, largest_ratio
+from .energy import expm1_ratio
 
 
 class Weighted(NamedTuple):
@@ -83,14 +84,6 @@ def relative_sums(head: Unnormalized, t, x: Float[Array, "n d"], m: Float[Array,
         return jnp.where(small, least * expm1_ratio(near), (head.phi(far) - least) / far)
 
     return pair_sums(kernel, False, head.score.sharpness(t, x), x, m, x)
-
-
-def expm1_ratio(s: Array) -> Array:
-    """Return `(e^s - 1)/s` for |s| <= 1 by its series, which also has a derivative at 0."""
-    total = jnp.ones_like(s)
-    for k in range(19, 1, -1):
-        total = 1 + s * total / k
-    return total
 
 
 def fisher_rao_obstacle(model: Transformer) -> str | None:

@@ -15,8 +15,8 @@ from ..spaces import AbstractSpace
 class AbstractNoise(Named, eqx.Module):
     """Noise of inverse temperature kappa, in the time of the run.
 
-    A new kind defines in which spaces it acts (`space`), how many normal numbers a displacement needs (`draws`) and the
-    displacement itself (`displacement`).
+    A new kind defines in which spaces it acts (`space`), how many normal numbers a displacement needs (`draws`), the
+    displacement itself (`displacement`), the decay of correlations (`rate`) and which dimensions fit it (`check`).
     """
 
     kappa: eqx.AbstractVar[Array]

@@ -4,9 +4,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ..flows.energy import expm1_ratio, isotropic_beta, quadratic_form
 from ..spectral import scaled_multipliers
 from ..states import AbstractDensity, Equiangular, Gaussian
-from .interaction import energy, expm1_ratio, finite_energy, isotropic_beta, normalized_energy, quadratic_form
+from .interaction import energy, finite_energy, normalized_energy
 from .order import cosine_gap, mean_cosine, mean_length, order_parameter
 from .pairs import fraction_above, smallest_cosine
 from .rank import effective_rank, rank_of_moment

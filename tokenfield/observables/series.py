@@ -3,16 +3,19 @@
 import functools
 import inspect
 import math
+import operator
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, overload
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .._jax import require_double
 from .._kinds import find_function, named, parameters
 from .._shown import did_you_mean, shown
 from ..results import Ensemble, Trajectory
+from ..states import AbstractState
 
 if TYPE_CHECKING:
     import xarray
@@ -63,6 +66,7 @@ def observable(
     """Turn a pure JAX function `f(state, ...)` into an observable (a decorator).
 
     - Inside `jit`, `vmap`, `grad` or `jvp` it returns an array; outside, a float (a NumPy array if it has axes).
+    - For states stacked along leading axes, such as `Solution.states`, it returns one value for each, with these axes first.
     - For a `Trajectory` it returns an `xarray.DataArray` labeled by time. For an `Ensemble` the dims are member and time, with
       NaN after the end of a member; a list among the arguments must then have one entry per member (such as its model).
     - `f.register(kind)` adds another kind of state.
@@ -76,7 +80,7 @@ def observable(
         range: its smallest and largest possible values.
         rotation_invariant: True if it is invariant under rotations of all tokens. A sweep may then compute it in the span of
             the tokens, which is faster.
-        in_loop: False for a function that is not pure JAX. A sweep then computes it after the run.
+        in_loop: False for one that a sweep computes after the run: it is not pure JAX, or slow in a batch.
         name: its name, if it is not that of the function.
     """
 
@@ -126,6 +130,18 @@ def observe(run: Trajectory | Ensemble, name: str | Callable[..., Any], **option
 def _measure(state: Any, of_state: Callable, args: tuple, options: Mapping[str, Any], labels: Labels) -> Any:
     """Evaluate an observable on one state."""
     return plain(of_state(state, *args, **options))
+
+
+@_measure.register(AbstractState)
+def _(state: AbstractState, of_state: Callable, args: tuple, options: Mapping[str, Any], labels: Labels) -> Any:
+    """Evaluate an observable on one state, or on each state of a stack."""
+    of_one = lambda each: of_state(each, *args, **options)  # noqa: E731
+    if state.batch_shape and not labels.in_loop:
+        rows = [jax.tree.map(operator.itemgetter(k), state) for k in range(state.batch_shape[0])]
+        return plain(jnp.stack([jnp.asarray(_measure(row, of_state, args, options, labels)) for row in rows]))
+    for _ in state.batch_shape:
+        of_one = jax.vmap(of_one)
+    return plain(of_one(state))
 
 
 @_measure.register(Trajectory)

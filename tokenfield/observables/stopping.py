@@ -9,11 +9,12 @@ from jaxtyping import Array, Float, Int
 from .._check import as_float, count, is_concrete, number, one_of, positive
 from .._shown import shown
 from ..attention.sums import map_rows
+from ..flows.energy import isotropic_beta, reads_of
 from ..normalization import AbstractSphereNorm
 from ..spaces import AbstractSpace, Sphere
 from ..states import Equiangular, Tokens
 from ..stop_rule import AbstractStopRule
-from .interaction import isotropic_beta, normalized_energy_of
+from .interaction import normalized_energy_of
 from .order import cosine_gap, order_parameter
 from .safe import units
 
@@ -195,7 +196,8 @@ class EnergySettled(AbstractStopRule):
             )
         if self.beta is not None:
             return self
-        return EnergySettled(self.rate, jnp.asarray(isotropic_beta("energy_settled", model, state.d)))
+        beta = isotropic_beta("energy_settled", model, state.d) * reads_of(model, state.d)[0]
+        return EnergySettled(self.rate, jnp.asarray(beta))
 
     def margin(self, t, state, velocity):
         log_energy = lambda x: jnp.log(normalized_energy_of(units(x), state.weights, self.beta))  # noqa: E731

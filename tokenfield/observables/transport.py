@@ -7,7 +7,8 @@ import numpy as np
 from .._check import one_of, positive
 from .._shown import shown
 from ..spaces import AbstractSpace, Euclidean, Sphere
-from ..states import CircleDensity, Gaussian, Tokens, ZonalDensity
+from ..states import CircleDensity, Gaussian, SphereDensity, Tokens, ZonalDensity
+from ..states.base import require_one
 from .quantiles import along_meridians, around_the_circle
 
 MOST_PAIRS = 1 << 24
@@ -36,8 +37,9 @@ def wasserstein(mu: Measure, nu: Measure, p: float = 2.0, metric: str | None = N
     if positive("p", p) < 1:
         raise ValueError(f"p must be at least 1, got {shown(p)}")
     for name, measure in (("mu", mu), ("nu", nu)):
-        if not hasattr(measure, "d"):
+        if not isinstance(measure, (Measure, SphereDensity)):
             raise TypeError(f"{name} must be a state such as Tokens, Gaussian or CircleDensity, got {shown(measure)}")
+        require_one(name, measure)
     if mu.d != nu.d:
         raise ValueError(f"mu and nu must live in the same space, got R^{mu.d} and R^{nu.d}")
     kinds = {type(mu), type(nu)}

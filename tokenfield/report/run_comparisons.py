@@ -66,12 +66,11 @@ def comparisons(traj: Trajectory, numbers: Mapping[str, Any]) -> list[Comparison
 
 def _isotropic_beta(traj: Trajectory, model: Any) -> float | None:
     """Return beta of softmax or unnormalized attention with A = beta I and V = I under a norm without gain; otherwise None."""
-    from ..results.describe import energy_beta
+    from ..flows.energy import energy_beta
 
     if not isinstance(model.norm, AbstractSphereNorm) or not model.norm.isotropic:
         return None
-    d = traj.dataset.sizes.get("coordinate", 1)
-    return energy_beta(traj.models[0], d)
+    return energy_beta(model, traj.dataset.sizes.get("coordinate", 1))
 
 
 def _of_energy(frames: Frames, beta: float) -> Iterator[Comparison]:

@@ -65,36 +65,3 @@ def compared_in(model: Mapping[str, Any]) -> AbstractSpace:
         return rebuilt_space(norm["space"])
     ours = {each.__name__ for each in found(AbstractSphereNorm).values()}  # for older runs, saved without this entry
     return Sphere() if norm["kind"] in ours else Euclidean()
-
-
-def energy_beta(model: Mapping[str, Any], d: int) -> float | None:
-    """Return beta such that the flow increases `∬ e^{beta<θ,θ'>} dmu dmu` of the directions θ; None if there is no such energy.
-
-    It exists for one Softmax or Unnormalized head with A = beta I, beta >= 0 and V = I, without mask or MLP, under a norm
-    that moves directions. Under a norm with gain g, attention acts on `g sqrt(d) θ`, so beta becomes `beta g^2 d`.
-
-    Args:
-        model: what `describe` returned for a Transformer.
-        d: dimension of the tokens.
-    """
-    attention, gain = model["attention"], _gain(model["norm"], d)
-    if not isinstance(compared_in(model), Sphere) or "mlp" in model or "context" in model or gain is None:
-        return None
-    if attention["kind"] not in ("Softmax", "Unnormalized") or attention["causal"] or "positions" in attention:
-        return None
-    score = attention["score"]
-    plain = score["kind"] == "Bilinear" and not {"A", "Q", "K"} & score.keys() and "V" not in attention["value"]
-    beta = score.get("beta")
-    if not plain or not isinstance(beta, (int, float)) or beta < 0:
-        return None
-    return float(beta) * gain**2
-
-
-def _gain(norm: Mapping[str, Any], d: int) -> float | None:
-    """Return the factor between directions and the input of attention; None if it differs between coordinates."""
-    g = (norm.get("gain") or {}).get("g")
-    if g is None:
-        return 1.0
-    if isinstance(g, Mapping) or np.ptp(g) != 0:
-        return None
-    return float(np.ravel(g)[0]) * d**0.5

@@ -7,7 +7,10 @@ from typing import Any, get_args, get_origin
 import equinox as eqx
 import jax.numpy as jnp
 
+from ..normalization import PostLN
+from ..spaces import Sphere
 from ..transformer import Transformer
+from .describe import compared_in, describe
 
 HOMES = ("attention", "normalization", "noise", "mlp", "states", "spaces", "transformer")
 PARTS = tuple(f"tokenfield.{part}" for part in HOMES)
@@ -28,6 +31,18 @@ def rebuilt(model: Mapping[str, Any]) -> Transformer:
     if not isinstance(found, Transformer):
         raise ValueError(f"model: the record is of a {type(found).__name__}, not of a Transformer")
     return found
+
+
+def part_with_energy(model: Mapping[str, Any]) -> Transformer:
+    """Return the part of a recorded model that its energy depends on; raise ValueError if the record of it is not complete.
+
+    This is the model without its noise. Of a norm of your own, which cannot be rebuilt, it depends on the gain.
+    """
+    norm = model["norm"]
+    if ":" in norm["kind"] and isinstance(compared_in(model), Sphere):
+        gain = norm.get("gain")
+        norm = describe(PostLN()) | ({"gain": gain} if isinstance(gain, Mapping) else {})
+    return rebuilt({**model, "norm": norm, "noise": None})
 
 
 def _module(name: str, record: Mapping[str, Any]) -> eqx.Module:

@@ -14,9 +14,9 @@ from .._explained import card
 from .._lazy import drawing, live_page, measuring
 from ..spaces import AbstractSpace, Euclidean, Sphere
 from ..transformer import Transformer
-from .describe import compared_in, energy_beta, rebuilt_space
+from .describe import compared_in, describe, rebuilt_space
 from .moments import event_text, moment_text
-from .rebuild import rebuilt
+from .rebuild import part_with_energy, rebuilt
 from .saved import read_saved, write_saved
 from .table import Table
 
@@ -90,7 +90,10 @@ class Trajectory:
                 join = lambda rows, last: np.concatenate([rows, np.asarray(last)[None]])  # noqa: E731
                 states = jax.tree.map(join, states, solution.final)
         unit, stats = float(solution.log_time_unit), solution.stats
-        described = attributes(model, {}, events, unit, int(stats["steps"]), int(stats["rejected"]))
+        config = {name: describe(value) for name, value in solution.settings.items()}
+        if solution.method != "layers":
+            config |= {"method": solution.method, "reductions": []}
+        described = attributes(model, config, events, unit, int(stats["steps"]), int(stats["rejected"]))
         return cls(to_table(states, times).assign_attrs(described))
 
     @property
@@ -170,11 +173,17 @@ class Trajectory:
     def energy_beta(self) -> float | None:
         """beta of the energy `∬ e^{beta<θ,θ'>} dmu dmu` of directions θ that the flow increases; None if there is no such energy.
 
-        It exists for a single model: isotropic SA or USA with V = I, under a norm that moves directions.
+        It exists for a single model: isotropic SA or USA with V = I, under a norm that moves directions. None, too, if the
+        record of the model is not complete.
         """
+        from ..flows.energy import energy_beta
+
         if self._data.attrs["state"] != "Tokens" or len(self.models) != 1:
             return None
-        return energy_beta(self.models[0], self.dataset.sizes["coordinate"])
+        try:
+            return energy_beta(part_with_energy(self.models[0]), self.dataset.sizes["coordinate"])
+        except ValueError:
+            return None
 
     def observe(self, name: "str | Callable[..., Any]", **options: Any) -> "xarray.DataArray":
         """Return an observable over time, labeled.

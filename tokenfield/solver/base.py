@@ -70,6 +70,15 @@ class AbstractMethod(eqx.Module):
 
     @property
     @abc.abstractmethod
+    def name(self) -> str:
+        """The name under which results record the method."""
+
+    @abc.abstractmethod
+    def recorded(self, t1: Array, rtol: Array, atol: Array, max_steps: Array) -> dict[str, Any]:
+        """Return the settings that results record, of those given and its own: the ones it uses."""
+
+    @property
+    @abc.abstractmethod
     def continuous(self) -> bool:
         """True if `at` is as accurate as the steps. If False, steps end exactly at the save times."""
 

@@ -25,6 +25,13 @@ class Coarsen(AbstractMethod):
     random: ClassVar[bool] = False
 
     @property
+    def name(self):
+        return "coarsen"
+
+    def recorded(self, t1, rtol, atol, max_steps):
+        return self.steps.recorded(t1, rtol, atol, max_steps)
+
+    @property
     def continuous(self):
         return self.steps.continuous
 

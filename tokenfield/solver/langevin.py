@@ -54,6 +54,13 @@ class Langevin(AbstractMethod):
     random: ClassVar[bool] = True
 
     @property
+    def name(self):
+        return self.scheme
+
+    def recorded(self, t1, rtol, atol, max_steps):
+        return {"t1": t1, "dt": self.dt, "key": jax.random.key_data(self.key), "max_steps": max_steps}
+
+    @property
     def continuous(self):
         return False
 

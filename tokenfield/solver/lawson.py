@@ -23,6 +23,10 @@ class Lawson(AbstractStages):
     """
 
     @property
+    def name(self):
+        return "lawson"
+
+    @property
     def keeps_slope(self):
         return False
 

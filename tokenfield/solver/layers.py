@@ -49,6 +49,13 @@ class Layers(AbstractMethod):
     random: ClassVar[bool] = False
 
     @property
+    def name(self):
+        return "layers"
+
+    def recorded(self, t1, rtol, atol, max_steps):
+        return {"depth": jnp.round(t1 / self.h).astype(int), "step": self.h}
+
+    @property
     def continuous(self):
         return False
 

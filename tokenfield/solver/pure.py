@@ -151,6 +151,9 @@ def _run(
         event_time=jnp.where(status == FINISHED, jnp.inf, _known_slope(run.t, run.y, known)),
         stats={"steps": run.steps, "rejected": run.rejected},
         log_time_unit=parts[-1].flow.log_time_unit,
+        method=method.name,
+        settings=method.recorded(t1, *tolerances, jnp.asarray(max_steps))
+        | {"stop_when": None if stop is None else eqx.filter(stop.rule, eqx.is_array)},
     )
 
 

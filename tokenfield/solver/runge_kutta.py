@@ -55,6 +55,13 @@ class RungeKutta(AbstractMethod):
     random: ClassVar[bool] = False
 
     @property
+    def name(self):
+        return self.stages.name
+
+    def recorded(self, t1, rtol, atol, max_steps):
+        return {"t1": t1, "rtol": rtol, "atol": atol, "dt": self.dt, "max_steps": max_steps}
+
+    @property
     def continuous(self):
         return self.interpolant
 

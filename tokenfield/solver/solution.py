@@ -16,13 +16,16 @@ class Solution(eqx.Module):
 
     Args:
         times: (m,) the save times; NaN for those after the end of the run.
-        states: the state at each of them, its arrays stacked along a leading time axis; NaN after the end.
+        states: the state at each of them, its arrays stacked along a leading time axis; NaN after the end. An observable of it
+            has one value per time.
         final: the last state: at t1, or where an event ended the run.
         status: how the run ended, see `reason`.
         event_time: the time at which the run ended before t1; infinite if it reached t1. It can be differentiated for a stop;
             its derivative is NaN for a blow-up, a length that reaches 0, and stops of runs with noise or `Layers`.
         stats: numbers of steps taken and rejected.
         log_time_unit: logarithm of the unit of time, as for `Trajectory`.
+        method: the name of the method.
+        settings: the settings that determine the run besides model and state: the tolerances, t1, the stop rule, ….
 
     Example:
         >>> import tokenfield as tkf
@@ -39,6 +42,8 @@ class Solution(eqx.Module):
     event_time: Float[Array, ""]
     stats: dict[str, Int[Array, ""]]
     log_time_unit: Float[Array, ""]
+    method: str = eqx.field(static=True)
+    settings: dict[str, Any]
 
     def __repr__(self) -> str:
         if not has_values(self.status, self.event_time, self.times) or self.status.ndim:

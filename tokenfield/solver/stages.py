@@ -34,6 +34,11 @@ class AbstractStages(eqx.Module):
 
     @property
     @abc.abstractmethod
+    def name(self) -> str:
+        """The name of the method."""
+
+    @property
+    @abc.abstractmethod
     def keeps_slope(self) -> bool:
         """True if the last slope of a step is the first of the next."""
 
@@ -59,6 +64,10 @@ class Looped(AbstractStages):
     """Stages in a loop. The program has one copy of the right-hand side, so it compiles quickly."""
 
     solver: diffrax.AbstractERK
+
+    @property
+    def name(self):
+        return type(self.solver).__name__.lower()
 
     @property
     def keeps_slope(self):
@@ -100,6 +109,10 @@ class Unrolled(AbstractStages):
     """The same stages one after another. They compile more slowly, but batches of small members run faster."""
 
     solver: diffrax.AbstractERK
+
+    @property
+    def name(self):
+        return type(self.solver).__name__.lower()
 
     @property
     def keeps_slope(self):

@@ -27,7 +27,7 @@ class CircleDensity(AbstractDensity):
         CircleDensity(modes=64)
     """
 
-    coefficients: Float[Array, "2 k"]
+    coefficients: Float[Array, "*batch 2 k"]
     kind: ClassVar[str] = "circle_density"
     title: ClassVar[str] = "density on the circle"
 

@@ -51,7 +51,14 @@ class AbstractDensity(AbstractState):
     def shown_arguments(self):
         given = self.arguments()
         c = given.pop("coefficients")
-        return ({"modes": self.modes} if np.ndim(c) else {"coefficients": c}) | given
+        if not np.ndim(c):  # no coefficients, as in a tree of axes for vmap
+            return {"coefficients": c} | given
+        stacked = {"batch_shape": self.batch_shape} if self.batch_shape else {}
+        return stacked | {"modes": self.modes} | given
+
+    @property
+    def batch_shape(self):
+        return self.coefficients.shape[: -len(self.harmonics.shape)]
 
     @property
     def modes(self) -> int:

@@ -36,9 +36,9 @@ class Equiangular(AbstractState):
         Equiangular(rho=0.0, n=32)
     """
 
-    rho: Float[Array, ""]
-    radius: Float[Array, ""]
-    gap: Float[Array, ""]
+    rho: Float[Array, "*batch"]
+    radius: Float[Array, "*batch"]
+    gap: Float[Array, "*batch"]
     n: int = eqx.field(static=True)
     kind: ClassVar[str] = "equiangular"
     title: ClassVar[str] = "tokens at equal angles"
@@ -62,6 +62,10 @@ class Equiangular(AbstractState):
     def arguments(self):
         derived = has_values(self.rho, self.gap) and np.array_equal(np.asarray(self.gap), 1 - np.asarray(self.rho))
         return super().arguments() | {"gap": None if derived else self.gap}
+
+    @property
+    def batch_shape(self):
+        return self.rho.shape
 
     def tokens(self, d: int | None = None) -> Tokens:
         """Return tokens at these angles in R^d, d >= n (d = n by default)."""

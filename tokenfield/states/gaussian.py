@@ -29,8 +29,8 @@ class Gaussian(AbstractState):
         Gaussian(mean=[1.0, 0.0], cov=[[0.7, 0.1], [0.1, 0.3]])
     """
 
-    mean: Float[Array, " d"]
-    cov: Float[Array, "d d"]
+    mean: Float[Array, "*batch d"]
+    cov: Float[Array, "*batch d d"]
     kind: ClassVar[str] = "gaussian"
     title: ClassVar[str] = "Gaussian"
 
@@ -54,9 +54,13 @@ class Gaussian(AbstractState):
                 raise ValueError(f"cov must have no negative eigenvalue, got {least:.3g}")
 
     @property
+    def batch_shape(self):
+        return self.mean.shape[:-1]
+
+    @property
     def d(self) -> int:
         """Dimension."""
-        return self.mean.shape[0]
+        return self.mean.shape[-1]
 
     def sample(self, n: int, seed: int = 0) -> Tokens:
         """Return n independent tokens of this law."""

@@ -29,7 +29,7 @@ class SphereDensity(AbstractDensity):
         SphereDensity(modes=16)
     """
 
-    coefficients: Float[Array, "2 m l"]
+    coefficients: Float[Array, "*batch 2 m l"]
     kind: ClassVar[str] = "sphere_density"
     title: ClassVar[str] = "density on the sphere"
 

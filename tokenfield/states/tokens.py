@@ -13,7 +13,7 @@ from .._memory import refuse_large
 from .._shown import shown
 from .._types import Matrix, Vector
 from ..spaces import AbstractSpace, Euclidean, Sphere
-from .base import AbstractState
+from .base import AbstractState, require_one
 
 
 class Tokens(AbstractState):
@@ -32,9 +32,9 @@ class Tokens(AbstractState):
         Tokens(n=2, d=2, weights=[0.25, 0.75])
     """
 
-    x: Float[Array, "n d"]
-    weights: Float[Array, " n"]
-    positions: Float[Array, " n"]
+    x: Float[Array, "*batch n d"]
+    weights: Float[Array, "*batch n"]
+    positions: Float[Array, "*batch n"]
     kind: ClassVar[str] = "tokens"
     title: ClassVar[str] = "tokens"
     given_space: AbstractSpace | None = None
@@ -76,9 +76,11 @@ class Tokens(AbstractState):
         return {"x": self.x, "weights": self.weights, "positions": self.positions, "space": self.given_space}
 
     def shown_arguments(self):
-        if np.ndim(self.x) != 2:  # stacked, as the states of a solution are
+        if np.ndim(self.x) < 2:  # no tokens, as in a tree of axes for vmap
             return {"x": self.x}
-        n, d = self.x.shape
+        n, d = self.n, self.d
+        if self.batch_shape:
+            return {"batch_shape": self.batch_shape, "n": n, "d": d}
         more: dict[str, Any] = {"weights": self.weights, "positions": self.positions, "space": self.given_space}
         defaults = {"weights": _equal(n), "positions": _in_order(n), "space": None}
         given = {name: value for name, value in more.items() if not _same(value, defaults[name])}
@@ -89,14 +91,18 @@ class Tokens(AbstractState):
         return np.array(self.x, dtype, copy=copy)
 
     @property
+    def batch_shape(self):
+        return self.x.shape[:-2]
+
+    @property
     def n(self) -> int:
         """Number of tokens."""
-        return self.x.shape[0]
+        return self.x.shape[-2]
 
     @property
     def d(self) -> int:
         """Dimension of the space the tokens live in."""
-        return self.x.shape[1]
+        return self.x.shape[-1]
 
     @property
     def space(self) -> AbstractSpace:
@@ -105,7 +111,7 @@ class Tokens(AbstractState):
             return self.given_space
         if not is_concrete(self.x):
             raise ValueError("space: lengths are not known inside jit, vmap or grad: use Tokens(x, space=Sphere())")
-        unit = np.abs(np.linalg.norm(np.asarray(self.x), axis=1) - 1).max() <= 1e-6
+        unit = np.abs(np.linalg.norm(np.asarray(self.x), axis=-1) - 1).max() <= 1e-6
         return Sphere() if unit else Euclidean()
 
     def normalized(self) -> "Tokens":
@@ -154,7 +160,8 @@ def wrap_hint(state: object) -> str:
 
 
 def only_tokens(name: str, state: object) -> Tokens:
-    """Return the state if it consists of tokens; otherwise raise TypeError with the name of the function."""
+    """Return the state if it consists of tokens; raise TypeError for another state, and ValueError for a stack of states."""
     if not isinstance(state, Tokens):
         raise TypeError(f"{name} is not defined for a state of type {type(state).__name__}{wrap_hint(state)}")
+    require_one(name, state)
     return state

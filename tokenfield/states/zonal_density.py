@@ -31,7 +31,7 @@ class ZonalDensity(AbstractDensity):
         ZonalDensity(modes=32, d=5)
     """
 
-    coefficients: Float[Array, " l"]
+    coefficients: Float[Array, "*batch l"]
     dimension: int = eqx.field(static=True)
     kind: ClassVar[str] = "zonal_density"
     title: ClassVar[str] = "zonal density"
