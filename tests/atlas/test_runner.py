@@ -46,6 +46,14 @@ def test_exit_code_is_zero_when_all_is_as_expected(tmp_path, monkeypatch, capsys
     assert "1 hold, 1 fail as printed" in capsys.readouterr().out
 
 
+def test_a_folder_with_other_files_is_left_alone(tmp_path):
+    (tmp_path / "index.html").write_text("my site")
+    with pytest.raises(ValueError, match=r"holds other files, such as .index\.html.: give a new folder$"):
+        runner.run(quick=True, only=["boolean_matrix"], folder=tmp_path, as_json=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
+    assert (tmp_path / "index.html").read_text() == "my site"
+
+
 def test_a_number_that_nothing_foretells_does_not_hold(tmp_path, monkeypatch, capsys):
     evidence = Evidence((at_most("bound", 1.0, 0.5), Check("power", OPEN, "0.3", "95 %", True)))
     monkeypatch.setattr(runner, "all_claims", lambda: [claim(lambda quick: evidence)])

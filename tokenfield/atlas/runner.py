@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .._check import count
-from .._files import write_text
+from .._files import refuse_foreign, write_text
 from .._quiet import say
 from .._workers import begin_worker, terminate
 from . import claims
@@ -127,6 +127,7 @@ def run(*, quick: bool, only: Sequence[str] | None, folder: Path, as_json: bool,
     from .page import write_page
 
     chosen, jobs = choose(only), count("jobs", jobs)
+    refuse_foreign(folder, ("atlas.json",), overwrite=None)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "atlas.json").touch()
