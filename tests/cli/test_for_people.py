@@ -8,7 +8,7 @@ import shlex
 
 import pytest
 import typer
-from commands import assert_one_line_error, tokenfield_here
+from commands import assert_one_line_error, linked_files, tokenfield_here
 
 import tokenfield as tkf
 from tokenfield._quiet import quietly, shows_progress
@@ -119,13 +119,25 @@ def test_the_last_line_says_what_to_open(arguments, figure, capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_figures_in_other_formats(capsys, tmp_path):
-    for name, start in (("pdf", b"%PDF"), ("svg", b"<?xml")):
-        flags = ["--points", 4, "--runs", 0, "--format", name, "--out", tmp_path / name]
-        assert tokenfield_here(capsys, "phase-diagram", *flags).returncode == 0
-        assert (tmp_path / name / f"phase_diagram.{name}").read_bytes().startswith(start)
-    refused = tokenfield_here(capsys, "phase-diagram", "--format", "gif")
-    assert_one_line_error(refused, "--format")
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        (["norms", "--d", 8, "--n", 4, "--depth", 2, "--seeds", 2], {"norms.pdf"}),
+        (["phase-diagram", "--points", 4, "--runs", 0], {"phase_diagram.pdf"}),
+        (["lipschitz", "--lengths", "4,8", "--repeats", 2, "--d", 3], {"growth.pdf"}),
+        (["simulate", "--n", 4, "--t1", 1, "--animation", "html"], {"overview.pdf", "animation.html"}),
+    ],
+)
+def test_reports_link_the_figures_in_their_format(arguments, files, capsys, tmp_path):
+    ended = tokenfield_here(capsys, *arguments, "--format", "pdf", "--out", tmp_path / "new")
+    assert ended.returncode == 0, ended.stderr
+    assert files <= linked_files(tmp_path / "new")
+    for file in files:
+        assert (tmp_path / "new" / file).read_bytes().startswith(b"%PDF" if file.endswith(".pdf") else b"<!doctype")
+
+
+def test_an_unknown_format_is_refused(capsys):
+    assert_one_line_error(tokenfield_here(capsys, "phase-diagram", "--format", "gif"), "--format")
 
 
 def test_every_command_that_draws_has_formats():

@@ -11,6 +11,7 @@ import sys
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from commands import linked_files
 from PIL import Image
 
 import tokenfield as tkf
@@ -184,8 +185,12 @@ def test_report_holds_figure_and_animation(report):
 
 def test_animation_of_a_report_may_be_given_or_left_out(runs, tmp_path):
     (tmp_path / "mine.gif").write_bytes(b"GIF89a mine")
+    beside = {"overview.svg", "animation.mp4"}
+    for name in beside:
+        (tmp_path / name).touch()
     text = write_report(runs[2], tmp_path, animation=tmp_path / "mine.gif").read_text(encoding="utf-8")
     assert base64.b64encode(b"GIF89a mine").decode() in text
+    assert linked_files(tmp_path) == beside
     text = write_report(runs[2], tmp_path, animation=None).read_text(encoding="utf-8")
     assert "image/gif" not in without_scripts(text)
 

@@ -116,7 +116,7 @@ def lipschitz(
             numbers["out"] = str(folder)
             figure = growth_figure({data: found})
             write_figure(figure, figure_file(folder, FIGURE, format))
-            write_story(growth_story(found, inputs, figure, command_line()), folder)
+            write_story(growth_story(found, inputs, figure, command_line(), format), folder)
             write_dataset(answer.dataset(found, inputs), folder / DATASET)
             (folder / CHECKPOINT).unlink(missing_ok=True)
     if as_json:

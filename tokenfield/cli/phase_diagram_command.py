@@ -93,7 +93,7 @@ def phase_diagram(
 
         figure = phase_diagram_figure(diagram, tokens)
         write_figure(figure, figure_file(folder, FIGURE, format))
-        write_story(phase_diagram_story(diagram, tokens, figure, command_line()), folder)
+        write_story(phase_diagram_story(diagram, tokens, figure, command_line(), format), folder)
         write_dataset(diagram, folder / DATASET)
     if as_json:
         print(json.dumps(numbers, allow_nan=False))

@@ -28,7 +28,9 @@ growth = xarray.open_zarr("growth.zarr", consolidated=False)
 print(growth.attrs["power"], growth["constant"].mean("sample").to_series())"""
 
 
-def growth_story(found: Growth, inputs: Mapping[str, Any], figure: "Figure", command: str | None = None) -> Story:
+def growth_story(
+    found: Growth, inputs: Mapping[str, Any], figure: "Figure", command: str | None = None, format: str = "png"
+) -> Story:
     """Return the report of a study of growth.
 
     Args:
@@ -36,6 +38,7 @@ def growth_story(found: Growth, inputs: Mapping[str, Any], figure: "Figure", com
         inputs: the settings of the study, by name.
         figure: the figure of `tokenfield.plotting.growth_figure`.
         command: the command that made it, if it is known.
+        format: format of the figure beside the page: "png", "pdf" or "svg".
     """
     seen = answer(found)
     what = f"{inputs['attention']} attention{', causal,' if inputs.get('causal') else ''} in dimension {inputs['d']}"
@@ -59,7 +62,7 @@ def growth_story(found: Growth, inputs: Mapping[str, Any], figure: "Figure", com
             ("Growth", image(figure_png(figure), f"Local Lipschitz constant against n. {seen}", CAPTION)),
             ("Numbers", numbers),
         ],
-        files={"growth.zarr": "the constants by n and sample", "growth.png": "the figure"},
+        files={"growth.zarr": "the constants by n and sample", f"growth.{format}": "the figure"},
         snippet=SNIPPET,
         command=command,
         details=[("Settings", table([(name.replace("_", " "), value) for name, value in inputs.items()]))],

@@ -29,13 +29,14 @@ study = xarray.open_zarr("norms.zarr", consolidated=False)
 print(study["cosine"].isel(layer=-1).mean("seed").to_series())"""
 
 
-def norms_story(study: "xarray.Dataset", figure: "Figure", command: str | None = None) -> Story:
+def norms_story(study: "xarray.Dataset", figure: "Figure", command: str | None = None, format: str = "png") -> Story:
     """Return the report of a study of normalization rules.
 
     Args:
         study: the result of `tokenfield.studies.normalization_study`.
         figure: the figure of `tokenfield.plotting.norms_figure`.
         command: the command that made it, if it is known.
+        format: format of the figure beside the page: "png", "pdf" or "svg".
     """
     config = json.loads(study.attrs["config"])
     depth, last = config["depth"], study.isel(layer=-1)
@@ -56,7 +57,10 @@ def norms_story(study: "xarray.Dataset", figure: "Figure", command: str | None =
         comparisons=rows,
         about_comparisons=ABOUT,
         evidence=[("Layer by layer", image(figure_png(figure), f"Mean cosine by layer. {seen}", CAPTION, wide=True))],
-        files={"norms.zarr": "mean cosine by rule, seed and layer, with the predictions", "norms.png": "the figure"},
+        files={
+            "norms.zarr": "mean cosine by rule, seed and layer, with the predictions",
+            f"norms.{format}": "the figure",
+        },
         snippet=SNIPPET,
         command=command,
         details=[

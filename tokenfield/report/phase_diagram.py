@@ -34,7 +34,11 @@ LINES = 11  # rows of the table of lines
 
 
 def phase_diagram_story(
-    diagram: "xarray.Dataset", runs: "xarray.Dataset | None", figure: "Figure", command: str | None = None
+    diagram: "xarray.Dataset",
+    runs: "xarray.Dataset | None",
+    figure: "Figure",
+    command: str | None = None,
+    format: str = "png",
 ) -> Story:
     """Return the report of a phase diagram.
 
@@ -43,6 +47,7 @@ def phase_diagram_story(
         runs: the result of `tokenfield.studies.noisy_order_study`, if tokens were simulated.
         figure: the figure of `tokenfield.plotting.phase_diagram_figure`.
         command: the command that made it, if it is known.
+        format: format of the figure beside the page: "png", "pdf" or "svg".
     """
     beta, critical = diagram["beta"].values, diagram["critical_kappa"].values
     d, kernel = int(diagram.attrs["d"]), str(diagram.attrs["attention"])
@@ -54,7 +59,10 @@ def phase_diagram_story(
     chosen = np.unique(np.linspace(0, len(beta) - 1, LINES).round().astype(int))
     columns = ("critical_kappa", "fold", "equal")
     lines = [(f"{beta[k]:.4g}", *(f"{float(diagram[name][k]):.5g}" for name in columns)) for k in chosen]
-    files = {"phase_diagram.zarr": "the lines and the order parameter over β and κ", "phase_diagram.png": "the figure"}
+    files = {
+        "phase_diagram.zarr": "the lines and the order parameter over β and κ",
+        f"phase_diagram.{format}": "the figure",
+    }
     files |= {} if runs is None else {"runs.zarr": "the runs of tokens"}
     return Story(
         title="Order and disorder of noisy tokens",

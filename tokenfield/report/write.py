@@ -21,8 +21,8 @@ CAPTION = (
 FILES = {
     "trajectory.zarr": "all states of the run, as a Zarr dataset",
     "config.toml": "the configuration: `tokenfield simulate config.toml` runs it again",
-    "overview.png": "the figure",
-    "animation.gif": "the animation",
+    **{f"overview.{format}": "the figure" for format in ("png", "pdf", "svg")},
+    **{f"animation.{format}": "the animation" for format in ("gif", "mp4", "html")},
 }
 SNIPPET = """import tokenfield as tkf
 
