@@ -6,6 +6,7 @@ import math
 import re
 import shlex
 
+import numpy as np
 import pytest
 import typer
 from commands import assert_one_line_error, linked_files, tokenfield_here
@@ -69,6 +70,11 @@ def test_times_beyond_doubles_are_shown_by_their_logarithm(capsys, tmp_path):
     assert last == "merge at log10 t = 5336"
     assert end == "one cluster at log10 t = 5336"
     report = (tmp_path / "report.html").read_text()
+    start, *exponents, _, _ = re.findall(r'"label":"([^"]*)","method":"animate"', report)  # the slider and its buttons
+    exact = tkf.load(tmp_path / "trajectory.zarr").log_times / math.log(10)
+    exact = exact[np.linspace(0, len(exact) - 1, 40).round().astype(int)]
+    assert start == "\\u2212\\u221e"
+    assert [float(each) for each in exponents] == pytest.approx(exact[1:], rel=1e-5)
     assert "merge at log10 t = 846.109" in report
     assert "exp(12288)" not in report
 
