@@ -196,7 +196,7 @@ def test_predictions_that_apply_come_first_and_alone(capsys, monkeypatch):
 
 
 def test_every_help_has_examples(capsys):
-    assert set(EXAMPLES) == {"sweep", *COMMANDS}
+    assert set(EXAMPLES) == {"", "sweep", *COMMANDS}
     for name, lines in EXAMPLES.items():
         shown = tokenfield_here(capsys, *name.split(), "--help").stdout
         assert 2 <= len(lines) <= 3

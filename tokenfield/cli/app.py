@@ -23,6 +23,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="The dynamics of tokens in deep Transformers: simulate them, and check the theory.",
+    epilog=epilog(""),
 )
 for command in (simulate, predict, atlas, norms, lipschitz, phase_diagram, probe, kinds, explore):
     name = command.__name__.replace("_", "-")
