@@ -136,7 +136,7 @@ def probe_page(
     """Return the page as HTML."""
     dataset, architecture = result.dataset, result.architecture
     name = Path(str(dataset.attrs.get("source", dataset.attrs.get("model", "a model")))).name
-    answer = plain_verdict(dataset, architecture)
+    answer, further = plain_verdict(dataset, architecture)
     verdict_parts = [
         lead(dataset, architecture),
         *remarks(result.notes),
@@ -149,7 +149,7 @@ def probe_page(
         evidence.append(("Tokens that group", paragraph(about, "note") + table(named, head=("text", "groups"))))
     for key, title in TITLES.items():
         if key in pictures:
-            described = f"{title}, as a figure. {answer}"
+            described = f"{title}, as a figure. {answer} {further}".strip()
             evidence.append((title, image(pictures[key], described, caption(key, dataset), wide=True)))
     evidence.append(("All layers in numbers", layer_table(dataset)))
     if "smoothness" in pictures:
@@ -160,6 +160,7 @@ def probe_page(
         title=f"Token representations in {name}",
         question=f"Do the tokens of {name} become alike from layer to layer, and would theory expect it?",
         answer=answer,
+        more=further,
         comparisons=list(comparisons(dataset, architecture)),
         about_comparisons=ABOUT,
         evidence=evidence,

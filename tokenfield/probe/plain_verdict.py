@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 APART = 0.1  # a difference of cosines between model and theory that matters in practice
 
 
-def plain_verdict(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
-    """Return whether tokens become alike, which ones group, and whether theory expects it, in a few plain sentences."""
-    parts = (_collapse(dataset), _theory(dataset, architecture), _groups(dataset))
-    return " ".join(part for part in parts if part)
+def plain_verdict(dataset: "xarray.Dataset", architecture: "Architecture") -> tuple[str, str]:
+    """Return a plain sentence on whether tokens become alike, and further ones: does theory expect it, which ones group."""
+    more = _theory(dataset, architecture), _groups(dataset)
+    return _collapse(dataset), " ".join(part for part in more if part)
 
 
 def _collapse(dataset: "xarray.Dataset") -> str:

@@ -54,7 +54,7 @@ class ProbeResult:
         """Whether tokens become alike, in a few plain sentences."""
         from .plain_verdict import plain_verdict
 
-        return plain_verdict(self.dataset, self.architecture)
+        return " ".join(plain_verdict(self.dataset, self.architecture)).strip()
 
     @property
     def more(self) -> str:

@@ -74,7 +74,8 @@ def story(
     """Return the contents of the report of a run. Files are linked if they are in `folder`."""
     numbers = summary(traj, tol)
     compared = comparisons(traj, numbers)
-    evidence = [("Over time", _figure(traj, tol, numbers))]
+    seen, more = answer(traj, numbers)
+    evidence = [("Over time", _figure(traj, tol, f"{seen} {more}".strip()))]
     if traj.dataset.attrs["state"] == Tokens.__name__:
         evidence += [("Interactive view", _interactive(traj, tol)), *_animation(traj, animation, tol)]
     evidence.append(("At the end", table(final_rows(traj, numbers))))
@@ -82,7 +83,8 @@ def story(
     return Story(
         title=title,
         question=question(traj),
-        answer=answer(traj, numbers),
+        answer=seen,
+        more=more,
         comparisons=compared,
         about_comparisons=ABOUT if compared else NONE,
         evidence=evidence,
@@ -96,11 +98,10 @@ def story(
     )
 
 
-def _figure(traj: Trajectory, tol: float, numbers: dict) -> str:
+def _figure(traj: Trajectory, tol: float, seen: str) -> str:
     from ..plotting import overview
 
     drawn = figure_png(overview(traj, tol=tol))
-    seen = answer(traj, numbers)
     if traj.dataset.attrs["state"] != Tokens.__name__:
         return image(drawn, f"The state over time. {seen}", wide=True)
     return image(drawn, f"Tokens, their energy and their cosines over time. {seen}", CAPTION, wide=True)

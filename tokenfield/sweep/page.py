@@ -62,7 +62,8 @@ def sweep_story(
     return Story(
         title=f"Sweep: {plan.name}",
         question=f"{plan.about} {question}" if plan.about else question,
-        answer=" ".join([answer(found, first), _counts(found)]),
+        answer=answer(found, first),
+        more=_counts(found),
         comparisons=rows,
         about_comparisons=about
         if rows or not plan.theory
