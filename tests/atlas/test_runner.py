@@ -7,6 +7,7 @@ import pytest
 
 from tokenfield.atlas import runner
 from tokenfield.atlas.claim import OPEN, Check, Claim, Evidence, at_least, at_most, close, equal
+from tokenfield.atlas.page import compared
 
 
 def claim(measure, id="made_up"):
@@ -65,6 +66,12 @@ def test_a_number_that_nothing_foretells_does_not_hold(tmp_path, monkeypatch, ca
     assert "<math><mn>0.5</mn><mspace width='0.22em'/><mo>≤</mo><mspace width='0.22em'/><mn>1</mn></math>" in page
     failed = Evidence((Check("power", OPEN, "nan", "did not converge", False),))
     assert runner.measure(claim(lambda quick: failed), True).verdict == "fails"
+
+
+@pytest.mark.parametrize(("predicted", "holds", "fails"), [("> 10", "12 > 10", "12 ≤ 10"), ("≤ 1", "12 ≤ 1", "12 > 1")])
+def test_inequalities_are_shown_as_found(predicted, holds, fails):
+    assert compared(Check("x", predicted, "12", "none", True)) == holds
+    assert compared(Check("x", predicted, "12", "none", False)) == fails
 
 
 def test_a_claim_without_its_model_is_skipped_and_nothing_fails(tmp_path, monkeypatch, capsys):

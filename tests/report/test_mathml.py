@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as tree
+from importlib import import_module
 
 import pytest
 
@@ -53,6 +54,15 @@ def test_every_claim_is_well_formed_and_loses_nothing():
             for word in re.findall(r"[A-Za-z]{3,}", text):
                 assert word in kept, (claim.id, word)
             assert "<b>" not in html
+
+
+def test_no_formula_of_a_claim_is_left_as_text():
+    for claim in all_claims():
+        caption = getattr(import_module(claim.measure.__module__), "CAPTION", "")
+        for text in (claim.title, claim.statement, caption):
+            words = re.sub(r"<math>.*?</math>", "", typeset(text)).split()
+            left = [word for word in words if re.search(r"[\^_√²Σ]|<su[bp]>|(sqrt|det|mean)[({_]", word)]
+            assert left == [], (claim.id, left)
 
 
 def test_sources_link_to_papers():

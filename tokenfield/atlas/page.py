@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .._files import replacing, write_text
 from ..report.mathml import typeset
-from ..report.page import badge, code, heading, image, page, paragraph, stacked_table
+from ..report.page import Markup, badge, code, heading, image, page, paragraph, stacked_table
 from ..results.provenance import provenance
 from .claim import OPEN, Check
 from .papers import linked
@@ -24,6 +24,7 @@ WORDS = {
 }
 KINDS = {"holds": "good", "corrected": "fixed", "skipped": "open"}
 GOOD = ("holds", "corrected")
+OPPOSITES = {"≤": ">", "≥": "<", "<": "≥", ">": "≤"}
 STYLE = """<style>
 .where { display: flex; justify-content: space-between; align-items: baseline; gap: 0 1rem; flex-wrap: wrap; }
 article { margin: 2.2rem 0; scroll-margin-top: 1rem; } article tbody th { width: 38%; }
@@ -163,7 +164,7 @@ def _article(result: "Result") -> str:
     else:
         parts.append(_checks(evidence.checks))
         if result.picture:
-            parts.append(image(result.picture, f"{claim.title}. {evidence.caption}", evidence.caption))
+            parts.append(image(result.picture, f"{claim.title}. {evidence.caption}", Markup(typeset(evidence.caption))))
             file = escape(f"figures/{claim.id}.png")
             parts.append(f'<p class="note screen"><a href="{file}" download>Download the figure</a></p>')
     return "\n".join([*parts, "</article>"])
@@ -191,7 +192,7 @@ def compared(check: Check) -> str:
         ('0.5 ≤ 1', '1.5 > 1')
     """
     sign, _, bound = check.predicted.partition(" ")
-    if sign not in ("≤", "≥") or not bound:
+    if sign not in OPPOSITES or not bound:
         return check.measured
-    found = sign if check.holds else {"≤": ">", "≥": "<"}[sign]
+    found = sign if check.holds else OPPOSITES[sign]
     return f"{check.measured} {found} {bound}"
