@@ -45,6 +45,7 @@ def test_exit_code_is_zero_when_all_is_as_expected(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(runner, "all_claims", lambda: [claim(lambda quick: GOOD), claim(lambda quick: CORRECTED, "b")])
     assert runner.run(quick=True, only=["b"], folder=tmp_path, as_json=False) == 0
     assert "1 hold, 1 fail as printed" in capsys.readouterr().out
+    assert '<a href="atlas.json">all numbers as JSON</a>' in (tmp_path / "index.html").read_text()
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path):

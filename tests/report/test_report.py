@@ -139,6 +139,11 @@ def report(runs, tmp_path_factory):
     return path.read_text(encoding="utf-8")
 
 
+def test_the_interactive_plot_is_named_for_screen_readers(report, runs):
+    _, caption = interactive(runs[3])
+    assert f'<div class="plot" role="group" aria-label="Interactive plot. {caption}">' in report
+
+
 def without_scripts(html):
     return re.sub(r"<script[^>]*>.*?</script>", "", html, flags=re.DOTALL)
 

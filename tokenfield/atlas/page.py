@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .._files import replacing, write_text
 from ..report.mathml import typeset
-from ..report.page import Markup, badge, code, heading, image, page, paragraph, stacked_table
+from ..report.page import Markup, badge, code, heading, image, link, page, paragraph, stacked_table
 from ..results.provenance import provenance
 from .claim import OPEN, Check
 from .papers import linked
@@ -102,7 +102,8 @@ def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path)
         body.append("\n".join(["<section>", heading(section), *articles, "</section>"]))
     facts = provenance()
     made = ", ".join(f"{name.removesuffix('_version')} {value}" for name, value in facts.items())
-    body.append(f"<footer>{escape('quick' if quick else 'full')} experiments · {escape(made)}</footer>")
+    kind = "quick" if quick else "full"
+    body.append(f"<footer>{kind} experiments · {link('atlas.json', 'all numbers as JSON')} · {escape(made)}</footer>")
     body.append(SCRIPT)
     write_text(path, page("tokenfield atlas", "\n".join(body)))
 

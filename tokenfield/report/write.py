@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from html import escape
 from pathlib import Path
 
 from .._files import present
@@ -111,7 +112,8 @@ def _interactive(traj: Trajectory, tol: float) -> str:
     from .interactive import interactive
 
     html, caption = interactive(traj, tol)
-    return classed("screen", f"{paragraph(caption, 'note')}\n{classed('plot', html)}")
+    plot = f'<div class="plot" role="group" aria-label="Interactive plot. {escape(caption)}">{html}</div>'
+    return classed("screen", f"{paragraph(caption, 'note')}\n{plot}")
 
 
 def _animation(traj: Trajectory, animation: str | os.PathLike | bool | None, tol: float) -> list[tuple[str, str]]:
