@@ -75,6 +75,18 @@ def test_inequalities_are_shown_as_found(predicted, holds, fails):
     assert compared(Check("x", predicted, "12", "none", False)) == fails
 
 
+def test_figures_are_written_in_the_format_and_linked(tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr(runner, "all_claims", lambda: [claim(lambda quick: GOOD._replace(figure=Figure()), "drawn")])
+    for format, start in (("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")):
+        assert runner.run(quick=True, only=None, folder=tmp_path, as_json=True, format=format) == 0
+        assert (tmp_path / "figures" / f"drawn.{format}").read_bytes().startswith(start)
+        page = (tmp_path / "index.html").read_text()
+        assert f'<a href="figures/drawn.{format}" download>' in page
+        assert page.count('src="data:image/png;base64,') == 1
+
+
 def test_a_claim_without_its_model_is_skipped_and_nothing_fails(tmp_path, monkeypatch, capsys):
     absent = Evidence((), skipped="no model <x>: run `make models`")
     monkeypatch.setattr(runner, "all_claims", lambda: [claim(lambda quick: absent), claim(lambda quick: GOOD, "b")])

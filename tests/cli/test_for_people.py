@@ -147,7 +147,7 @@ def test_an_unknown_format_is_refused(capsys):
 
 
 def test_every_command_that_draws_has_formats():
-    drawing = ("simulate", "norms", "lipschitz", "phase-diagram", "probe", "sweep run", "sweep figures")
+    drawing = ("simulate", "norms", "lipschitz", "phase-diagram", "probe", "sweep run", "sweep figures", "atlas")
     assert all(any("--format" in option.opts for option in COMMANDS[name].params) for name in drawing)
 
 

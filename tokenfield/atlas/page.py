@@ -64,9 +64,9 @@ MODELS = (
 )
 
 
-def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path) -> None:
-    """Write the page of the claims run so far, and their figures to the folder `figures` next to it."""
-    _write_figures(results, path.parent / "figures")
+def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path, format: str = "png") -> None:
+    """Write the page of the claims run so far, and their figures, in a format, to the folder `figures` next to it."""
+    _write_figures(results, path.parent / "figures", format)
     good = sum(result.verdict in GOOD for result in results)
     wrong = sum(result.verdict == "corrected" for result in results)
     skipped = sum(result.verdict == "skipped" for result in results)
@@ -98,7 +98,7 @@ def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path)
         _contents(results),
     ]
     for section in dict.fromkeys(result.claim.section for result in results):
-        articles = [_article(result) for result in results if result.claim.section == section]
+        articles = [_article(result, format) for result in results if result.claim.section == section]
         body.append("\n".join(["<section>", heading(section), *articles, "</section>"]))
     facts = provenance()
     made = ", ".join(f"{name.removesuffix('_version')} {value}" for name, value in facts.items())
@@ -108,13 +108,13 @@ def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path)
     write_text(path, page("tokenfield atlas", "\n".join(body)))
 
 
-def _write_figures(results: Sequence["Result"], folder: Path) -> None:
+def _write_figures(results: Sequence["Result"], folder: Path, format: str) -> None:
     for result in results:
-        path = folder / f"{result.claim.id}.png"
-        if result.picture and not (path.exists() and path.read_bytes() == result.picture):
+        path = folder / f"{result.claim.id}.{format}"
+        if result.file and not (path.exists() and path.read_bytes() == result.file):
             folder.mkdir(exist_ok=True)
             with replacing(path) as part:
-                part.write_bytes(result.picture)
+                part.write_bytes(result.file)
 
 
 def _badge(verdict: str) -> str:
@@ -149,7 +149,7 @@ def _contents(results: Sequence["Result"]) -> str:
     return f'<div class="scroll contents"><table>{head}<tbody>{rows}</tbody></table></div>'
 
 
-def _article(result: "Result") -> str:
+def _article(result: "Result", format: str) -> str:
     claim, evidence = result.claim, result.evidence
     parts = [
         f'<article id="{escape(claim.id)}" {_marks(result)}>',
@@ -166,7 +166,7 @@ def _article(result: "Result") -> str:
         parts.append(_checks(evidence.checks))
         if result.picture:
             parts.append(image(result.picture, f"{claim.title}. {evidence.caption}", Markup(typeset(evidence.caption))))
-            file = escape(f"figures/{claim.id}.png")
+            file = escape(f"figures/{claim.id}.{format}")
             parts.append(f'<p class="note screen"><a href="{file}" download>Download the figure</a></p>')
     return "\n".join([*parts, "</article>"])
 
