@@ -201,6 +201,7 @@ def test_every_help_has_examples(capsys):
         shown = tokenfield_here(capsys, *name.split(), "--help").stdout
         assert 2 <= len(lines) <= 3
         assert all(f"    {line}\n" in shown for line in lines), name
+        assert not re.search(r"list\[|Path|range>|\{[a-z]+\}", shown), name
 
 
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
