@@ -38,7 +38,7 @@ def test_the_answer_says_yes_or_no(rho, said):
     text = " ".join(plain_verdict(with_cosines(*rho), POST))
     assert text.startswith(said)
     assert (
-        "There are 5 groups of nearly identical tokens on average over texts; the largest has 9 tokens: “the”, “<of>”, …."
+        "There are 5 clusters of nearly identical tokens on average over texts; the largest has 9 tokens: “the”, “<of>”, …."
         in text
     )
 
