@@ -1,5 +1,6 @@
 """`tokenfield` as a separate process, and what every command promises."""
 
+import re
 import subprocess
 import sys
 from typing import NamedTuple
@@ -34,6 +35,15 @@ def assert_one_line_error(result, message):
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert "Traceback" not in result.stderr
+
+
+def linked_files(folder) -> set[str]:
+    """The files that the report in a folder links, which must exist."""
+    page = re.sub(r"<script.*?</script>", "", (folder / "report.html").read_text(encoding="utf-8"), flags=re.DOTALL)
+    files = {each for each in re.findall(r'<a href="([^"#]*)"', page) if "://" not in each}
+    missing = {each for each in files if not (folder / each).exists()}
+    assert not missing
+    return files
 
 
 def assert_help_without_jax(arguments, word):

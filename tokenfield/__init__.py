@@ -129,7 +129,8 @@ _HOMES = {
     "wasserstein attention_matrix renyi_centres metastable_states leaders kde_modes one_cluster at_most_clusters "
     "order_above cosine_above energy_settled",
 }
-_PACKAGES = ("theory", "lipschitz", "studies", "clustering", "plotting", "report", "atlas", "sweep", "probe")
+_PACKAGES = """spaces attention normalization noise states flows solver results driver observables theory lipschitz studies
+clustering config spectral plotting report sweep probe atlas explorer cli"""
 
 __all__, _get, _ = lazy(__name__, _HOMES)
 
@@ -139,8 +140,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("tokenfield")
-    return import_module(f"{__name__}.{name}") if name in _PACKAGES else _get(name)
+    return import_module(f"{__name__}.{name}") if name in _PACKAGES.split() else _get(name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_PACKAGES, "__version__"])
+    return sorted([*__all__, *_PACKAGES.split(), "__version__"])

@@ -11,8 +11,10 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+from ._shown import shown
 
 PATIENCE = 2.0 if os.name == "nt" else 0.0  # seconds: Windows cannot move a file that a virus scanner has open
 
@@ -20,6 +22,17 @@ PATIENCE = 2.0 if os.name == "nt" else 0.0  # seconds: Windows cannot move a fil
 def present(path: Path) -> bool:
     """Return True if there is anything at a path, a dangling link included."""
     return os.path.lexists(path)
+
+
+def refuse_foreign(folder: Path, ours: Iterable[str], overwrite: bool | None) -> None:
+    """Raise ValueError if a folder has files but none of `ours`: it is used for something else.
+
+    `overwrite` is None for a command that has no such flag.
+    """
+    held = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
+    if held and not overwrite and not set(held) & set(ours):
+        hint = "" if overwrite is None else ", or --overwrite"
+        raise ValueError(f"--out: {folder} holds other files, such as {shown(held[0])}: give a new folder{hint}")
 
 
 def aside(target: Path) -> Path:

@@ -7,6 +7,7 @@ import pytest
 
 from tokenfield.atlas import runner
 from tokenfield.atlas.claim import OPEN, Check, Claim, Evidence, at_least, at_most, close, equal
+from tokenfield.atlas.page import compared
 
 
 def claim(measure, id="made_up"):
@@ -44,6 +45,15 @@ def test_exit_code_is_zero_when_all_is_as_expected(tmp_path, monkeypatch, capsys
     monkeypatch.setattr(runner, "all_claims", lambda: [claim(lambda quick: GOOD), claim(lambda quick: CORRECTED, "b")])
     assert runner.run(quick=True, only=["b"], folder=tmp_path, as_json=False) == 0
     assert "1 hold, 1 fail as printed" in capsys.readouterr().out
+    assert '<a href="atlas.json">all numbers as JSON</a>' in (tmp_path / "index.html").read_text()
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path):
+    (tmp_path / "index.html").write_text("my site")
+    with pytest.raises(ValueError, match=r"holds other files, such as .index\.html.: give a new folder$"):
+        runner.run(quick=True, only=["boolean_matrix"], folder=tmp_path, as_json=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
+    assert (tmp_path / "index.html").read_text() == "my site"
 
 
 def test_a_number_that_nothing_foretells_does_not_hold(tmp_path, monkeypatch, capsys):
@@ -57,6 +67,24 @@ def test_a_number_that_nothing_foretells_does_not_hold(tmp_path, monkeypatch, ca
     assert "<math><mn>0.5</mn><mspace width='0.22em'/><mo>≤</mo><mspace width='0.22em'/><mn>1</mn></math>" in page
     failed = Evidence((Check("power", OPEN, "nan", "did not converge", False),))
     assert runner.measure(claim(lambda quick: failed), True).verdict == "fails"
+
+
+@pytest.mark.parametrize(("predicted", "holds", "fails"), [("> 10", "12 > 10", "12 ≤ 10"), ("≤ 1", "12 ≤ 1", "12 > 1")])
+def test_inequalities_are_shown_as_found(predicted, holds, fails):
+    assert compared(Check("x", predicted, "12", "none", True)) == holds
+    assert compared(Check("x", predicted, "12", "none", False)) == fails
+
+
+def test_figures_are_written_in_the_format_and_linked(tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr(runner, "all_claims", lambda: [claim(lambda quick: GOOD._replace(figure=Figure()), "drawn")])
+    for format, start in (("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")):
+        assert runner.run(quick=True, only=None, folder=tmp_path, as_json=True, format=format) == 0
+        assert (tmp_path / "figures" / f"drawn.{format}").read_bytes().startswith(start)
+        page = (tmp_path / "index.html").read_text()
+        assert f'<a href="figures/drawn.{format}" download>' in page
+        assert page.count('src="data:image/png;base64,') == 1
 
 
 def test_a_claim_without_its_model_is_skipped_and_nothing_fails(tmp_path, monkeypatch, capsys):

@@ -28,11 +28,14 @@ def test_json_numbers_are_those_of_the_library(finished):
     assert numbers["events"] == []
 
 
-def test_a_folder_with_other_files_is_left_alone(tmp_path, capsys):
-    (tmp_path / "thesis.tex").write_text("mine")
-    refused = tokenfield_here(capsys, "simulate", "--n", "4", "--t1", "1", "--out", tmp_path)
-    assert_one_line_error(refused, "holds other files, such as 'thesis.tex': give a new folder, or --overwrite")
-    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["thesis.tex"]
+@pytest.mark.parametrize("command", ["simulate --n 4 --t1 1", "sweep run first-clusters --workers 0"])
+@pytest.mark.parametrize("name", ["thesis.tex", "report.html"])  # the latter from another command
+def test_a_folder_with_other_files_is_left_alone(command, name, tmp_path, capsys):
+    (tmp_path / name).write_text("mine")
+    refused = tokenfield_here(capsys, *command.split(), "--out", tmp_path)
+    assert_one_line_error(refused, f"holds other files, such as '{name}': give a new folder, or --overwrite")
+    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == [name]
+    assert (tmp_path / name).read_text() == "mine"
 
 
 def test_run_folder_is_complete_and_reusable(finished, tmp_path):

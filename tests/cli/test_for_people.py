@@ -6,9 +6,10 @@ import math
 import re
 import shlex
 
+import numpy as np
 import pytest
 import typer
-from commands import assert_one_line_error, tokenfield_here
+from commands import assert_one_line_error, linked_files, tokenfield_here
 
 import tokenfield as tkf
 from tokenfield._quiet import quietly, shows_progress
@@ -18,6 +19,7 @@ from tokenfield.cli.run_lines import run_lines
 from tokenfield.driver.progress import Progress
 from tokenfield.observables.cluster_text import cluster_text
 from tokenfield.report import summary
+from tokenfield.report.run_comparisons import comparisons
 from tokenfield.results.moments import moment_text
 
 TOP = typer.main.get_command(app).commands
@@ -64,11 +66,21 @@ def test_the_command_that_a_run_suggests_works(capsys):
 def test_times_beyond_doubles_are_shown_by_their_logarithm(capsys, tmp_path):
     flags = ["--beta", 8000, "--n", 3, "--d", 2, "--seed", 1, "--t1", "inf", "--no-animation", "--out", tmp_path]
     lines = labels(tokenfield_here(capsys, "simulate", *flags, "--overwrite"))
+    assert lines["theory"] == "time of the last merge: predicted 10^5336; measured 10^5336; less than 0.01 % apart"
     first, last, end = lines["events"].split("; ")
     assert first == "merge at log10 t = 846.1"  # e^1948.24
     assert last == "merge at log10 t = 5336"
     assert end == "one cluster at log10 t = 5336"
     report = (tmp_path / "report.html").read_text()
+    start, *exponents, _, _ = re.findall(r'"label":"([^"]*)","method":"animate"', report)  # the slider and its buttons
+    run = tkf.load(tmp_path / "trajectory.zarr")
+    later = run.dataset.attrs["events"].replace('"log_time": 12287.', '"log_time": 12288.')
+    (row,) = comparisons(tkf.Trajectory(run.dataset.assign_attrs(events=later)), summary(run))
+    assert (row.agrees, row.remark) == (False, "172 % apart")  # e - 1
+    exact = run.log_times / math.log(10)
+    exact = exact[np.linspace(0, len(exact) - 1, 40).round().astype(int)]
+    assert start == "\\u2212\\u221e"
+    assert [float(each) for each in exponents] == pytest.approx(exact[1:], rel=1e-5)
     assert "merge at log10 t = 846.109" in report
     assert "exp(12288)" not in report
 
@@ -119,17 +131,29 @@ def test_the_last_line_says_what_to_open(arguments, figure, capsys, tmp_path):
 
 
 @pytest.mark.slow
-def test_figures_in_other_formats(capsys, tmp_path):
-    for name, start in (("pdf", b"%PDF"), ("svg", b"<?xml")):
-        flags = ["--points", 4, "--runs", 0, "--format", name, "--out", tmp_path / name]
-        assert tokenfield_here(capsys, "phase-diagram", *flags).returncode == 0
-        assert (tmp_path / name / f"phase_diagram.{name}").read_bytes().startswith(start)
-    refused = tokenfield_here(capsys, "phase-diagram", "--format", "gif")
-    assert_one_line_error(refused, "--format")
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        (["norms", "--d", 8, "--n", 4, "--depth", 2, "--seeds", 2], {"norms.pdf"}),
+        (["phase-diagram", "--points", 4, "--runs", 0], {"phase_diagram.pdf"}),
+        (["lipschitz", "--lengths", "4,8", "--repeats", 2, "--d", 3], {"growth.pdf"}),
+        (["simulate", "--n", 4, "--t1", 1, "--animation", "html"], {"overview.pdf", "animation.html"}),
+    ],
+)
+def test_reports_link_the_figures_in_their_format(arguments, files, capsys, tmp_path):
+    ended = tokenfield_here(capsys, *arguments, "--format", "pdf", "--out", tmp_path / "new")
+    assert ended.returncode == 0, ended.stderr
+    assert files <= linked_files(tmp_path / "new")
+    for file in files:
+        assert (tmp_path / "new" / file).read_bytes().startswith(b"%PDF" if file.endswith(".pdf") else b"<!doctype")
+
+
+def test_an_unknown_format_is_refused(capsys):
+    assert_one_line_error(tokenfield_here(capsys, "phase-diagram", "--format", "gif"), "--format")
 
 
 def test_every_command_that_draws_has_formats():
-    drawing = ("simulate", "norms", "lipschitz", "phase-diagram", "probe", "sweep run", "sweep figures")
+    drawing = ("simulate", "norms", "lipschitz", "phase-diagram", "probe", "sweep run", "sweep figures", "atlas")
     assert all(any("--format" in option.opts for option in COMMANDS[name].params) for name in drawing)
 
 
@@ -178,11 +202,12 @@ def test_predictions_that_apply_come_first_and_alone(capsys, monkeypatch):
 
 
 def test_every_help_has_examples(capsys):
-    assert set(EXAMPLES) == {"sweep", *COMMANDS}
+    assert set(EXAMPLES) == {"", "sweep", *COMMANDS}
     for name, lines in EXAMPLES.items():
         shown = tokenfield_here(capsys, *name.split(), "--help").stdout
         assert 2 <= len(lines) <= 3
         assert all(f"    {line}\n" in shown for line in lines), name
+        assert not re.search(r"list\[|Path|range>|\{[a-z]+\}", shown), name
 
 
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])

@@ -1,11 +1,13 @@
 """`tokenfield lipschitz` as a user meets it."""
 
 import json
+import re
+from html import unescape
 
 import numpy as np
 import pytest
 import xarray
-from commands import assert_help_without_jax, tokenfield, tokenfield_here
+from commands import assert_help_without_jax, linked_files, tokenfield, tokenfield_here
 
 import tokenfield as tkf
 from tokenfield.cli import main
@@ -90,9 +92,9 @@ def test_growth_in_a_folder(tmp_path, here, capsys):
     assert "holds a study: give another folder, or --overwrite" in err
 
 
-def test_the_worst_tokens_found(files, monkeypatch, capsys):
+def test_the_worst_tokens_found(files, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(files)
-    flags = ["--A", "A.npy", "--n", 4, "--R", 1.5, "--starts", 2, "--steps", 15, "--json"]
+    flags = ["--A", "A.npy", "--n", 4, "--R", 1.5, "--starts", 2, "--steps", 15, "--out", tmp_path / "new", "--json"]
     numbers = numbers_of(tokenfield_here(capsys, "lipschitz", "--adversarial", *flags))
     found = adversarial(tkf.Softmax(A=A), 4, 1.5, starts=2, steps=15)
     assert numbers["constant"] == pytest.approx(found.constant, rel=1e-6)
@@ -100,6 +102,12 @@ def test_the_worst_tokens_found(files, monkeypatch, capsys):
     assert local(tkf.Softmax(A=A), np.array(numbers["x"])).constant == pytest.approx(numbers["constant"], rel=1e-9)
     assert numbers["bounds"]["lower"] <= numbers["constant"] <= numbers["bounds"]["sharp_upper"]
     assert numbers["bounds"]["upper"] == pytest.approx(bounds(A, None, 1.5, 4).upper, rel=1e-12)
+    assert linked_files(tmp_path / "new") == {"constant.json"}
+    assert json.loads((tmp_path / "new" / "constant.json").read_text())["x"] == numbers["x"]
+    report = (tmp_path / "new" / "report.html").read_text()
+    assert f"the worst 4 tokens found by a factor of at most {numbers['constant']:.4g}." in report
+    assert f'<td data-column="predicted">≥ {numbers["bounds"]["lower"]:.4g}</td>' in report
+    assert report.count(">agrees<") == 3  # both upper bounds and the lower one
 
 
 @pytest.mark.slow
@@ -109,10 +117,10 @@ def test_the_worst_tokens_of_sinkhorn_attention(here):
     assert "worst tokens found: at least" in out
 
 
-def test_what_has_not_converged_says_so(here):
+def test_what_has_not_converged_says_so(here, tmp_path, monkeypatch, capsys):
     """Three products are too few; the interval still holds a singular value. L2 has no bounds."""
     flags = ["--attention", "l2", "--d", 2, "--n", 5, "--max-products", 3, "--rtol", 1e-12]
-    code, out, err = here(*flags, "--json")
+    code, out, err = here(*flags, "--out", tmp_path, "--json")
     assert (code, err) == (0, "")
     numbers = json.loads(out)
     assert numbers["converged"] is False
@@ -122,6 +130,14 @@ def test_what_has_not_converged_says_so(here):
     assert ((low <= values) & (values <= high)).any()
     assert high - low > 1e-6
     assert "NOT converged" in here(*flags)[1]
+    report = (tmp_path / "report.html").read_text()
+    assert "It has not converged to the tolerance." in report
+    assert "so there is no prediction for this kernel" in report
+    (snippet,) = re.findall(r"<pre><code>(import .*?)</code></pre>", report, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(unescape(snippet), {})
+    assert capsys.readouterr().out == f"{numbers['constant']} None\n"
+    assert "holds a constant: give another folder, or --overwrite" in here(*flags, "--out", tmp_path)[2]
 
 
 def test_the_table_names_the_bounds(here):
@@ -144,7 +160,6 @@ def test_the_table_names_the_bounds(here):
         (["--data", "heavytailed"], "got 'heavytailed': did you mean 'heavy_tailed'?"),
         (["--attention", "softmx"], "got 'softmx': did you mean 'softmax'?"),
         (["--lengths", "4,8", "--adversarial"], "use one at a time"),
-        (["--out", "study"], "--out needs --lengths"),
         (["--lengths", "4,8", "--repeats", "0"], "repeats must be a whole number >= 1, got 0"),
         (["--attention", "unnormalized", "--beta", "900", "--n", "6", "--d", "2"], "the derivative overflows"),
     ],

@@ -145,7 +145,7 @@ def test_runs_are_laid_over_it(tmp_path, capsys):
     runs = json.loads(result.stdout)["runs"]
     assert runs["beta"] == [0.5]
     stored = xarray.open_zarr(folder / "runs.zarr", consolidated=False).load()
-    assert stored["m_1"].values.tolist() == runs["m_1"]
+    assert stored["m_1"].values.tolist() == runs["order_parameter"]
     figure = phase_diagram_figure(phase_diagram([0.0, 1.0], [1.0, 4.0], 2), stored)
     assert "512 tokens" in " ".join(text.get_text() for text in figure.legends[0].get_texts())
 

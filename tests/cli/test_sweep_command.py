@@ -15,7 +15,10 @@ from commands import assert_help_without_jax, assert_one_line_error, tokenfield,
 from sweeps import same_bits
 
 import tokenfield as tkf
+from tokenfield import _cpus
 from tokenfield.cli import sweep_run_command
+from tokenfield.sweep import estimates
+from tokenfield.sweep.plan import read_plan
 from tokenfield.sweep.store import DONE
 
 TOML = """
@@ -118,6 +121,25 @@ def test_a_dry_run_counts_and_writes_nothing(capsys, plan, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("flags", "at_once", "text"),
+    [
+        (["--workers", "0"], 1, "about 2 min on one core, "),
+        (["--workers", "2"], 2, "about 60 s on 2 cores (2 min on one core), "),
+        ([], 3, "about 40 s on 3 cores (2 min on one core), "),  # one process for each of 3 cores
+        (["--workers", "8"], 4, "about 40 s on 3 cores (2 min on one core), "),  # of 4 batches
+    ],
+)
+def test_a_dry_run_divides_the_time_among_the_workers(capsys, plan, monkeypatch, flags, at_once, text):
+    monkeypatch.setattr(estimates, "_time", lambda *_: (120.0, ()))
+    for module in (estimates, _cpus):
+        monkeypatch.setattr(module, "available_cpus", lambda: 3)
+    assert sweep(capsys, "run", plan, "--dry-run", *flags).stdout.splitlines()[-1].startswith(text)
+    found = json.loads(sweep(capsys, "run", plan, "--dry-run", "--json", *flags).stdout)
+    assert (found["seconds"], found["at_once"]) == (120.0, at_once)
+    assert found["runs"] == at_once * estimates.estimate(read_plan(plan), at_once=1).runs
+
+
 def test_failed_cells_are_listed_and_the_exit_code_is_one(capsys, plan, whole, tmp_path):
     flags = ["--out", tmp_path / "out", "--workers", "0", "--set", "axes.beta=[1.0, nan, 9.0]"]
     ended = sweep(capsys, "run", plan, *flags)
@@ -153,6 +175,7 @@ def test_failed_cells_are_listed_and_the_exit_code_is_one(capsys, plan, whole, t
             ["run", "PLAN", "--workers", "2", "--dask-local", "2"],
             "--workers: give only one of --workers, --scheduler and",
         ),
+        (["run", "PLAN", "--workers", "-1", "--dry-run"], "'--workers': Input should be greater than or equal to 0"),
         (
             ["run", "PLAN", "--scheduler", "tcp://127.0.0.1:9"],
             "--scheduler: no Dask scheduler answers at tcp://127.0.0.1:9",

@@ -35,19 +35,19 @@ def with_cosines(*rho):
     ],
 )
 def test_the_answer_says_yes_or_no(rho, said):
-    text = plain_verdict(with_cosines(*rho), POST)
+    text = " ".join(plain_verdict(with_cosines(*rho), POST))
     assert text.startswith(said)
     assert (
-        "There are 5 groups of nearly identical tokens on average over texts; the largest has 9 tokens: “the”, “<of>”, …."
+        "There are 5 clusters of nearly identical tokens on average over texts; the largest has 9 tokens: “the”, “<of>”, …."
         in text
     )
 
 
 def test_the_answer_is_held_against_theory():
     expected = float(with_cosines(0.1, 0.2, 0.3, 0.4, 0.5)["predicted_cosine"][-1])
-    assert "close to the" in plain_verdict(with_cosines(0.1, 0.2, 0.3, 0.4, expected - 0.05), POST)
+    assert "close to the" in plain_verdict(with_cosines(0.1, 0.2, 0.3, 0.4, expected - 0.05), POST)[1]
     far = with_cosines(0.1, 0.1, 0.1, 0.1, 0.1)
-    assert f"less than the {expected:.2f}" in plain_verdict(far, POST)
+    assert f"less than the {expected:.2f}" in plain_verdict(far, POST)[1]
     theory, random = comparisons(far, POST)
     assert (theory.measured, theory.predicted, theory.agrees) == ("0.10", f"{expected:.2f}", False)
     assert random.agrees is None

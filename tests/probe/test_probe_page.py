@@ -14,6 +14,8 @@ import pytest
 from PIL import Image
 
 from tokenfield import plotting
+from tokenfield.cli import probe_table
+from tokenfield.probe import page
 from tokenfield.probe.architecture import Architecture
 from tokenfield.probe.exponents import with_exponents
 from tokenfield.probe.page import figures, lead, remarks, write_probe_report
@@ -43,6 +45,11 @@ def folder(result, tmp_path_factory):
     target = tmp_path_factory.mktemp("probe") / "new"
     assert write_probe_report(result, target, "tokenfield probe <model>") == target / "report.html"
     return target
+
+
+def test_the_columns_of_page_and_terminal_have_the_same_names():
+    for name, column in probe_table.COLUMNS.items():
+        assert (column.meaning or column.head) == page.COLUMNS[name]
 
 
 def line(figure, label):

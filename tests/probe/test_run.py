@@ -4,6 +4,7 @@ import json
 import os
 import threading
 import time
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -204,6 +205,7 @@ def test_the_quick_probe_is_the_default_and_says_what_more_can_be_asked(small, r
     assert not [name for name in quick.dataset if str(name).startswith(("null_", "lipschitz"))]
     assert repr(quick).endswith("; null=True: random weights too; lipschitz=True: Lipschitz constants too)")
     assert quick.more in quick._repr_html_()
+    assert escape(quick.answer) in quick._repr_html_()
     assert "--full (full=True) measures everything" in quick.more
     assert result.more == ""  # lengths ask for Lipschitz constants
     assert "=True" not in repr(result)

@@ -11,6 +11,7 @@ import sys
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from commands import linked_files
 from PIL import Image
 
 import tokenfield as tkf
@@ -59,6 +60,8 @@ def test_summary_is_what_the_observables_say(runs, d):
     groups = tkf.clusters(final)
     assert numbers["clusters"] == groups.sizes.tolist()
     assert (numbers["cluster_count"], numbers["loose"]) == (groups.count, groups.loose)
+    several = sum(size > 1 for size in groups.sizes.tolist())
+    assert numbers["cluster_count"] - numbers["single_tokens"] == several
     assert numbers["order_parameter"] == tkf.order_parameter(final)
     assert numbers["mean_cosine"] == tkf.mean_cosine(final)
     assert numbers["effective_rank"] == tkf.effective_rank(final)
@@ -138,6 +141,11 @@ def report(runs, tmp_path_factory):
     return path.read_text(encoding="utf-8")
 
 
+def test_the_interactive_plot_is_named_for_screen_readers(report, runs):
+    _, caption = interactive(runs[3])
+    assert f'<div class="plot" role="group" aria-label="Interactive plot. {caption}">' in report
+
+
 def without_scripts(html):
     return re.sub(r"<script[^>]*>.*?</script>", "", html, flags=re.DOTALL)
 
@@ -184,8 +192,12 @@ def test_report_holds_figure_and_animation(report):
 
 def test_animation_of_a_report_may_be_given_or_left_out(runs, tmp_path):
     (tmp_path / "mine.gif").write_bytes(b"GIF89a mine")
+    beside = {"overview.svg", "animation.mp4"}
+    for name in beside:
+        (tmp_path / name).touch()
     text = write_report(runs[2], tmp_path, animation=tmp_path / "mine.gif").read_text(encoding="utf-8")
     assert base64.b64encode(b"GIF89a mine").decode() in text
+    assert linked_files(tmp_path) == beside
     text = write_report(runs[2], tmp_path, animation=None).read_text(encoding="utf-8")
     assert "image/gif" not in without_scripts(text)
 

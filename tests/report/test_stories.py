@@ -16,6 +16,7 @@ from tokenfield.plotting.phase_diagram import phase_diagram_figure
 from tokenfield.report import summary, write_report
 from tokenfield.report.lipschitz import growth_story
 from tokenfield.report.norms import norms_story
+from tokenfield.report.page import paragraph
 from tokenfield.report.phase_diagram import comparisons as noisy_comparisons
 from tokenfield.report.phase_diagram import phase_diagram_story
 from tokenfield.report.run_comparisons import comparisons
@@ -103,7 +104,7 @@ def test_noisy_order_is_held_against_the_stationary_law():
         assert float(row.measured) == pytest.approx(order, abs=1e-3)
         assert row.agrees is agrees
     assert "κ = 5 is above the critical 2.718" in row.what
-    assert "The noise keeps the 400 tokens moving" in answer(traj, summary(traj))
+    assert "The noise keeps the 400 tokens moving" in answer(traj, summary(traj))[0]
     assert "fixed size, dt = 0.01" in dict(provenance_rows(traj))["tolerances (relative, absolute)"]
     asked = question(traj)
     assert "Brownian motion on the sphere with κ = 5" in asked
@@ -141,8 +142,8 @@ def test_norms_name_the_best_and_the_worst_rule(tmp_path, monkeypatch, capsys):
     study["cosine"][{"layer": -1}] = [[0.95] * 3, [0.3] * 3]
     study["recursion"][{"layer": -1}] = [0.94, 0.5]
     story = norms_story(study, norms_figure(study), "tokenfield norms <x>")
-    assert story.answer.startswith("Tokens collapse (mean cosine at least 0.9) under Post-LN.")
-    assert "lowest under sqrt-scaling (0.30)" in story.answer
+    assert story.answer == "Tokens collapse (mean cosine at least 0.9) under Post-LN."
+    assert "lowest under sqrt-scaling (0.30)" in story.more
     assert [row.agrees for row in story.comparisons] == [True, False]
     study.to_zarr(tmp_path / "norms.zarr", consolidated=False, zarr_format=3)
     page = write_story(story, tmp_path).read_text(encoding="utf-8")
@@ -162,7 +163,7 @@ def test_a_phase_diagram_says_whether_order_jumps(tmp_path, monkeypatch, capsys)
         {"config": '{"n": 10000}'},
     )
     story = phase_diagram_story(diagram, None, phase_diagram_figure(diagram))
-    assert "sets in gradually up to β = 2.447; above, it sets in with a jump" in story.answer
+    assert "sets in gradually up to β = 2.447; above, it sets in with a jump" in story.more
     below, above = noisy_comparisons(runs, 2, "unnormalized")
     assert (below.agrees, below.predicted) == (True, "0.00")
     assert above.agrees is False  # disorder is unstable there
@@ -181,13 +182,22 @@ def test_growth_is_told_as_a_power(tmp_path, monkeypatch, capsys):
     inputs = {"attention": "softmax", "d": 2, "data": "heavy_tailed", "causal": False}
     story = growth_story(found, inputs, growth_figure({"x": found}))
     assert "grows like n^{0.25}" in story.answer
-    assert "1.19 times as sensitive" in story.answer
+    assert "1.19 times as sensitive" in story.more
     assert [row.agrees for row in story.comparisons] == [True, True, True, False]
     data = xarray.Dataset({"constant": (("n", "sample"), constants)}, {"n": lengths}, {"power": 0.25})
     data.to_zarr(tmp_path / "growth.zarr", consolidated=False, zarr_format=3)
     write_story(story, tmp_path)
     run_snippet(tmp_path, monkeypatch)
     assert "0.25" in capsys.readouterr().out
+
+
+def test_the_answer_is_one_sentence_and_the_rest_is_below_it(equal):
+    first, more = answer(equal, summary(equal))
+    assert first == "All 8 tokens are in one cluster at time 12."
+    end = decimals(summary(equal)["mean_cosine"])
+    assert more == f"The mean cosine between the tokens rises from 0.00 to {end}."
+    lines = re.findall(r"<p.*?</p>", Story("Title", "Asked?", first, more=more).html())
+    assert lines == ['<p class="asked">Asked?</p>', f'<p class="answer">{first}</p>', paragraph(more)]
 
 
 def test_all_text_of_a_story_is_escaped():

@@ -3,6 +3,7 @@
 import importlib
 import json
 import pkgutil
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -147,6 +148,10 @@ def test_tab_completion(name):
 
 def test_tab_completion_of_the_whole():
     assert {"theory", "lipschitz", "simulate", "Tokens"} <= set(dir(tkf))
+    folders = {each.parent.name for each in Path(tkf.__file__).parent.glob("[a-z]*/__init__.py")}
+    assert folders <= set(dir(tkf))
+    for name in folders:  # also before anything else has imported it
+        assert tkf.__getattr__(name) is importlib.import_module(f"tokenfield.{name}")
     assert {"predict", "time_to_cosine"} <= set(dir(tkf.theory))
     assert {"Plan", "SweepResult"} <= set(dir(tkf.sweep))
 

@@ -5,8 +5,10 @@ from html import unescape
 
 import numpy as np
 import pytest
+from commands import linked_files
 
 import tokenfield as tkf
+from tokenfield.cli.sweep_found import draw
 from tokenfield.report.story import write_story
 from tokenfield.sweep.comparisons import comparisons, crossing
 from tokenfield.sweep.page import answer, sweep_story
@@ -43,6 +45,13 @@ def test_the_answer_gives_the_range_and_its_places(found):
     low, high = np.argmin(values), np.argmax(values)
     assert f"from {values[low]:.3g} (at gamma = {PLAN['axes']['gamma'][low]:.4g})" in text
     assert f"to {values[high]:.3g} (at gamma = {PLAN['axes']['gamma'][high]:.4g})" in text
+
+
+def test_the_report_links_figures_in_their_format(found):
+    for format, start in (("png", b"\x89PNG"), ("svg", b"<?xml")):
+        draw(found, found.folder, format)
+        assert linked_files(found.folder) == {"sweep.zarr", f"cosine.{format}"}
+        assert (found.folder / f"cosine.{format}").read_bytes().startswith(start)
 
 
 def test_the_snippet_opens_the_sweep(found, monkeypatch, capsys):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .._files import replacing, write_text
 from ..report.mathml import typeset
-from ..report.page import badge, code, heading, image, page, paragraph, stacked_table
+from ..report.page import Markup, badge, code, heading, image, link, page, paragraph, stacked_table
 from ..results.provenance import provenance
 from .claim import OPEN, Check
 from .papers import linked
@@ -24,6 +24,7 @@ WORDS = {
 }
 KINDS = {"holds": "good", "corrected": "fixed", "skipped": "open"}
 GOOD = ("holds", "corrected")
+OPPOSITES = {"≤": ">", "≥": "<", "<": "≥", ">": "≤"}
 STYLE = """<style>
 .where { display: flex; justify-content: space-between; align-items: baseline; gap: 0 1rem; flex-wrap: wrap; }
 article { margin: 2.2rem 0; scroll-margin-top: 1rem; } article tbody th { width: 38%; }
@@ -63,9 +64,9 @@ MODELS = (
 )
 
 
-def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path) -> None:
-    """Write the page of the claims run so far, and their figures to the folder `figures` next to it."""
-    _write_figures(results, path.parent / "figures")
+def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path, format: str = "png") -> None:
+    """Write the page of the claims run so far, and their figures, in a format, to the folder `figures` next to it."""
+    _write_figures(results, path.parent / "figures", format)
     good = sum(result.verdict in GOOD for result in results)
     wrong = sum(result.verdict == "corrected" for result in results)
     skipped = sum(result.verdict == "skipped" for result in results)
@@ -97,22 +98,23 @@ def write_page(results: Sequence["Result"], total: int, quick: bool, path: Path)
         _contents(results),
     ]
     for section in dict.fromkeys(result.claim.section for result in results):
-        articles = [_article(result) for result in results if result.claim.section == section]
+        articles = [_article(result, format) for result in results if result.claim.section == section]
         body.append("\n".join(["<section>", heading(section), *articles, "</section>"]))
     facts = provenance()
     made = ", ".join(f"{name.removesuffix('_version')} {value}" for name, value in facts.items())
-    body.append(f"<footer>{escape('quick' if quick else 'full')} experiments · {escape(made)}</footer>")
+    kind = "quick" if quick else "full"
+    body.append(f"<footer>{kind} experiments · {link('atlas.json', 'all numbers as JSON')} · {escape(made)}</footer>")
     body.append(SCRIPT)
     write_text(path, page("tokenfield atlas", "\n".join(body)))
 
 
-def _write_figures(results: Sequence["Result"], folder: Path) -> None:
+def _write_figures(results: Sequence["Result"], folder: Path, format: str) -> None:
     for result in results:
-        path = folder / f"{result.claim.id}.png"
-        if result.picture and not (path.exists() and path.read_bytes() == result.picture):
+        path = folder / f"{result.claim.id}.{format}"
+        if result.file and not (path.exists() and path.read_bytes() == result.file):
             folder.mkdir(exist_ok=True)
             with replacing(path) as part:
-                part.write_bytes(result.picture)
+                part.write_bytes(result.file)
 
 
 def _badge(verdict: str) -> str:
@@ -147,7 +149,7 @@ def _contents(results: Sequence["Result"]) -> str:
     return f'<div class="scroll contents"><table>{head}<tbody>{rows}</tbody></table></div>'
 
 
-def _article(result: "Result") -> str:
+def _article(result: "Result", format: str) -> str:
     claim, evidence = result.claim, result.evidence
     parts = [
         f'<article id="{escape(claim.id)}" {_marks(result)}>',
@@ -163,8 +165,8 @@ def _article(result: "Result") -> str:
     else:
         parts.append(_checks(evidence.checks))
         if result.picture:
-            parts.append(image(result.picture, f"{claim.title}. {evidence.caption}", evidence.caption))
-            file = escape(f"figures/{claim.id}.png")
+            parts.append(image(result.picture, f"{claim.title}. {evidence.caption}", Markup(typeset(evidence.caption))))
+            file = escape(f"figures/{claim.id}.{format}")
             parts.append(f'<p class="note screen"><a href="{file}" download>Download the figure</a></p>')
     return "\n".join([*parts, "</article>"])
 
@@ -191,7 +193,7 @@ def compared(check: Check) -> str:
         ('0.5 ≤ 1', '1.5 > 1')
     """
     sign, _, bound = check.predicted.partition(" ")
-    if sign not in ("≤", "≥") or not bound:
+    if sign not in OPPOSITES or not bound:
         return check.measured
-    found = sign if check.holds else {"≤": ">", "≥": "<"}[sign]
+    found = sign if check.holds else OPPOSITES[sign]
     return f"{check.measured} {found} {bound}"

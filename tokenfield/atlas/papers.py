@@ -1,7 +1,6 @@
 """Links to the papers that claims cite."""
 
 from html import escape
-from urllib.parse import quote
 
 ARXIV = {
     "Geshkovski, Letrouit, Polyanskiy, Rigollet 2025": "2312.10794",
@@ -20,15 +19,12 @@ ARXIV = {
     "Balasubramanian, Banerjee, Rigollet 2025": "2510.20094",
     "Shalova, Schlichting 2024": "2412.14813",
     "Liu et al. 2023": "2307.03172",
+    "The mean-field dynamics of Transformers": "2512.01868",
+    "Karagodin, Ge, Polyanskiy, Rigollet 2025": "2510.22026",
+    "Chen, Lin, Polyanskiy, Rigollet 2026": "2510.05554",
+    "Alcalde, Fantuzzi, Zuazua 2025": "2407.01602",
+    "Barbero et al. 2024": "2406.04267",
 }
-TITLES = {
-    "The mean-field dynamics of Transformers": "The mean-field dynamics of Transformers",
-    "Karagodin, Ge, Polyanskiy, Rigollet 2025": "Normalization in attention dynamics",
-    "Chen, Lin, Polyanskiy, Rigollet 2026": "Critical attention scaling in long-context Transformers",
-    "Alcalde, Fantuzzi, Zuazua 2025": "Clustering in pure-attention hardmax transformers and its role in sentiment analysis",
-    "Barbero et al. 2024": "Transformers need glasses! Information over-squashing in language tasks",
-}
-"""Papers whose arXiv number is not known: linked to a search for the title."""
 
 
 def linked(source: str) -> str:
@@ -41,7 +37,4 @@ def linked(source: str) -> str:
     html = escape(source)
     for name, number in ARXIV.items():
         html = html.replace(escape(name), f'<a href="https://arxiv.org/abs/{number}">{escape(name)}</a>')
-    for name, title in TITLES.items():
-        where = f"https://arxiv.org/search/?query={quote(title)}"
-        html = html.replace(escape(name), f'<a href="{where}&amp;searchtype=title">{escape(name)}</a>')
     return html

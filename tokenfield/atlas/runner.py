@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import io
 import json
 import pkgutil
 import time
@@ -10,14 +11,17 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .._check import count
-from .._files import write_text
+from .._files import refuse_foreign, write_text
 from .._quiet import say
 from .._workers import begin_worker, terminate
 from . import claims
 from .claim import OPEN, Claim, Evidence
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SECTIONS = (
     "Models",
@@ -38,13 +42,14 @@ EXPECTED = ("holds", "corrected", "skipped")
 
 
 class Result(NamedTuple):
-    """Result of one claim: its evidence and figure (as PNG), or the error that stopped it."""
+    """Result of one claim: its evidence and figure (as PNG, and in the format of the files), or the error that stopped it."""
 
     claim: Claim
     evidence: Evidence | None
     picture: bytes
     error: str
     seconds: float
+    file: bytes = b""
 
     @property
     def verdict(self) -> str:
@@ -81,32 +86,43 @@ def choose(only: Sequence[str] | None) -> list[Claim]:
     return [known[wanted] for wanted in only]
 
 
-def measure(claim: Claim, quick: bool) -> Result:
-    """Run one claim. An exception is returned as a result, so that the other claims still run."""
+def measure(claim: Claim, quick: bool, format: str = "png") -> Result:
+    """Run one claim. An exception is returned as a result, so that the other claims still run.
+
+    `format` is that of the figure beside the page: "png", "pdf" or "svg".
+    """
     from ..report.page import figure_png
 
     begun = time.monotonic()
-    evidence, picture, error = None, b"", ""
+    evidence, picture, file, error = None, b"", b"", ""
     try:
         evidence = claim.measure(quick)
-        picture = figure_png(evidence.figure, 140) if evidence.figure is not None else b""
+        if evidence.figure is not None:
+            picture = figure_png(evidence.figure, 140)
+            file = picture if format == "png" else _drawn(evidence.figure, format)
     except Exception:
         error = traceback.format_exc(limit=-3)
-    return Result(claim, evidence, picture, error, time.monotonic() - begun)
+    return Result(claim, evidence, picture, error, time.monotonic() - begun, file)
 
 
-def measure_all(chosen: Sequence[Claim], quick: bool, jobs: int) -> Iterator[Result]:
+def _drawn(figure: "Figure", format: str) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=format)
+    return buffer.getvalue()
+
+
+def measure_all(chosen: Sequence[Claim], quick: bool, jobs: int, format: str = "png") -> Iterator[Result]:
     """Yield results as they finish. Several jobs run in separate processes, which receive claims by id.
 
     Claims about real models share one process and start first: loading torch and the models takes longer than measuring.
     """
     if jobs == 1 or len(chosen) == 1:
-        yield from (measure(claim, quick) for claim in chosen)
+        yield from (measure(claim, quick, format) for claim in chosen)
         return
     with ProcessPoolExecutor(jobs, get_context("spawn"), begin_worker, ({},)) as pool:
         together = [claim for claim in chosen if claim.section == "Real models"]
         groups = [*([together] if together else []), *([claim] for claim in chosen if claim not in together)]
-        waiting = {pool.submit(_measure_by_id, [claim.id for claim in group], quick): group for group in groups}
+        waiting = {pool.submit(_measure_by_id, [claim.id for claim in group], quick, format): group for group in groups}
         try:
             for done in as_completed(waiting):
                 for claim, found in zip(waiting[done], done.result(), strict=True):
@@ -116,17 +132,22 @@ def measure_all(chosen: Sequence[Claim], quick: bool, jobs: int) -> Iterator[Res
             raise
 
 
-def _measure_by_id(wanted: list[str], quick: bool) -> list[tuple[Evidence | None, bytes, str, float]]:
+def _measure_by_id(
+    wanted: list[str], quick: bool, format: str
+) -> list[tuple[Evidence | None, bytes, str, float, bytes]]:
     """Run claims in a worker process and return what can be pickled, so without the figures."""
-    found = [measure(claim, quick) for claim in choose(wanted)]
+    found = [measure(claim, quick, format) for claim in choose(wanted)]
     return [(each.evidence and each.evidence._replace(figure=None), *each[2:]) for each in found]
 
 
-def run(*, quick: bool, only: Sequence[str] | None, folder: Path, as_json: bool, jobs: int = 1) -> int:
+def run(
+    *, quick: bool, only: Sequence[str] | None, folder: Path, as_json: bool, jobs: int = 1, format: str = "png"
+) -> int:
     """Run the claims, print them, write `index.html` and `atlas.json`; return 0 if every claim came out as expected."""
     from .page import write_page
 
     chosen, jobs = choose(only), count("jobs", jobs)
+    refuse_foreign(folder, ("atlas.json",), overwrite=None)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "atlas.json").touch()
@@ -134,14 +155,14 @@ def run(*, quick: bool, only: Sequence[str] | None, folder: Path, as_json: bool,
         raise ValueError(f"--out: cannot write to {folder}: {error.strerror}") from None
     results: list[Result] = []
     place = {claim.id: index for index, claim in enumerate(chosen)}
-    for result in measure_all(chosen, quick, jobs):
+    for result in measure_all(chosen, quick, jobs, format):
         results = sorted([*results, result], key=lambda each: place[each.claim.id])
         if not as_json:
             done = (
                 f"[{len(results):2d}/{len(chosen)}] {result.claim.id:32s} {result.verdict:10s} {result.seconds:6.1f} s"
             )
             say(done)
-        write_page(results, len(chosen), quick, folder / "index.html")
+        write_page(results, len(chosen), quick, folder / "index.html", format)
         write_text(folder / "atlas.json", json.dumps(as_data(results), indent=1))
     if as_json:
         print(json.dumps(as_data(results)))

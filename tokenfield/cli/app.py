@@ -12,6 +12,7 @@ from .kinds_command import kinds
 from .lipschitz_command import lipschitz
 from .norms_command import norms
 from .phase_diagram_command import phase_diagram
+from .plain_help import PlainHelp
 from .predict_command import predict
 from .probe_command import probe
 from .quiet_flag import with_quiet
@@ -23,10 +24,11 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="The dynamics of tokens in deep Transformers: simulate them, and check the theory.",
+    epilog=epilog(""),
 )
 for command in (simulate, predict, atlas, norms, lipschitz, phase_diagram, probe, kinds, explore):
     name = command.__name__.replace("_", "-")
-    app.command(name, epilog=epilog(name))(with_quiet(command))
+    app.command(name, cls=PlainHelp, epilog=epilog(name))(with_quiet(command))
 app.add_typer(sweep, name="sweep")
 app.command(epilog=epilog("completion"))(completion)  # it only prints, so it has no --quiet
 

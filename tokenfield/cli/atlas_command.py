@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from .._xla import compile_quickly
+from .choices import Format
 
 
 def atlas(
@@ -20,6 +21,7 @@ def atlas(
         int | None,
         typer.Option(help="Number of claims measured at a time [the number of cores, at most 4].", show_default=False),
     ] = None,
+    format: Format = "png",
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> int:
     """Check the claims of the literature by experiment; print a table and write a page."""
@@ -33,4 +35,4 @@ def atlas(
     from ..atlas.runner import run
 
     jobs = min(available_cpus(), 4) if jobs is None else jobs
-    return run(quick=quick, only=only, folder=out, as_json=as_json, jobs=jobs)
+    return run(quick=quick, only=only, folder=out, as_json=as_json, jobs=jobs, format=format)

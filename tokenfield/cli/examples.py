@@ -1,6 +1,11 @@
 """Examples for the help of each command: every line works in a fresh folder, apart from files and folders in capitals."""
 
 EXAMPLES = {
+    "": (
+        "tokenfield simulate --n 256 --beta 9 --t1 40 --out runs/first",
+        "tokenfield atlas --quick",
+        "tokenfield probe minilm --text TEXT.txt",
+    ),
     "simulate": (
         "tokenfield simulate --n 256 --beta 9 --t1 40 --out runs/first",
         "tokenfield simulate --n 200 --d 2 --beta 4 --kappa 10 --t1 20 --animation html",

@@ -13,6 +13,7 @@ def explore(
         Path | None,
         typer.Argument(
             help="A run folder, its report or a saved trajectory to replay, or a TOML file to run live.",
+            metavar="RUN",
             show_default=False,
         ),
     ] = None,

@@ -1,14 +1,13 @@
 """Folders that hold one dataset and one figure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
-from .._files import present, recover, replacing
+from .._files import present, recover, refuse_foreign, replacing
 from .._lock import alone_in
-from .._shown import shown
 
 if TYPE_CHECKING:
     import xarray
@@ -16,15 +15,6 @@ if TYPE_CHECKING:
 
 
 REPORT = "report.html"
-
-
-def refuse_foreign(folder: Path, ours: Iterable[str], overwrite: bool) -> None:
-    """Raise ValueError if a folder has files but none of tokenfield's: it is used for something else."""
-    held = sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
-    if held and not overwrite and not set(held) & set(ours):
-        raise ValueError(
-            f"--out: {folder} holds other files, such as {shown(held[0])}: give a new folder, or --overwrite"
-        )
 
 
 @contextmanager

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from .._cost import SHORTEST_BASIS, refuse_derivative
+from .._files import write_text
 from .._shown import shown
 from .choices import Format, flag, kind_flag
 from .command_line import command_line
 from .folders import REPORT, figure_file, open_folder, say_open, write_dataset, write_figure
 
 DATA = "sphere", "gaussian", "low_rank", "clustered", "correlated", "heavy_tailed"
-DATASET, FIGURE, CHECKPOINT = "growth.zarr", "growth.png", "growth.npz"
+DATASET, FIGURE, CHECKPOINT, CONSTANT = "growth.zarr", "growth.png", "growth.npz", "constant.json"
 BOUNDS = {
     "R": "R, radius of the ball",
     "gap": "g, the score gap",
@@ -61,7 +62,10 @@ def lipschitz(
     sets: Annotated[list[str] | None, flag("A parameter of the kernel, e.g. attention.power=3.", "--set")] = None,
     out: Annotated[
         Path | None,
-        flag(f"With --lengths, a folder for report.html, {FIGURE} and {DATASET} [lipschitz; with --json, none]."),
+        flag(
+            f"Folder for report.html and {CONSTANT} [none]; "
+            f"with --lengths, for report.html, {FIGURE} and {DATASET} [lipschitz; with --json, none]."
+        ),
     ] = None,
     format: Format = "png",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a study in the folder.")] = False,
@@ -71,11 +75,10 @@ def lipschitz(
 
     With --lengths, measure how it grows with the number of tokens and fit a power of n; after an interruption, the same
     command continues. With --adversarial, search for the worst tokens.
+    The study of growth writes a report; the others do so with --out.
     """
     if lengths is not None and adversarial:
         raise ValueError("--lengths and --adversarial cannot be combined: use one at a time")
-    if lengths is None and out is not None:
-        raise ValueError("--out needs --lengths: only the study of growth writes files")
     sizes = None if lengths is None else _lengths(lengths)
     if A is None and V is None:  # otherwise the matrices determine d
         refuse_derivative(n if sizes is None else max(sizes), 8 if d is None else d, max(SHORTEST_BASIS, 4 * top_k))
@@ -88,16 +91,17 @@ def lipschitz(
     d, kernel = answer.kernel(attention, beta, _matrix("A", A), _matrix("V", V), causal, d, sets or ())
     inputs: dict[str, Any] = {"attention": attention, "beta": beta, "A": A and str(A), "V": V and str(V)}
     inputs |= {"causal": causal, "d": d, "seed": seed} | ({"set": sets} if sets else {})
+    draw = answer.sampler(data, d, R)
+    if sizes is None:
+        context.with_resource(open_folder(out, CONSTANT, "a constant", overwrite))
     if adversarial:
         R = 1.0 if R is None else R
         numbers = answer.worst(kernel, n, R, d, starts, steps, seed)
         inputs |= {"n": n, "R": R, "starts": starts, "steps": steps}
     elif sizes is None:
-        draw = answer.sampler(data, d, R)
         numbers = answer.at_tokens(kernel, draw(n, seed), R, rtol, top_k, max_products)
         inputs |= {"data": data, "n": n, "R": R, "rtol": rtol, "top_k": top_k, "max_products": max_products}
     else:
-        draw = answer.sampler(data, d, R)
         folder = out if out is not None or as_json else Path("lipschitz")
         context.with_resource(open_folder(folder, DATASET, "a study", overwrite))
         from ..lipschitz import growth
@@ -116,9 +120,16 @@ def lipschitz(
             numbers["out"] = str(folder)
             figure = growth_figure({data: found})
             write_figure(figure, figure_file(folder, FIGURE, format))
-            write_story(growth_story(found, inputs, figure, command_line()), folder)
+            write_story(growth_story(found, inputs, figure, command_line(), format), folder)
             write_dataset(answer.dataset(found, inputs), folder / DATASET)
             (folder / CHECKPOINT).unlink(missing_ok=True)
+    if sizes is None and out is not None:
+        from ..report.lipschitz import constant_story
+        from ..report.story import write_story
+
+        write_story(constant_story(numbers, inputs, command_line()), out)
+        write_text(out / CONSTANT, json.dumps({**numbers, "inputs": inputs}, allow_nan=False, indent=1))
+        numbers["out"] = str(out)
     if as_json:
         print(json.dumps({**numbers, "inputs": inputs}, allow_nan=False))
     else:

@@ -79,7 +79,7 @@ def norms(
 
         figure = norms_figure(study)
         write_figure(figure, figure_file(folder, FIGURE, format))
-        write_story(norms_story(study, figure, command_line()), folder)
+        write_story(norms_story(study, figure, command_line(), format), folder)
         write_dataset(study, folder / DATASET)
     if as_json:
         print(json.dumps(numbers))

@@ -79,7 +79,7 @@ def phase_diagram(
 
         places = (np.arange(runs) + 0.5) / runs * beta_max
         tokens = noisy_order_study(places, d, attention, seed=seed)
-        columns = {"beta": tokens["beta"], "kappa": tokens["kappa"], "m_1": tokens["m_1"]}
+        columns = {"beta": tokens["beta"], "kappa": tokens["kappa"], "order_parameter": tokens["m_1"]}
         numbers["runs"] = {name: values.values.tolist() for name, values in columns.items()}
         numbers["runs"]["left_out"] = json.loads(tokens.attrs["left_out"])
     if folder is not None:
@@ -93,7 +93,7 @@ def phase_diagram(
 
         figure = phase_diagram_figure(diagram, tokens)
         write_figure(figure, figure_file(folder, FIGURE, format))
-        write_story(phase_diagram_story(diagram, tokens, figure, command_line()), folder)
+        write_story(phase_diagram_story(diagram, tokens, figure, command_line(), format), folder)
         write_dataset(diagram, folder / DATASET)
     if as_json:
         print(json.dumps(numbers, allow_nan=False))

@@ -22,10 +22,13 @@ def probe(
     model: Annotated[
         str,
         typer.Argument(
-            help="Model folder, .gguf file, hub name in the local cache, or minilm, smollm2, albert, rxnfp (make models)."
+            help="Model folder, .gguf file, hub name in the local cache, or minilm, smollm2, albert, rxnfp (make models).",
+            metavar="MODEL",
         ),
     ],
-    files: Annotated[list[Path] | None, typer.Argument(help="More text files.", show_default=False)] = None,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="More text files.", metavar="FILE", show_default=False)
+    ] = None,
     text: Annotated[list[Path] | None, flag("Text file; more files may follow, or repeat --text.", "--text")] = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="Each line of the files is a text (SMILES, sentences).")

@@ -22,16 +22,16 @@ class Column(NamedTuple):
 
 
 COLUMNS = {
-    "mean_cosine": Column("cosine", "mean over pairs of tokens", _cosine),
-    "mean_cosine_no_special": Column("plain", "the same without special tokens", _cosine),
-    "std_cosine": Column("std", "standard deviation of cosines", _cosine),
+    "mean_cosine": Column("cosine", "mean cosine", _cosine),
+    "mean_cosine_no_special": Column("plain", "mean cosine without special tokens", _cosine),
+    "std_cosine": Column("std", "std of cosines", _cosine),
     "effective_rank": Column("rank", "effective rank", _number),
     "clusters": Column("clusters", "", _number),
     "largest_cluster": Column("largest", "tokens in the largest cluster", _number),
-    "single_tokens": Column("single", "tokens in no cluster", _number),
-    "norm_mean": Column("length", "mean length of tokens", _number),
-    "null_mean_cosine": Column("random", "cosine with random weights", _cosine),
-    "predicted_cosine": Column("theory", "cosine by theory", _cosine),
+    "single_tokens": Column("single", "single tokens", _number),
+    "norm_mean": Column("length", "mean length", _number),
+    "null_mean_cosine": Column("random", "mean cosine with random weights", _cosine),
+    "predicted_cosine": Column("theory", "predicted mean cosine", _cosine),
 }
 FINAL = "*"
 

@@ -7,14 +7,14 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .._files import present, recover, remove, rename, write_text
+from .._files import present, recover, refuse_foreign, remove, rename, write_text
 from .._lock import alone_in
 from .._quiet import say, shows_progress
 from ..config import build
 from ..config.run import RunConfig, to_toml
 from .command_line import command_line
 from .errors import Interrupted
-from .folders import figure_file, refuse_foreign, write_figure
+from .folders import figure_file, write_figure
 from .interrupts import going_on_from, interrupted
 
 CHECKPOINT, DATASET, CONFIG = "checkpoint.npz", "trajectory.zarr", "config.toml"
@@ -91,7 +91,7 @@ def _name(config: RunConfig) -> str:
 def _open(folder: Path, config: RunConfig, overwrite: bool) -> None:
     """Prepare the folder; if it holds the same run, unfinished, keep it to continue from there."""
     _recover(folder)
-    refuse_foreign(folder, FILES, overwrite)
+    refuse_foreign(folder, (CONFIG, DATASET, CHECKPOINT), overwrite)
     text = to_toml(config)
     written = folder / CONFIG
     finished = present(folder / DATASET) and not present(folder / CHECKPOINT)

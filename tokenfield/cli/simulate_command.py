@@ -10,7 +10,9 @@ from .choices import Format, flag, kind_flag, start_flag
 
 
 def simulate(
-    config: Annotated[Path | None, typer.Argument(help="A TOML file; flags override it.", show_default=False)] = None,
+    config: Annotated[
+        Path | None, typer.Argument(help="A TOML file; flags override it.", metavar="CONFIG", show_default=False)
+    ] = None,
     attention: Annotated[str | None, kind_flag("Attention kernel [softmax]", "attention", "AbstractAttention")] = None,
     space: Annotated[str | None, kind_flag("Space instead of a norm", "spaces", "AbstractSpace")] = None,
     norm: Annotated[str | None, kind_flag("Normalization rule [post]", "normalization", "AbstractNorm")] = None,

@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from .choices import Format, plan_names
 from .examples import epilog
+from .plain_help import PlainHelp
 from .quiet_flag import with_quiet
 from .sweep_found import draw, opened, print_counts, say_written
 from .sweep_run_command import run
@@ -67,4 +68,4 @@ sweep = typer.Typer(
     epilog=epilog("sweep"),
 )
 for command in (run, status, figures, export, plans):
-    sweep.command(command.__name__, epilog=epilog(f"sweep {command.__name__}"))(with_quiet(command))
+    sweep.command(command.__name__, cls=PlainHelp, epilog=epilog(f"sweep {command.__name__}"))(with_quiet(command))

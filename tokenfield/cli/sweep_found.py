@@ -44,7 +44,7 @@ def draw(found: Any, folder: Path, format: str) -> list[Path]:
     with clear_errors(folder):
         for name, figure in drawn.items():
             write_figure(figure, folder / f"{name}.{format}")
-        report = write_story(sweep_story(found, drawn, command_line()), folder)
+        report = write_story(sweep_story(found, drawn, command_line(), format), folder)
     return [report, *(folder / f"{name}.{format}" for name in drawn)]
 
 

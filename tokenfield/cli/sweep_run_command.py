@@ -65,7 +65,7 @@ def run(
 
         split_address(scheduler)
     if dry_run:
-        at_once = 1 if scheduler is not None else dask_local or workers or None
+        at_once = 1 if scheduler is not None or workers == 0 else dask_local or workers
         _estimate(chosen, folder, at_once, as_json)
         return
     engine: dict[str, Any] = {"scheduler": scheduler, "dask_workers": dask_local}
@@ -115,7 +115,15 @@ def _estimate(plan: Any, folder: Path, at_once: int | None, as_json: bool) -> No
     if found.seconds is None:
         print("no time estimate: every cell that was tried fails")
     else:
-        print(f"about {_duration(found.seconds)} on one core, and some time to compile each shape once")
+        print(f"about {_time_text(found)}, and some time to compile each shape once")
+
+
+def _time_text(found: Any) -> str:
+    """Return the estimated time: of the batches that run at once if there are cores for them, and of one core."""
+    from .._cpus import available_cpus
+
+    alone, cores = f"{_duration(found.seconds)} on one core", min(found.at_once, available_cpus())
+    return alone if cores == 1 else f"{_duration(found.seconds / cores)} on {cores} cores ({alone})"
 
 
 def _duration(seconds: float) -> str:

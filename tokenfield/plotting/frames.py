@@ -104,11 +104,11 @@ def read_frames(traj: Trajectory, most: int = MOST_FRAMES) -> Frames:
         raise TypeError(
             f"this figure needs a run of Tokens, got a run of {kind}: use traj.plot(), or sample it to tokens"
         )
-    x = traj.dataset["x"].values
-    finite = np.isfinite(x).all(axis=(1, 2))
-    count = len(finite) if finite.all() else int(np.argmin(finite))
-    chosen = np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
-    tokens, symbol = x[chosen], "z" if {model["norm"]["kind"] for model in traj.models} == {"Rescaled"} else "x"
+    chosen = chosen_frames(traj, most)
+    tokens, symbol = (
+        traj.dataset["x"].values[chosen],
+        "z" if {model["norm"]["kind"] for model in traj.models} == {"Rescaled"} else "x",
+    )
     x, lengths = tokens, np.linalg.norm(tokens / _scale(tokens), axis=-1, keepdims=True) * _scale(tokens)
     unit = bool((np.abs(lengths - 1) <= 1e-9).all())
     space = Sphere() if unit else traj.space
@@ -119,6 +119,13 @@ def read_frames(traj: Trajectory, most: int = MOST_FRAMES) -> Frames:
     weights = traj.dataset["weights"]
     w = weights.values[chosen] if "time" in weights.dims else np.broadcast_to(weights.values, x.shape[:2])
     return Frames(traj.times[chosen], x, tokens, w, space, symbol, x.shape[1])
+
+
+def chosen_frames(traj: Trajectory, most: int = MOST_FRAMES) -> np.ndarray:
+    """Return the indices of the saved states that `read_frames` reads."""
+    finite = np.isfinite(traj.dataset["x"].values).all(axis=(1, 2))
+    count = len(finite) if finite.all() else int(np.argmin(finite))
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
 def areas(weights: np.ndarray) -> np.ndarray:

@@ -16,10 +16,10 @@ class View(NamedTuple):
     Attributes:
         kind: "line" (d = 1), "circle", "disc" (of Poincaré), "plane", "sphere", "space" (R^3) or "pca".
         points: (f, n, 2) positions on the page; for "line" the token and its number.
-        depth: (f, n) height above the page, towards the reader; 0 where there is none.
+        depth: (f, n) height above the page, toward the reader; 0 where there is none.
         axes: names of the axes, () where none are drawn.
         title: the title of the panel.
-        basis: (3, 3) right, up and towards the reader, for "sphere" and "space".
+        basis: (3, 3) right, up and toward the reader, for "sphere" and "space".
         x: (f, n, d) what is drawn, before the projection.
         period: of the coordinates, if they are angles.
     """
@@ -115,11 +115,11 @@ def viewing_basis(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def oblique_basis(azimuth: float, elevation: float) -> np.ndarray:
-    """Return the directions right, up and towards the reader, for a reader at these angles (degrees)."""
+    """Return the directions right, up and toward the reader, for a reader at these angles (degrees)."""
     a, e = np.radians([azimuth, elevation])
-    towards = np.array([np.cos(e) * np.cos(a), np.cos(e) * np.sin(a), np.sin(e)])
+    toward = np.array([np.cos(e) * np.cos(a), np.cos(e) * np.sin(a), np.sin(e)])
     right = np.array([-np.sin(a), np.cos(a), 0.0])
-    return np.stack([right, np.cross(towards, right), towards])
+    return np.stack([right, np.cross(toward, right), toward])
 
 
 def graticule(points: int = 181) -> list[np.ndarray]:

@@ -82,6 +82,13 @@ def counts_layers(traj: Trajectory) -> bool:
     return traj.config.get("step") == 1 and traj.log_time_unit == 0
 
 
+def time_labels(traj: Trajectory, times: np.ndarray, log_times: np.ndarray) -> tuple[str, list[str]]:
+    """Return "t = ", "log10 t = " or "layer ", and the text after it for each time, for a slider."""
+    if traj.log_time_unit == 0:
+        return "layer " if counts_layers(traj) else "t = ", [f"{time:.4g}" for time in times]
+    return "log<sub>10</sub> t = ", [f"{each / math.log(10):.6g}".replace("-inf", "−∞") for each in log_times]
+
+
 def time_text(traj: Trajectory, time: float, log_time: float | None = None) -> str:
     """Return a time as text, e.g. "t = 12.5", "log10 t = 846.1" or "layer 3"."""
     if counts_layers(traj):

@@ -69,17 +69,17 @@ TITLES = {
 }
 COLUMNS = {
     "mean_cosine": "mean cosine",
-    "mean_cosine_no_special": "without special",
-    "null_mean_cosine": "random weights",
-    "predicted_cosine": "theory",
+    "mean_cosine_no_special": "mean cosine without special tokens",
+    "null_mean_cosine": "mean cosine with random weights",
+    "predicted_cosine": "predicted mean cosine",
     "std_cosine": "std of cosines",
     "effective_rank": "effective rank",
     "clusters": "clusters",
-    "largest_cluster": "largest",
-    "cluster_cosine": "its smallest cosine",
+    "largest_cluster": "tokens in the largest cluster",
+    "cluster_cosine": "smallest cosine in it",
     "single_tokens": "single tokens",
-    "normalized_energy": "energy",
-    "norm_mean": "length",
+    "normalized_energy": "normalized energy",
+    "norm_mean": "mean length",
 }
 
 
@@ -136,7 +136,7 @@ def probe_page(
     """Return the page as HTML."""
     dataset, architecture = result.dataset, result.architecture
     name = Path(str(dataset.attrs.get("source", dataset.attrs.get("model", "a model")))).name
-    answer = plain_verdict(dataset, architecture)
+    answer, further = plain_verdict(dataset, architecture)
     verdict_parts = [
         lead(dataset, architecture),
         *remarks(result.notes),
@@ -145,11 +145,11 @@ def probe_page(
     findings_text = "".join(map(paragraph, verdict_parts)) + folded("Every finding, with its numbers", findings(result))
     evidence = [("Findings", findings_text)]
     if named := group_rows(dataset):
-        about = "The largest groups of tokens after the last layer, linked by cosines of at least 0.9, directly or through others."
-        evidence.append(("Tokens that group", paragraph(about, "note") + table(named, head=("text", "groups"))))
+        about = "The largest clusters of tokens after the last layer, linked by chains of cosines of at least 0.9."
+        evidence.append(("Tokens that cluster", paragraph(about, "note") + table(named, head=("text", "clusters"))))
     for key, title in TITLES.items():
         if key in pictures:
-            described = f"{title}, as a figure. {answer}"
+            described = f"{title}, as a figure. {answer} {further}".strip()
             evidence.append((title, image(pictures[key], described, caption(key, dataset), wide=True)))
     evidence.append(("All layers in numbers", layer_table(dataset)))
     if "smoothness" in pictures:
@@ -160,6 +160,7 @@ def probe_page(
         title=f"Token representations in {name}",
         question=f"Do the tokens of {name} become alike from layer to layer, and would theory expect it?",
         answer=answer,
+        more=further,
         comparisons=list(comparisons(dataset, architecture)),
         about_comparisons=ABOUT,
         evidence=evidence,

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 APART = 0.1  # a difference of cosines between model and theory that matters in practice
 
 
-def plain_verdict(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
-    """Return whether tokens become alike, which ones group, and whether theory expects it, in a few plain sentences."""
-    parts = (_collapse(dataset), _theory(dataset, architecture), _groups(dataset))
-    return " ".join(part for part in parts if part)
+def plain_verdict(dataset: "xarray.Dataset", architecture: "Architecture") -> tuple[str, str]:
+    """Return a plain sentence on whether tokens become alike, and further ones: does theory expect it, which ones group."""
+    more = _theory(dataset, architecture), _groups(dataset)
+    return _collapse(dataset), " ".join(part for part in more if part)
 
 
 def _collapse(dataset: "xarray.Dataset") -> str:
@@ -59,7 +59,7 @@ def _groups(dataset: "xarray.Dataset") -> str:
     every = [group for each in dataset["groups"].values for group in json.loads(str(each))]
     example = group_text(max(every, key=lambda group: group["size"]))
     there = "There are" if count != 1 else "There is"
-    return f"{there} {plain_text(count)} group{'s' * (count != 1)} of nearly identical tokens{over}; the largest has {example}."
+    return f"{there} {plain_text(count)} cluster{'s' * (count != 1)} of nearly identical tokens{over}; the largest has {example}."
 
 
 def _theory(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
@@ -68,9 +68,9 @@ def _theory(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
     measured, expected = block_curve(dataset)[-1], float(dataset["predicted_cosine"][-1])
     title = RULES[architecture.norm].title
     if abs(measured - expected) <= APART:
-        return f"That is close to the {decimal_text(expected)} that theory gives for attention and {title} alone."
+        return f"The final value is close to the {decimal_text(expected)} that theory gives for attention and {title} alone."
     less, what = ("less", "keep tokens apart") if measured < expected else ("more", "bring tokens together")
     return (
-        f"That is {less} than the {decimal_text(expected)} that theory gives for attention and {title} alone: the trained "
-        f"weights and the MLPs {what}."
+        f"The final value is {less} than the {decimal_text(expected)} that theory gives for attention and {title} alone: the "
+        f"trained weights and the MLPs {what}."
     )

@@ -54,7 +54,7 @@ class ProbeResult:
         """Whether tokens become alike, in a few plain sentences."""
         from .plain_verdict import plain_verdict
 
-        return plain_verdict(self.dataset, self.architecture)
+        return " ".join(plain_verdict(self.dataset, self.architecture)).strip()
 
     @property
     def more(self) -> str:
@@ -164,7 +164,7 @@ class ProbeResult:
             "architecture": f"{kind.family}, {kind.norm_name}, {kind.depth} blocks",
             "texts": ", ".join(str(excerpt) for excerpt in self.dataset["text_excerpt"].values[:3]),
             "mean cosine": f"{rho[0]:.3f} at the embedding, {rho[-1]:.3f} at the last layer",
-            "findings": " ".join(self.verdict[:2]),
+            "answer": self.answer,
             **({"more": self.more} if self.more else {}),
         }
         return card("Probe", rows, "result.verdict, result.plot_theory(), result.report(folder)")

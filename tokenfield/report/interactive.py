@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import to_hex
 
-from ..plotting.frames import Frames, areas, final_clusters, read_frames
+from ..plotting.frames import Frames, areas, chosen_frames, final_clusters, read_frames
 from ..plotting.projection import graticule, oblique_basis, principal_axes, view_of, viewing_basis
 from ..plotting.style import GRAY, token_colors
+from ..plotting.time_axis import time_labels
 from ..results import Trajectory
 from .controls import layout_of
 
@@ -37,10 +38,11 @@ def interactive(traj: Trajectory, tol: float = 1e-3) -> tuple[str, str]:
     from plotly.graph_objects import Figure, Frame
 
     shown = read_frames(traj, MOST_FRAMES).sample(MOST_TOKENS)
+    moments = time_labels(traj, shown.times, traj.log_times[chosen_frames(traj, MOST_FRAMES)])
     colors = [to_hex(rgba) for rgba in token_colors(final_clusters(shown, tol)[0])]
     points, axes, caption = positions(shown)
     on_sphere = shown.spherical and shown.d == 3
-    towards = viewing_basis(shown.x, shown.weights[-1])[2] if on_sphere else oblique_basis(-60, 22)[2]
+    toward = viewing_basis(shown.x, shown.weights[-1])[2] if on_sphere else oblique_basis(-60, 22)[2]
     sizes = np.sqrt([areas(w) for w in shown.weights]).astype(np.float32)
     moving = bool((sizes != sizes[:1]).any())
     figure = Figure(
@@ -49,7 +51,7 @@ def interactive(traj: Trajectory, tol: float = 1e-3) -> tuple[str, str]:
             Frame(data=[_scatter(each, size if moving else None)], traces=[0], name=str(k))
             for k, (each, size) in enumerate(zip(points, sizes, strict=True))
         ],
-        layout=layout_of(points, axes, [f"{time:.4g}" for time in shown.times], towards, hidden=on_sphere),
+        layout=layout_of(points, axes, *moments, toward, hidden=on_sphere),
     )
     options = {"displayModeBar": False, "responsive": True}
     html = figure.to_html(

@@ -1,4 +1,4 @@
-"""The report of how the Lipschitz constant of attention grows with the number of tokens."""
+"""Reports of the Lipschitz constant of attention: at some tokens, and how it grows with their number."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..lipschitz import Growth
-from .page import classed, figure_png, image, table
+from .page import classed, figure_png, image, paragraph, table
 from .story import Comparison, Story
 
 if TYPE_CHECKING:
@@ -22,13 +22,29 @@ CAPTION = (
     "Dots: samples of tokens; circles: their geometric mean; line: the fitted power of n. Gray, where it is known: the upper "
     "bound for all tokens of this length, and the value that the worst tokens attain."
 )
+ABOUT_BOUNDS = (
+    "Theory bounds the constant of these tokens, and of all tokens that are no longer than the longest of them."
+)
+UPPER = {
+    "sharp_data": "these tokens, bound from their attention",
+    "data": "these tokens",
+    "sharp_upper": "all tokens of this length, sharper bound",
+    "upper": "all tokens of this length",
+}
+CONSTANT_SNIPPET = """import json
+from pathlib import Path
+
+found = json.loads(Path("constant.json").read_text())
+print(found["constant"], found["bounds"])"""
 SNIPPET = """import xarray
 
 growth = xarray.open_zarr("growth.zarr", consolidated=False)
 print(growth.attrs["power"], growth["constant"].mean("sample").to_series())"""
 
 
-def growth_story(found: Growth, inputs: Mapping[str, Any], figure: "Figure", command: str | None = None) -> Story:
+def growth_story(
+    found: Growth, inputs: Mapping[str, Any], figure: "Figure", command: str | None = None, format: str = "png"
+) -> Story:
     """Return the report of a study of growth.
 
     Args:
@@ -36,11 +52,12 @@ def growth_story(found: Growth, inputs: Mapping[str, Any], figure: "Figure", com
         inputs: the settings of the study, by name.
         figure: the figure of `tokenfield.plotting.growth_figure`.
         command: the command that made it, if it is known.
+        format: format of the figure beside the page: "png", "pdf" or "svg".
     """
-    seen = answer(found)
-    what = f"{inputs['attention']} attention{', causal,' if inputs.get('causal') else ''} in dimension {inputs['d']}"
+    seen, more = answer(found)
     question = (
-        f"How much can {what} amplify a small change of its input, and how does that grow with the number of tokens n? "
+        f"How much can {_attention_text(inputs)} amplify a small change of its input, and how does that grow with the number of "
+        "tokens n? "
         f"Tokens: {inputs['data'].replace('_', ' ')}."
     )
     means = np.exp(np.log(found.constants).mean(1))
@@ -53,27 +70,82 @@ def growth_story(found: Growth, inputs: Mapping[str, Any], figure: "Figure", com
         title="Growth of the Lipschitz constant",
         question=question,
         answer=seen,
+        more=more,
         comparisons=list(comparisons(found)),
         about_comparisons=ABOUT if found.bounds else NO_BOUND,
         evidence=[
-            ("Growth", image(figure_png(figure), f"Local Lipschitz constant against n. {seen}", CAPTION)),
+            ("Growth", image(figure_png(figure), f"Local Lipschitz constant against n. {seen} {more}", CAPTION)),
             ("Numbers", numbers),
         ],
-        files={"growth.zarr": "the constants by n and sample", "growth.png": "the figure"},
+        files={"growth.zarr": "the constants by n and sample", f"growth.{format}": "the figure"},
         snippet=SNIPPET,
         command=command,
         details=[("Settings", table([(name.replace("_", " "), value) for name, value in inputs.items()]))],
     )
 
 
-def answer(found: Growth) -> str:
-    """Return a sentence with the fitted power, and what it means for twice as many tokens."""
+def constant_story(numbers: Mapping[str, Any], inputs: Mapping[str, Any], command: str | None = None) -> Story:
+    """Return the report of the constant at given tokens, or of the largest constant that a search found.
+
+    Args:
+        numbers: those that `tokenfield lipschitz --json` prints.
+        inputs: the settings, by name.
+        command: the command that made it, if it is known.
+    """
+    searched, what = "found" in numbers, _attention_text(inputs)
+    size = f"{inputs['n']} tokens"
+    unit = f" e^{{{numbers['log_unit']:.6g}}}" if numbers.get("log_unit") else ""
+    drawn = "the worst" if searched else inputs["data"].replace("_", " ")
+    length = f" of length at most {inputs['R']:g}" if inputs["R"] is not None else ""
+    question = f"How much can {what} amplify a small change of {size}{length} ({drawn})?"
+    these = f"the worst {size} found" if searched else f"these {size}"
+    said = f"Attention amplifies a small change of {these} by a factor of at most {numbers['constant']:.4g}{unit}."
+    more = "This is their local Lipschitz constant."
+    more += "" if numbers.get("converged", True) else " It has not converged to the tolerance."
+    known = numbers["bounds"] or {}
+    values = [(f"singular value {k + 1}", value) for k, value in enumerate(numbers.get("values", []))]
+    values += [("explicit tokens of the theory", numbers["explicit_constant"])] if searched else []
+    notes = "".join(paragraph(f"About `constant.json`: {note}.", "note") for note in known.get("notes", []))
+    return Story(
+        title="Local Lipschitz constant of attention",
+        question=question,
+        answer=said,
+        more=more,
+        comparisons=list(_within_bounds(numbers)),
+        about_comparisons=ABOUT_BOUNDS if known else NO_BOUND,
+        evidence=[("Numbers", table(values, head=("what", "value")) + notes)],
+        files={"constant.json": "these numbers" + (" and the tokens found" if searched else "")},
+        snippet=CONSTANT_SNIPPET,
+        command=command,
+        details=[("Settings", table([(name.replace("_", " "), value) for name, value in inputs.items()]))],
+    )
+
+
+def _within_bounds(numbers: Mapping[str, Any]) -> Iterator[Comparison]:
+    """Compare a constant with its bounds: worst tokens with those of the ball, others also with their own."""
+    known, constant = numbers["bounds"] or {}, numbers["constant"]
+    for name, title in UPPER.items():
+        if known.get(name) is not None:
+            share = f"{100 * constant / known[name]:.2g} % of the bound"
+            yield Comparison(title, f"≤ {known[name]:.4g}", f"{constant:.4g}", constant <= known[name], share)
+    if "found" in numbers and known:
+        reached = True if constant >= known["lower"] else None
+        remark = "" if reached else "the search may have missed the worst tokens"
+        yield Comparison("worst tokens", f"≥ {known['lower']:.4g}", f"{constant:.4g}", reached, remark)
+
+
+def _attention_text(inputs: Mapping[str, Any]) -> str:
+    return f"{inputs['attention']} attention{', causal,' if inputs.get('causal') else ''} in dimension {inputs['d']}"
+
+
+def answer(found: Growth) -> tuple[str, str]:
+    """Return a sentence with the fitted power, and sentences about what it means for twice as many tokens."""
     law, (low, high) = found.law, found.law.interval
     within = f" (95 % interval: {low:.2f} to {high:.2f})" if math.isfinite(low) else ""
     lengths = f"between n = {found.lengths.min()} and n = {found.lengths.max()}"
     twice = f"Twice as many tokens make attention {2**law.power:.2f} times as sensitive."
     unsure = "" if found.converged else " Some constants have not converged to the tolerance."
-    return f"The local Lipschitz constant grows like n^{{{law.power:.2f}}}{within} {lengths}. {twice}{unsure}"
+    return f"The local Lipschitz constant grows like n^{{{law.power:.2f}}}{within} {lengths}.", twice + unsure
 
 
 def comparisons(found: Growth) -> Iterator[Comparison]:

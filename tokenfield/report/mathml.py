@@ -19,6 +19,7 @@ FUNCTIONS = frozenset(
         "lim",
         "sup",
         "inf",
+        "det",
         "dim",
         "ker",
         "Var",
@@ -92,7 +93,7 @@ def _mathematical(word: str, inside: bool) -> bool:
         return True
     if word[0] in "(“" and not re.search(r"[)=]", bare):  # the beginning of a remark in parentheses
         return False
-    return inside and bare != "a" and bool(re.fullmatch(r"[-+−/|<>·~()\[\]\dA-Za-z.'’′]+", bare))
+    return inside and bare != "a" and bool(re.fullmatch(r"[-+−/|<>·~()\[\]\dA-Za-z.'’′!]+", bare))
 
 
 def _product(name: str, word: str) -> bool:

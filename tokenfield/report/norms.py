@@ -29,13 +29,14 @@ study = xarray.open_zarr("norms.zarr", consolidated=False)
 print(study["cosine"].isel(layer=-1).mean("seed").to_series())"""
 
 
-def norms_story(study: "xarray.Dataset", figure: "Figure", command: str | None = None) -> Story:
+def norms_story(study: "xarray.Dataset", figure: "Figure", command: str | None = None, format: str = "png") -> Story:
     """Return the report of a study of normalization rules.
 
     Args:
         study: the result of `tokenfield.studies.normalization_study`.
         figure: the figure of `tokenfield.plotting.norms_figure`.
         command: the command that made it, if it is known.
+        format: format of the figure beside the page: "png", "pdf" or "svg".
     """
     config = json.loads(study.attrs["config"])
     depth, last = config["depth"], study.isel(layer=-1)
@@ -46,17 +47,26 @@ def norms_story(study: "xarray.Dataset", figure: "Figure", command: str | None =
         f"Do {size} collapse to one direction in a Transformer of {depth} layers with random weights, and which "
         "normalization rule keeps them apart?"
     )
-    seen = answer(titles, means, depth)
+    seen, more = answer(titles, means, depth)
     rows = [comparison(title, last.sel(rule=rule)) for title, rule in zip(titles, study["rule"].values, strict=True)]
     identity = [(title, each) for title, each in zip(titles, last["identity"].values.tolist(), strict=True)]
     return Story(
         title="Normalization rules side by side",
         question=question,
         answer=seen,
+        more=more,
         comparisons=rows,
         about_comparisons=ABOUT,
-        evidence=[("Layer by layer", image(figure_png(figure), f"Mean cosine by layer. {seen}", CAPTION, wide=True))],
-        files={"norms.zarr": "mean cosine by rule, seed and layer, with the predictions", "norms.png": "the figure"},
+        evidence=[
+            (
+                "Layer by layer",
+                image(figure_png(figure), f"Mean cosine by layer. {seen} {more}".strip(), CAPTION, wide=True),
+            )
+        ],
+        files={
+            "norms.zarr": "mean cosine by rule, seed and layer, with the predictions",
+            f"norms.{format}": "the figure",
+        },
         snippet=SNIPPET,
         command=command,
         details=[
@@ -69,18 +79,18 @@ def norms_story(study: "xarray.Dataset", figure: "Figure", command: str | None =
     )
 
 
-def answer(titles: list[str], means: np.ndarray, depth: int) -> str:
-    """Return a sentence about the rules that collapse tokens the most and the least."""
+def answer(titles: list[str], means: np.ndarray, depth: int) -> tuple[str, str]:
+    """Return a sentence about the rules that collapse tokens, and one about the most and the least ("" for one rule)."""
     order = np.argsort(means)
     least, most = order[0], order[-1]
     many = [titles[k] for k in order[::-1] if means[k] >= COLLAPSED]
     if len(titles) == 1:
-        return f"After {depth} layers the mean cosine between tokens is {decimals(means[0])} under {titles[0]}."
-    collapsed = f"Tokens collapse (mean cosine at least {COLLAPSED}) under {', '.join(many)}. " if many else ""
-    none = "" if many else f"No rule collapses the tokens within {depth} layers. "
+        return f"After {depth} layers the mean cosine between tokens is {decimals(means[0])} under {titles[0]}.", ""
+    collapsed = f"Tokens collapse (mean cosine at least {COLLAPSED}) under {', '.join(many)}."
     return (
-        f"{collapsed}{none}After {depth} layers the mean cosine is highest under {titles[most]} ({decimals(means[most])}) and "
-        f"lowest under {titles[least]} ({decimals(means[least])})."
+        collapsed if many else f"No rule collapses the tokens within {depth} layers.",
+        f"After {depth} layers the mean cosine is highest under {titles[most]} ({decimals(means[most])}) and "
+        f"lowest under {titles[least]} ({decimals(means[least])}).",
     )
 
 

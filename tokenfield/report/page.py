@@ -169,7 +169,7 @@ def image(data: bytes, description: str, caption: str = "", kind: str = "png", w
     Args:
         data: the bytes of the file.
         description: alternative text that describes the image, for readers who cannot see it.
-        caption: a text below it.
+        caption: a text below it; `Markup` is HTML already.
         kind: "png" or "gif".
         wide: on a narrow screen, scroll sideways instead of shrinking too far.
 
@@ -179,7 +179,7 @@ def image(data: bytes, description: str, caption: str = "", kind: str = "png", w
         >>> image(figure_png(Figure()), "an empty figure")
     """
     source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
-    below = f"<figcaption>{prose(caption)}</figcaption>" if caption else ""
+    below = f"<figcaption>{caption if isinstance(caption, Markup) else prose(caption)}</figcaption>" if caption else ""
     picture = f'<img alt="{escape(description)}" src="{source}">'
     return (
         f'<figure><div class="wide">{picture}</div>{below}</figure>' if wide else f"<figure>{picture}{below}</figure>"

@@ -34,7 +34,11 @@ LINES = 11  # rows of the table of lines
 
 
 def phase_diagram_story(
-    diagram: "xarray.Dataset", runs: "xarray.Dataset | None", figure: "Figure", command: str | None = None
+    diagram: "xarray.Dataset",
+    runs: "xarray.Dataset | None",
+    figure: "Figure",
+    command: str | None = None,
+    format: str = "png",
 ) -> Story:
     """Return the report of a phase diagram.
 
@@ -43,6 +47,7 @@ def phase_diagram_story(
         runs: the result of `tokenfield.studies.noisy_order_study`, if tokens were simulated.
         figure: the figure of `tokenfield.plotting.phase_diagram_figure`.
         command: the command that made it, if it is known.
+        format: format of the figure beside the page: "png", "pdf" or "svg".
     """
     beta, critical = diagram["beta"].values, diagram["critical_kappa"].values
     d, kernel = int(diagram.attrs["d"]), str(diagram.attrs["attention"])
@@ -50,20 +55,24 @@ def phase_diagram_story(
         f"How much noise can {kernel} attention overcome? For tokens on the sphere in dimension {d}: at which inverse "
         f"temperature β and inverse noise κ do they gather?"
     )
-    seen = answer(beta, critical, float(diagram.attrs["beta_star"]))
+    seen, more = answer(beta, critical, float(diagram.attrs["beta_star"]))
     chosen = np.unique(np.linspace(0, len(beta) - 1, LINES).round().astype(int))
     columns = ("critical_kappa", "fold", "equal")
     lines = [(f"{beta[k]:.4g}", *(f"{float(diagram[name][k]):.5g}" for name in columns)) for k in chosen]
-    files = {"phase_diagram.zarr": "the lines and the order parameter over β and κ", "phase_diagram.png": "the figure"}
+    files = {
+        "phase_diagram.zarr": "the lines and the order parameter over β and κ",
+        f"phase_diagram.{format}": "the figure",
+    }
     files |= {} if runs is None else {"runs.zarr": "the runs of tokens"}
     return Story(
         title="Order and disorder of noisy tokens",
         question=question,
         answer=seen,
+        more=more,
         comparisons=[] if runs is None else list(comparisons(runs, d, kernel)),
         about_comparisons="No tokens were simulated (--runs 0), so there is no measurement." if runs is None else ABOUT,
         evidence=[
-            ("Phase diagram", image(figure_png(figure), f"Order over β and κ. {seen}", CAPTION, wide=True)),
+            ("Phase diagram", image(figure_png(figure), f"Order over β and κ. {seen} {more}", CAPTION, wide=True)),
             (
                 "The lines",
                 classed(
@@ -87,15 +96,16 @@ def phase_diagram_story(
     )
 
 
-def answer(beta: np.ndarray, critical: np.ndarray, star: float) -> str:
-    """Return a sentence about where order begins, and whether it begins with a jump."""
+def answer(beta: np.ndarray, critical: np.ndarray, star: float) -> tuple[str, str]:
+    """Return a sentence about where order begins, and one about whether it begins with a jump."""
     ends = f"from {critical[0]:.3g} at β = {beta[0]:g} to {critical[-1]:.3g} at β = {beta[-1]:g}"
     begins = f"Tokens gather from any start where the inverse noise κ is above a critical κ_c, which goes {ends}."
     if not math.isfinite(star) or star >= beta[-1]:
-        return f"{begins} At κ_c, order grows gradually from 0, without a jump."
+        return begins, "At κ_c, order grows gradually from 0, without a jump."
     return (
-        f"{begins} Order sets in gradually up to β = {star:.4g}; above, it sets in with a jump, and just below κ_c both order and "
-        "disorder persist."
+        begins,
+        f"Order sets in gradually up to β = {star:.4g}; above, it sets in with a jump, and just below κ_c both order and "
+        "disorder persist.",
     )
 
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from ..noise import SphereNoise
 from ..normalization import AbstractSphereNorm, PostLN
-from ..observables import mean_cosine, order_parameter
+from ..observables import clusters, mean_cosine, order_parameter
 from ..observables.cluster_text import cluster_text
 from ..plotting.frames import Frames, read_frames
 from ..results import Trajectory
 from ..states import Equiangular, Tokens
-from ..theory import critical_kappa, fit_terminal_law, stationary_states, terminal_law, time_to_cosine
+from ..theory import critical_kappa, fit_terminal_law, pair_merge_time, stationary_states, terminal_law, time_to_cosine
 from .run_sentences import decimals, time_text
 from .story import Comparison
 
@@ -22,6 +22,7 @@ NONE = "No closed formula describes this run, so there is nothing to compare it 
 STEPS = 60  # maximum number of saved states that are evaluated
 NEAR, FAR = 1e-9, 1e-3  # the range of 1 − ρ in which the final rate of approach is fitted
 EQUAL = 1e-6  # spread of cosines up to which tokens count as equiangular
+PAIR = 1e-6  # tolerance within which the tokens of a cluster count as a point
 HALF = 0.5  # the last part of the run, over which noisy order is averaged
 
 
@@ -46,9 +47,14 @@ def comparisons(traj: Trajectory, numbers: Mapping[str, Any]) -> list[Comparison
     state = traj.dataset.attrs["state"]
     continuous = "method" in traj.config or "rtol" in traj.config
     beta = _isotropic_beta(traj, model)
-    if beta is None or not continuous or traj.log_time_unit != 0:
+    if beta is None or not continuous:
         return []
     kernel = "softmax" if type(model.attention).__name__ == "Softmax" else "unnormalized"
+    merged = (
+        [] if model.noise is not None or model.fisher_rao is not None else list(_of_merge(traj, model, beta, kernel))
+    )
+    if traj.log_time_unit != 0:
+        return merged
     if state == Equiangular.__name__:
         return list(_of_equal_angles(traj, model.norm, beta, kernel))
     if state != Tokens.__name__ or not numbers["n"] > 1:
@@ -59,6 +65,7 @@ def comparisons(traj: Trajectory, numbers: Mapping[str, Any]) -> list[Comparison
     rows = [
         *_of_energy(frames, beta),
         *_of_clusters(traj, frames, numbers),
+        *merged,
         *_of_equal_angles(traj, model.norm, beta, kernel),
     ]
     return rows if model.fisher_rao is not None else [*rows, *_of_approach(traj, frames, model.norm, beta, kernel)]
@@ -95,6 +102,34 @@ def _of_clusters(traj: Trajectory, frames: Frames, numbers: Mapping[str, Any]) -
         count == 1 or None,
         remark,
     )
+
+
+def _of_merge(traj: Trajectory, model: Any, beta: float, kernel: str) -> Iterator[Comparison]:
+    """Compare the time of the last merge with that of two point masses, from the first saved state with two clusters."""
+    merges = [event.detail for event in traj.events if event.kind == "merge"]
+    if (
+        not merges
+        or not isinstance(model.norm, PostLN)
+        or len(merges[-1]["masses"]) != 2
+        or sum(merges[-1]["masses"]) < 1 - 1e-9
+    ):
+        return
+    begun = merges[-2]["log_time"] if len(merges) > 1 else -math.inf
+    between = np.flatnonzero((traj.log_times >= begun) & (traj.log_times < merges[-1]["log_time"]))
+    for k in between[[2**j - 1 for j in range(len(between).bit_length())]]:  # a few: clusters of many tokens take time
+        pair = clusters(traj.state(int(k)), tol=PAIR)
+        if pair.count == 2:
+            break
+    else:
+        return
+    rho, halfway = float(pair.centers[0] @ pair.centers[1]), 1 - math.log(2) / beta  # where the energy is halfway
+    if not -1 < rho < halfway:
+        return
+    waited = pair_merge_time(rho, halfway, beta, (pair.masses[0], pair.masses[1]), kernel, log=True)
+    expected, measured = np.logaddexp(traj.log_times[k], waited), merges[-1]["log_time"]
+    off = abs(math.expm1(measured - expected))
+    predicted, seen = (time_text(traj, math.exp(min(each, 709.0)), each) for each in (expected, measured))
+    yield Comparison("time of the last merge", predicted, seen, off < 0.02, f"{_percent(off)} apart")
 
 
 def _of_equal_angles(traj: Trajectory, norm: Any, beta: float, kernel: str) -> Iterator[Comparison]:

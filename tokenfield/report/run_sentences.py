@@ -74,8 +74,8 @@ def title_of(family: type, recorded: str) -> str:
     return next((each.title for each in found(family).values() if recorded_kind(each) == recorded), "") or recorded
 
 
-def answer(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
-    """Return how the run ended, in one or two sentences for readers without the theory."""
+def answer(traj: Trajectory, numbers: Mapping[str, Any]) -> tuple[str, str]:
+    """Return how the run ended, in one sentence for readers without the theory, and further sentences ("" for none)."""
     if "state" in numbers:
         sentence = _of_state(traj, numbers)
     else:
@@ -92,23 +92,23 @@ def answer(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
             sentence = f"The tokens have formed no clusters at time {at}: all {sampled} are separate."
         else:
             sentence = f"At time {at}, {sampled} tokens form {clusters_text(numbers)}."
-        sentence += _change(traj, numbers)
     happened = [
         EVENTS[e["kind"]].format(time=time_text(traj, e["time"], e.get("log_time")))
         for e in numbers["events"]
         if e["kind"] in EVENTS
     ]
-    return " ".join([*happened[-1:], sentence])
+    said = [*happened[-1:], sentence, _change(traj, numbers)]
+    return said[0], " ".join(filter(None, said[1:]))
 
 
 def _change(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
-    if numbers.get("mean_cosine") is None:
+    if "state" in numbers or numbers.get("mean_cosine") is None:
         return ""
     first, last = mean_cosine(read_frames(_only_first(traj)).state(0)), numbers["mean_cosine"]
     if abs(last - first) < 0.005:
-        return f" The mean cosine between them stays near {decimals(last)}."
+        return f"The mean cosine between the tokens stays near {decimals(last)}."
     verb = "rises" if last > first else "falls"
-    return f" The mean cosine between them {verb} from {decimals(first)} to {decimals(last)}."
+    return f"The mean cosine between the tokens {verb} from {decimals(first)} to {decimals(last)}."
 
 
 def _only_first(traj: Trajectory) -> Trajectory:

@@ -37,7 +37,7 @@ class Story:
     Attributes:
         title: heading of the page.
         question: the question, one sentence.
-        answer: the answer, one or two sentences.
+        answer: the answer, one sentence.
         comparisons: predictions and measurements.
         about_comparisons: where the predictions come from, or why there are none.
         evidence: further parts, each a heading and HTML.
@@ -45,6 +45,7 @@ class Story:
         snippet: Python code that reads the data, to be run in the folder of the page.
         command: the command that made it, if it is known.
         details: parts that are folded at first, each a heading and HTML.
+        more: further sentences about the answer, shown below it.
     """
 
     title: str
@@ -57,6 +58,7 @@ class Story:
     snippet: str = ""
     command: str | None = None
     details: Sequence[tuple[str, str]] = ()
+    more: str = ""
 
     def html(self) -> str:
         """Return the whole page.
@@ -68,6 +70,7 @@ class Story:
             True
         """
         parts = [heading(self.title, 1), paragraph(self.question, "asked"), paragraph(self.answer, "answer")]
+        parts += [paragraph(self.more)] if self.more else []
         if self.comparisons or self.about_comparisons:
             parts.append(heading("Prediction and measurement"))
             parts += [paragraph(self.about_comparisons)] if self.about_comparisons else []

@@ -34,7 +34,7 @@ tbody th { font-weight: 500; color: var(--soft); width: 34%; min-width: 8.5rem; 
 td { min-width: 3.5rem; }
 .long { overflow-wrap: anywhere; }
 .numbers tbody th { width: auto; min-width: 3rem; } .numbers td { white-space: nowrap; }
-.numbers thead th { vertical-align: bottom; }
+.numbers thead th { vertical-align: bottom; } .numbers th, .numbers td { padding-right: .5rem; }
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 360px), 1fr)); gap: 0 2.5rem; }
 .columns > * { min-width: 0; }
 .badge { font-size: .8rem; font-weight: 600; border-radius: 1rem; padding: .1rem .7rem; white-space: nowrap; }

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from html import escape
 from pathlib import Path
 
 from .._files import present
@@ -21,8 +22,8 @@ CAPTION = (
 FILES = {
     "trajectory.zarr": "all states of the run, as a Zarr dataset",
     "config.toml": "the configuration: `tokenfield simulate config.toml` runs it again",
-    "overview.png": "the figure",
-    "animation.gif": "the animation",
+    **{f"overview.{format}": "the figure" for format in ("png", "pdf", "svg")},
+    **{f"animation.{format}": "the animation" for format in ("gif", "mp4", "html")},
 }
 SNIPPET = """import tokenfield as tkf
 
@@ -74,7 +75,8 @@ def story(
     """Return the contents of the report of a run. Files are linked if they are in `folder`."""
     numbers = summary(traj, tol)
     compared = comparisons(traj, numbers)
-    evidence = [("Over time", _figure(traj, tol, numbers))]
+    seen, more = answer(traj, numbers)
+    evidence = [("Over time", _figure(traj, tol, f"{seen} {more}".strip()))]
     if traj.dataset.attrs["state"] == Tokens.__name__:
         evidence += [("Interactive view", _interactive(traj, tol)), *_animation(traj, animation, tol)]
     evidence.append(("At the end", table(final_rows(traj, numbers))))
@@ -82,7 +84,8 @@ def story(
     return Story(
         title=title,
         question=question(traj),
-        answer=answer(traj, numbers),
+        answer=seen,
+        more=more,
         comparisons=compared,
         about_comparisons=ABOUT if compared else NONE,
         evidence=evidence,
@@ -96,11 +99,10 @@ def story(
     )
 
 
-def _figure(traj: Trajectory, tol: float, numbers: dict) -> str:
+def _figure(traj: Trajectory, tol: float, seen: str) -> str:
     from ..plotting import overview
 
     drawn = figure_png(overview(traj, tol=tol))
-    seen = answer(traj, numbers)
     if traj.dataset.attrs["state"] != Tokens.__name__:
         return image(drawn, f"The state over time. {seen}", wide=True)
     return image(drawn, f"Tokens, their energy and their cosines over time. {seen}", CAPTION, wide=True)
@@ -110,7 +112,8 @@ def _interactive(traj: Trajectory, tol: float) -> str:
     from .interactive import interactive
 
     html, caption = interactive(traj, tol)
-    return classed("screen", f"{paragraph(caption, 'note')}\n{classed('plot', html)}")
+    plot = f'<div class="plot" role="group" aria-label="Interactive plot. {escape(caption)}">{html}</div>'
+    return classed("screen", f"{paragraph(caption, 'note')}\n{plot}")
 
 
 def _animation(traj: Trajectory, animation: str | os.PathLike | bool | None, tol: float) -> list[tuple[str, str]]:

@@ -26,7 +26,7 @@ class Estimate(NamedTuple):
     """Counts and sizes; `seconds` is for one core, estimated from short first parts of one batch of each shape.
 
     `bytes` is the size on disk; `memory` is the maximum memory, of which the runs take `runs` bytes; `failures` are the errors
-    of cells that were tried.
+    of cells that were tried; `at_once` is the number of batches that run at the same time.
     """
 
     cells: int
@@ -37,6 +37,7 @@ class Estimate(NamedTuple):
     seconds: float | None
     runs: int = 0
     failures: tuple[str, ...] = ()
+    at_once: int = 1
 
 
 def estimate(plan: Plan, timed: bool = True, at_once: int | None = None) -> Estimate:
@@ -52,10 +53,11 @@ def estimate(plan: Plan, timed: bool = True, at_once: int | None = None) -> Esti
     for batch in all_batches:
         groups.setdefault(_shape(cells[batch.cells[0]].config, batch), []).append(batch)
     held = max(held_by(plan, cells[g[0].cells[0]].config, g[0].size, g[0].width) for g in groups.values())
-    runs = held.bytes * min(at_once or available_cpus(), len(all_batches))
+    at_once = min(at_once or available_cpus(), len(all_batches))
+    runs = held.bytes * at_once
     seconds, failures = _time(plan, cells, list(groups.values())) if timed else (None, ())
     sizes = disk_of(plan), memory_of(plan) + runs
-    return Estimate(len(cells), len(all_batches), len(groups), *sizes, seconds, runs, failures)
+    return Estimate(len(cells), len(all_batches), len(groups), *sizes, seconds, runs, failures, at_once)
 
 
 def _shape(config: RunConfig, batch: Batch) -> tuple[Any, ...]:

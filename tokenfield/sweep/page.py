@@ -32,13 +32,16 @@ ABOUT = {
 NONE = "The plan names no theory, so there is nothing to compare the sweep with."
 
 
-def sweep_story(found: SweepResult, figures: Mapping[str, "Figure"], command: str | None = None) -> Story:
+def sweep_story(
+    found: SweepResult, figures: Mapping[str, "Figure"], command: str | None = None, format: str = "png"
+) -> Story:
     """Return the report of a sweep.
 
     Args:
         found: a sweep.
         figures: the figure of each quantity, by name.
         command: the command that made it, if it is known.
+        format: format of the figures beside the page: "png", "pdf" or "svg".
     """
     plan = found.plan
     names = {name: str(found.dataset[name].attrs["long_name"]) for name in plan.record}
@@ -54,12 +57,13 @@ def sweep_story(found: SweepResult, figures: Mapping[str, "Figure"], command: st
     ]
     failures = [("Cells that failed", _failures(found))] if found.failed else []
     files = {DATASET: "every recorded number of every cell, with the plan"}
-    files |= {f"{name}.png": f"figure: {names[name]}" for name in figures}
+    files |= {f"{name}.{format}": f"figure: {names[name]}" for name in figures}
     about = ABOUT.get(plan.theory or "", NONE)
     return Story(
         title=f"Sweep: {plan.name}",
         question=f"{plan.about} {question}" if plan.about else question,
-        answer=" ".join([answer(found, first), _counts(found)]),
+        answer=answer(found, first),
+        more=_counts(found),
         comparisons=rows,
         about_comparisons=about
         if rows or not plan.theory

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._cache import keep_compiled_code
-from .._files import recover, write_text
+from .._files import recover, refuse_foreign, write_text
 from .._jax import in_double
 from .._lock import alone_in
 from .batches import Batch, batches
@@ -107,6 +107,7 @@ def _store(plan: Plan, cells: Cells, folder: Path | None, resume: bool, overwrit
     if folder is not None:
         for name in (DATASET, PLAN):
             recover(folder / name)
+        refuse_foreign(folder, (DATASET, PLAN), overwrite)
     if folder is None or overwrite or not holds_sweep(folder):
         return create(plan, cells, folder)
     store, damage = open_store(plan, cells, folder, retry)

@@ -93,6 +93,7 @@ CLAIM = Claim(
     "second moments M blows up under linear attention at t* = 1/(2v λ_max(MA)), and tokens at one point blow up under "
     "unnormalized attention at t* = E₁(⟨Ax, x⟩)/2v. A layer norm prevents blow-up. Softmax, L2, Sinkhorn and also sigmoid "
     "attention never blow up; the talks wrongly list sigmoid among the kernels that do.",
-    source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part II; the times are derived here",
+    source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part II; Castin, Ablin, Carrillo, Peyré 2025; "
+    "the times are derived here",
     measure=measure,
 )

@@ -132,7 +132,7 @@ CLAIM = Claim(
     "lines, blows up, or (the mixed case) converges or blows up depending on the start. Kernels that converge have the same kind "
     "of limit, and heads of width one follow the same curve under softmax, L2 and Sinkhorn attention. Where softmax blows up, "
     "Sinkhorn grows exponentially, and so does L2 unless K is singular. Splitting A into heads changes the limits.",
-    source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part III, figures; the examples and their "
-    "limits are derived here",
+    source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part III, figures; Castin, Ablin, Carrillo, Peyré "
+    "2025; the examples and their limits are derived here",
     measure=measure,
 )

@@ -86,7 +86,7 @@ CLAIM = Claim(
     statement="If M = A + Aᵀ has no positive eigenvalue and V = I, softmax attention sends Σ(t) to Σ* = "
     "N(NᵀΣ₀⁻¹N)⁻¹Nᵀ, N a basis of ker M: a law on ker M, but not the projection of Σ₀ onto ker M. L2 attention with "
     "Q = −K and Sinkhorn attention with A = −KᵀK have the same limit, because all three conserve NᵀΣ⁻¹N.",
-    source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part III, with the limit and the L2 and "
-    "Sinkhorn cases derived here",
+    source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part III, on Castin, Ablin, Carrillo, Peyré 2025, "
+    "with the limit and the L2 and Sinkhorn cases derived here",
     measure=measure,
 )

@@ -113,7 +113,7 @@ CLAIM = Claim(
     "at most dim ker M + min(#positive, #negative eigenvalues of M), and this bound is attained. For invertible symmetric A "
     "it is at most ⌊d/2⌋; the talks print ⌈d/2⌉, which is true but never attained for odd d. If M ⪯ 0 the limit has range "
     "ker M, whatever Σ₀. From a random start, V = I leads to 0 or to a blow-up; random V gives limits within the bound.",
-    source="Castin, Increasing the sequence length in LLMs (talk, Amsterdam 2025), part I; the sharp bound, the range "
-    "and the counts are derived here",
+    source="Castin, Increasing the sequence length in LLMs (talk, Amsterdam 2025), part I; Castin, Ablin, Carrillo, Peyré "
+    "2025; the sharp bound, the range and the counts are derived here",
     measure=measure,
 )

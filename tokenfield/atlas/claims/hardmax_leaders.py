@@ -97,7 +97,8 @@ CLAIM = Claim(
     id="hardmax_leaders",
     section="Metastability",
     title="Hardmax: leaders never move and attract the other tokens",
-    statement="Let z_i ← (z_i + α mean_{C_i} z_j)/(1+α), with C_i the tokens j that maximize <z_i, z_j> (j = i allowed). A token "
+    statement="Let z_i ← (z_i + α m_i)/(1+α), where m_i is the mean of the z_j in C_i, the tokens that maximize "
+    "<z_i, z_j> (j = i allowed). A token "
     "with C_i = {i}, a leader, never moves, and all tokens end in the convex hull of the leaders. If instead C_i excludes tokens "
     "at the same position as i, leaders move too.",
     source="Alcalde, Fantuzzi, Zuazua 2025; Rigollet, The mean-field dynamics of Transformers, §5.2 (whose footnote attributes "

@@ -101,7 +101,7 @@ CLAIM = Claim(
     statement="For n tokens in the ball of radius R, masked or not, the Lipschitz constant of softmax attention is at most "
     "√3|V|(|A|²R⁴(4n+1) + n)^{1/2}, and also at most |V|(√n(1 + |A|R²) + |A|R²). For V = I it is at least "
     "√(n−1)/(1 + (n−1)e^{−R²g}), g = max (|Au| − <u,Au>) over |u| ≤ 1, by explicit tokens. The mean-field bound, "
-    "|V|(1 + 3|A|R²)e^{2|A|R²}, does not depend on n, but is far above the other two for n and |A|R² as in practice.",
+    "e^{2|A|R²}|V|(1 + 3|A|R²), does not depend on n, but is far above the other two for n and |A|R² as in practice.",
     source="Castin, Ablin, Peyré, How smooth is attention?, 2024; g, the second upper bound and the mean-field constants "
     "derived here",
     measure=measure,

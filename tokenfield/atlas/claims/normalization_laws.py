@@ -80,9 +80,9 @@ CLAIM = Claim(
     section="Equiangular model",
     title="Each normalization rule has its own law of collapse",
     statement="From orthogonal tokens the cosine starts with ρ'(0) = 2/(e^β+n-1) under Post-, Pre-, Mix-LN and "
-    "sqrt-scaling (radius 1), 2/sqrt(e^{2β}+n-1) under Peri-LN, and α times the latter under nGPT. As t grows, 1-ρ falls like "
+    "sqrt-scaling (radius 1), 2/√(e^{2β}+n-1) under Peri-LN, and α times the latter under nGPT. As t grows, 1-ρ falls like "
     "e^{-2t} (Post-LN), t^{-2} (Pre-, Mix-, Peri-LN), e^{-2αt} (nGPT) and e^{-4√t} (sqrt-scaling); under USA with "
-    "Post-LN like e^{-2e^β t}.",
+    "Post-LN like e^{-2te^β}.",
     source="Rigollet, The mean-field dynamics of Transformers, §6.2; Karagodin, Ge, Polyanskiy, Rigollet 2025",
     measure=measure,
 )

@@ -83,7 +83,8 @@ CLAIM = Claim(
     section="Metastability",
     title="A published metastable run, with error estimates",
     statement="Five tokens on the circle, SA, β = 4, from the published start: three clusters become two at t = 2.41, and these "
-    "merge at t = 325.53. At a merge time the energy is half-way between the plateaus Σ (size/n)² before and after.",
+    "merge at t = 325.53. At a merge time the energy is half-way between the plateaus before and after; a plateau "
+    "is at Σ_c w_c², with w_c the share of the tokens in cluster c.",
     source="Geshkovski, Koubbi, Polyanskiy, Rigollet 2024 (Dynamic metastability in the self-attention model), their start",
     measure=measure,
 )

@@ -78,7 +78,7 @@ CLAIM = Claim(
     id="rescaled_equals_free",
     section="Clustering in R^d",
     title="Rescaled tokens are the free flow",
-    statement="Let Φ′ = VΦ, Φ(0) = I (Φ = e^{tV} if V is constant), and z = Φ^{−1}x. Then z_i′ = Φ^{−1}VΦ (Σ_j P_ij "
+    statement="Let Φ′ = VΦ, Φ(0) = I (for constant V, Φ = e^{tV}), and z = Φ^{−1}x. Then z_i′ = Φ^{−1}VΦ (Σ_j P_{ij} "
     "z_j − z_i) with the attention matrix P evaluated at Φz: the free flow in other coordinates, whether or not the rows "
     "of P sum to 1. Scores can be formed without x, so the rescaled run continues when x overflows (if V(t) makes "
     "directions grow at different rates, Φ^{−1}VΦ grows with t, and rescaling does not help).",

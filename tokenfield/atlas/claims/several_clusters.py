@@ -98,18 +98,18 @@ def measure(quick: bool) -> Evidence:
     tilted = simulated(tkf.Softmax, beta, bumps(n, tilt=TILT), 2 * wait)
     apart, points = gap(tilted, n), int(np.searchsorted(tilted.times, 10.0))
     since, reached = tilted.times[points], crossing(tilted.times, apart)
-    merger = since + meeting(apart[points], beta)
+    merge = since + meeting(apart[points], beta)
     checks += [
         equal(
             "small bump rotated by 0.3: tokens in each cluster at that time",
             [n],
             tkf.clusters(tilted.final).sizes.tolist(),
         ),
-        close(f"the same: time of angle 0.1, against point masses from t = {since:.3g} on", merger, reached, rtol=1e-3),
+        close(f"the same: time of angle 0.1, against point masses from t = {since:.3g} on", merge, reached, rtol=1e-3),
     ]
     if not quick:
         checks += against_density(beta)
-    return Evidence(tuple(checks), draw(run, tilted, slow, rates, merger), CAPTION)
+    return Evidence(tuple(checks), draw(run, tilted, slow, rates, merge), CAPTION)
 
 
 def against_density(beta: float) -> list:
@@ -132,11 +132,11 @@ def against_density(beta: float) -> list:
 CAPTION = (
     "Left: angles of tokens at quantiles of two bumps, masses 0.7 at 0 and 0.3 at π, SA: two clusters at β = 2 (blue), "
     "one at β = 0.1 (orange), and eventually one at β = 2 if the small bump is rotated by 0.3 (green; dotted: predicted "
-    "merger). Right: contraction rate of the small cluster, tanh(β - β_c) (line) and measured (dots): below β_c it dissolves."
+    "merge). Right: contraction rate of the small cluster, tanh(β - β_c) (line) and measured (dots): below β_c it dissolves."
 )
 
 
-def draw(run, tilted, slow, rates, merger):
+def draw(run, tilted, slow, rates, merge):
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.5, 3.4), layout="constrained")
@@ -149,7 +149,7 @@ def draw(run, tilted, slow, rates, merger):
         angle = np.where(angle[0] > 1.75 * np.pi, angle - 2 * np.pi, angle)
         left.plot(each.times, angle, color=color, lw=0.6)
         left.plot([], [], color=color, label=name)
-    left.axvline(merger, color="0.3", ls=":", lw=1)
+    left.axvline(merge, color="0.3", ls=":", lw=1)
     left.set(xlabel="time t", ylabel="angle", xlim=(0, run.times[-1]), ylim=(-0.8, 2 * np.pi + 0.2))
     left.set_yticks([0, np.pi, 2 * np.pi], ["0", "π", "2π"])
     fine = np.linspace(0, 3.1, 200)

@@ -36,7 +36,7 @@ def measure(quick: bool) -> Evidence:
         sigmas = np.abs(products - exact)[1:] / error[1:]
         checks.append(at_most(f"d = {d}: largest distance from e^(-(d-1)t/κ), in standard errors", 4.0, sigmas.max()))
         half = np.abs(products - np.exp(-(d - 1) * times / (2 * KAPPA)))[1:] / error[1:]
-        text = f"d = {d}: with noise sqrt(1/κ) dW instead, in standard errors"
+        text = f"d = {d}: with noise √(1/κ) dW instead, in standard errors"
         checks.append(Check(text, "> 10", f"{half.max():.3g}", "none", bool(half.max() > 10)))
     checks.append(at_most("largest distance of a token from the sphere", 1e-15, max(off)))
     return Evidence(tuple(checks), draw(curves), CAPTION)
@@ -63,7 +63,7 @@ CLAIM = Claim(
     id="sphere_brownian",
     section="Noise",
     title="Under noise alone the correlation with the start decays at rate (d-1)/κ",
-    statement="With noise sqrt(2/κ) dW on the sphere and no drift, E⟨X(t), X(0)⟩ = e^{-(d-1)t/κ}: in R^d the Itô equation has "
+    statement="With noise √(2/κ) dW on the sphere and no drift, E⟨X(t), X(0)⟩ = e^{-(d-1)t/κ}: in R^d the Itô equation has "
     "the drift -((d-1)/κ) X, and the law solves the heat equation with (1/κ)Δ.",
     source="Rigollet, The mean-field dynamics of Transformers, (9), with the signs of the Fokker–Planck equation corrected",
     measure=measure,

@@ -87,6 +87,7 @@ CLAIM = Claim(
     "so W_p grows by at most exp ∫ Lip, Lip their sum at R(t) = R₀e^{t|V|}. The exponent is sharp for p = 1; for p = "
     "2 two atoms reach e^{|A|R²}/2. The talks print e^{|A|R²}, and e^{tR(t)²} for the flow, for every p: wrong for p "
     "= 1.",
-    source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), parts II and IV; constants derived here",
+    source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), parts II and IV, on Castin, Ablin, Carrillo, Peyré 2025 "
+    "and How smooth is attention?, 2024; constants derived here",
     measure=measure,
 )

@@ -30,9 +30,7 @@ def measure(quick: bool) -> Evidence:
             inside = (run.log_times >= state.log_start) & (run.log_times <= state.log_end)
             plateau = sum((size / 5) ** 2 for size in state.sizes)
             deviation = max(deviation, float(np.abs(energy[inside] - plateau).min()))
-        checks.append(
-            at_most(f"β = {beta:g}: least |energy − Σ(size/n)²| on a plateau, worst plateau", 1e-6, deviation)
-        )
+        checks.append(at_most(f"β = {beta:g}: least |energy − Σ_c w_c²| on a plateau, worst plateau", 1e-6, deviation))
         checks.append(at_most(f"β = {beta:g}: largest decrease of the energy", 1e-11, -min(np.diff(energy).min(), 0.0)))
         found = [tuple(sorted(merge["tokens"])) for merge in merges]
         checks.append(equal(f"β = {beta:g}: order of the merges", order[-len(found) :], found))
@@ -55,7 +53,7 @@ def measure(quick: bool) -> Evidence:
 
 CAPTION = (
     "Normalized energy of five tokens on the circle against log t/β, for several β: steps sharpen as β grows, plateaus lie at "
-    "Σ(size/n)² (gray)."
+    "Σ_c w_c² (gray)."
 )
 
 
@@ -78,7 +76,8 @@ CLAIM = Claim(
     section="Metastability",
     title="The energy rises like a staircase",
     statement="At large β tokens stay in states of several clusters for times of order e^{cβ}. The normalized energy has a "
-    "plateau at Σ(size/n)² in each of them and jumps when two clusters merge; the closest pair merges first.",
+    "plateau at Σ_c w_c² in each of them, with w_c the share of the tokens in cluster c, and jumps when two clusters "
+    "merge; the closest pair merges first.",
     source="Geshkovski, Koubbi, Polyanskiy, Rigollet 2024 (their five tokens); Rigollet, The mean-field dynamics of "
     "Transformers, §5.2",
     measure=measure,

@@ -147,6 +147,7 @@ CLAIM = Claim(
     "0.1. Isotropic tokens with the same mean square norm have a power of 0.16, so the directions in which tokens vary matter; the "
     "Gaussian model gives too large a power. In a middle block the constant hardly grows on consecutive text, while it does on "
     "random tokens of text and in the Gaussian models, with powers near 0.2: there these statistics do not explain it.",
-    source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part IV (the question); measured here",
+    source="Castin, Mean-field Transformer dynamics (talk, Hamburg 2025), part IV (the question), on How smooth is "
+    "attention?, 2024; measured here",
     measure=measure,
 )
