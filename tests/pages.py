@@ -64,9 +64,16 @@ def commands(text: str) -> None:
             assert not end.value.code, line
         elif words[:1] == ["make"]:
             assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE), line
-        elif words[:2] == ["pip", "install"] and (extra := re.fullmatch(r"\.\[(\w+)\]", words[2])):
-            settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-            assert extra[1] in settings["project"]["optional-dependencies"], line
+        elif words[:2] == ["pip", "install"]:
+            assert wrong_installs(line) == []
+
+
+def wrong_installs(text: str) -> list[str]:
+    """Commands `pip install` that do not install this clone as editable, with no extra or one that exists."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = "|".join(settings["project"]["optional-dependencies"])
+    found = re.findall(r"pip install (?!--)[^`#\n]+", text)
+    return [each for each in found if not re.match(rf'pip install -e (\.|"\.\[({extras})\]")(\s|$|\'| in )', each)]
 
 
 def cheaper(words: list[str]) -> list[str]:

@@ -100,6 +100,12 @@ def test_no_program_is_left_out():
         assert [each[:30] for each in plain if each.startswith(("tokenfield ", "make ", "pip ", "import "))] == [], path
 
 
+def test_installs_work_from_a_clone_and_leave_it_editable():
+    sources = [ROOT / "README.md", *PAGES.values(), *(ROOT / "tokenfield").rglob("*.py")]
+    wrong = {path.name: pages.wrong_installs(path.read_text(encoding="utf-8")) for path in sources}
+    assert {name: found for name, found in wrong.items() if found} == {}
+
+
 def public_callables():
     skipped = {"NoClosedEquation", "SolverError", "Event"}
     return [name for name in tkf.__all__ if name not in skipped]

@@ -14,7 +14,7 @@ from tokenfield.report import write_report
 from tokenfield.report.norms import norms_story
 from tokenfield.report.story import Comparison, Story, write_story
 
-playwright = pytest.importorskip("playwright.sync_api", reason='playwright is not installed: pip install ".[test]"')
+playwright = pytest.importorskip("playwright.sync_api", reason='playwright is not installed: pip install -e ".[test]"')
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(
     BROWSER is None, reason="chromium is not installed (make test installs it when run by root)"
