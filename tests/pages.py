@@ -23,7 +23,7 @@ from tokenfield.probe.packages import english_text, model_path
 ROOT = Path(__file__).parent.parent
 PLANS = ("figure3",)
 FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
-FENCE = re.compile(r"^(?P<ticks>```+)(?P<kind>[\w-]+)\n(?P<text>.*?)^(?P=ticks)$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^(?P<ticks>```+)(?P<kind>[^\n`]*)\n(?P<text>.*?)^(?P=ticks)$", re.MULTILINE | re.DOTALL)
 
 
 class Block(NamedTuple):
@@ -33,7 +33,7 @@ class Block(NamedTuple):
 
 
 def blocks(text: str) -> list[Block]:
-    """The fenced blocks of a page whose kind is a plain word."""
+    """The fenced blocks of a page."""
     return [Block(each["kind"], each["text"], text[: each.start()].count("\n") + 1) for each in FENCE.finditer(text)]
 
 
