@@ -2,6 +2,8 @@
 
 import ast
 import doctest
+import inspect
+import pkgutil
 import re
 import sys
 from operator import attrgetter
@@ -167,6 +169,27 @@ def test_every_public_name_has_an_example_that_runs(name, tmp_path, monkeypatch)
     examples = doctest.DocTestParser().get_examples(text)
     assert 2 <= len(examples) <= 4, f"the docstring of {name} needs an example of two to four lines"
     assert printed.faults(text, name) == []
+
+
+def other_examples():
+    """Docstrings with examples of all other names of the reference, and of methods; each once."""
+    seen = {attrgetter(name)(tkf).__doc__ for name in (*public_callables(), *theory_callables())}
+    for name in (name for page in api_pages.PAGES.values() for name in api_pages.names(page)):
+        value = pkgutil.resolve_name(name)
+        methods = [(f"{name}.{each}", inspect.getattr_static(value, each)) for each in dir(value) if each[0] != "_"]
+        for label, found in [*(methods if isinstance(value, type) else ()), (name, value)]:
+            found = getattr(found, "fget", None) or getattr(found, "__func__", None) or inspect.unwrap(found)
+            ours = (getattr(found, "__module__", None) or "").startswith("tokenfield")
+            if ours and ">>> " in (found.__doc__ or "") and found.__doc__ not in seen:
+                seen.add(found.__doc__)
+                yield pytest.param(found.__doc__, id=label.removeprefix("tokenfield."))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", list(other_examples()))
+def test_examples_of_methods_and_figures_run(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert printed.faults(text, "example") == []
 
 
 @pytest.mark.slow
