@@ -22,7 +22,7 @@ starts = [tkf.circle_tokens(width * np.random.default_rng(0).standard_normal(n))
 runs = tkf.simulate_many(model, starts, t1=3.0, seeds=range(3), save_at=121, dt=0.001)
 laws = tkf.theory.stationary_states(beta, kappa, d=2, l_max=1)
 for law in laws:
-    print(f"{law.kind}: m_1 = {law.m_1:.4f}, {'stable' if law.stable else 'unstable'}")
+    print(f"{law.kind}: order parameter {law.m_1:.4f}, {'stable' if law.stable else 'unstable'}")
 
 # %%
 # Left: the order parameter of the stationary laws by theory (dashed: unstable), against :math:`\kappa` in units of its

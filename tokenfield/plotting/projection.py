@@ -16,7 +16,7 @@ class View(NamedTuple):
     Attributes:
         kind: "line" (d = 1), "circle", "disc" (of Poincaré), "plane", "sphere", "space" (R^3) or "pca".
         points: (f, n, 2) positions on the page; for "line" the token and its number.
-        depth: (f, n) height above the page, towards the reader; 0 where there is none.
+        depth: (f, n) height above the page, toward the reader; 0 where there is none.
         axes: names of the axes, () where none are drawn.
         title: the title of the panel.
         basis: (3, 3) right, up and towards the reader, for "sphere" and "space".

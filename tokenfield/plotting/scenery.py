@@ -90,7 +90,7 @@ def _box(ax: Axes, view: View) -> None:
 
 
 def _outside(page: np.ndarray, edge: tuple[int, int], axis: int) -> float:
-    """Return how far an edge is towards the bottom (horizontal coordinates) or the left (the third) of the page."""
+    """Return how far an edge is toward the bottom (horizontal coordinates) or the left (the third) of the page."""
     middle = page[list(edge), :2].mean(0)
     return float(-middle[0] if axis == 2 else -middle[1])
 

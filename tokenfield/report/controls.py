@@ -8,7 +8,7 @@ GRID = {"showgrid": True, "gridcolor": "#e8e8e8", "zeroline": False}
 
 
 def layout_of(
-    points: np.ndarray, axes: tuple[str, ...], times: list[str], towards: np.ndarray, hidden: bool
+    points: np.ndarray, axes: tuple[str, ...], times: list[str], toward: np.ndarray, hidden: bool
 ) -> dict[str, Any]:
     """Return a plotly layout whose ranges fit all frames, with equal scales, a slider over time, and axes unless `hidden`.
 
@@ -16,7 +16,7 @@ def layout_of(
         points: (f, n, 2 or 3) positions.
         axes: names of the axes.
         times: the label of each frame.
-        towards: (3,) direction towards the viewer, for positions in space.
+        toward: (3,) direction toward the viewer, for positions in space.
         hidden: draw no axes.
     """
     low, high = points.min(axis=(0, 1)).astype(float), points.max(axis=(0, 1)).astype(float)
@@ -27,7 +27,7 @@ def layout_of(
     if len(axes) == 3:
         looks = {"showbackground": False, "visible": not hidden}
         scene: dict[str, Any] = {f"{letter}axis": axis | looks for letter, axis in zip("xyz", each, strict=True)}
-        camera = {"eye": dict(zip("xyz", (1.5 if hidden else 2.4) * towards, strict=True))}
+        camera = {"eye": dict(zip("xyz", (1.5 if hidden else 2.4) * toward, strict=True))}
         scene |= {"aspectmode": "data", "camera": camera}
         return common | {"height": 640, "margin": {"l": 0, "r": 24, "t": 0, "b": 120}, "scene": scene}
     equal = {} if axes[1].startswith("token") else {"scaleanchor": "x", "constrain": "domain"}
