@@ -113,6 +113,29 @@ def test_no_program_is_left_out():
         assert [each.line for each in plain if is_program(each.text)] == [], path
 
 
+def test_commands_in_text_and_tables_exist():
+    texts = [
+        path.read_text(encoding="utf-8") for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES.values())
+    ]
+    found = [words for text in texts for words in pages.inline(text)]
+    assert len(found) > 20
+    assert [words for words in found if pages.unknown(words)] == []
+    assert pages.unknown(["tokenfield", "sweep", "runn"]) == ["runn"]
+    assert pages.unknown(["tokenfield", "predict", "--betta"]) == ["--betta"]
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda path: path.stem
+)
+def test_links_to_files_lead_somewhere(path):
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8"))
+    named = re.findall(
+        r"`((?:docs/(?!_build)|tests/|tokenfield/|tools/|examples/)[\w./-]+)`", path.read_text(encoding="utf-8")
+    )
+    local = [each for each in targets if "://" not in each] + (named if path.stem != "CHANGELOG" else [])
+    assert [each for each in local if not (ROOT / each).exists()] == []
+
+
 def test_installs_work_from_a_clone_and_leave_it_editable():
     sources = [ROOT / "README.md", *PAGES.values(), *(ROOT / "tokenfield").rglob("*.py")]
     wrong = {path.name: pages.wrong_installs(path.read_text(encoding="utf-8")) for path in sources}
