@@ -67,6 +67,18 @@ def test_theory_names_functions_tests_and_claims_that_exist():
         assert not function or function in {each.name for each in body if isinstance(each, ast.FunctionDef)}, test
 
 
+@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("theory/")])
+def test_every_formula_is_linked_to_functions_tests_and_a_claim(name):
+    """Each block has all three, or says why no claim measures the formula; each section with formulas has a block."""
+    text = PAGES[name].read_text(encoding="utf-8")
+    for block in re.findall(r"```{checked}\n(.*?)```", text, re.DOTALL):
+        options = set(re.findall(r"^:([\w-]+): \S", block, re.MULTILINE))
+        assert options in ({"functions", "tests", "claims"}, {"functions", "tests", "no-claim"}), block
+    sections = re.split(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    parts = zip(sections[1::2], sections[2::2], strict=True)
+    assert [title for title, body in parts if "$$" in body and "{checked}" not in body] == []
+
+
 def test_every_public_name_has_a_page(tmp_path):
     api_pages.write(tmp_path)
     assert "Softmax\n" in (tmp_path / "models.rst").read_text(encoding="utf-8")
