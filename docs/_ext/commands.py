@@ -1,5 +1,7 @@
 """The directive `commands`: what `tokenfield --help` says of each command, as tables."""
 
+import re
+
 import typer.main
 from sphinx.util.docutils import SphinxDirective
 
@@ -36,8 +38,15 @@ def spelled(parameter) -> str:
     return ", ".join(f"`{each}`" for each in [*parameter.opts, *parameter.secondary_opts])
 
 
+CODE = re.compile(r'(pip install -e "[^"]+"|(?<![\w-])--[a-z-]+)')
+
+
 def plain(text: str) -> str:
-    """Text in which nothing is markup of Markdown; "[10]" is a default."""
+    """Text in which nothing is markup of Markdown, with flags and the command `pip` as code; "[10]" is a default."""
+    return "".join(f"`{part}`" if CODE.fullmatch(part) else escaped(part) for part in CODE.split(text))
+
+
+def escaped(text: str) -> str:
     return "".join(f"\\{character}" if character in r"\`*_<>$|~" else character for character in text)
 
 

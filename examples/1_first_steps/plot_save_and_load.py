@@ -34,7 +34,7 @@ print("method:", traj.config["method"], "| tolerance:", traj.config["rtol"])
 #
 # Five tokens first form three groups, then two. The two wait for a long time, which is why the time axis is
 # logarithmic. The stop rule ends the run when they have merged, and the time of the stop is an event of the run. A
-# fixed step of 0.1, as in the published script, finds this merger at t = 364: an error of 11 percent. Here the error is
+# fixed step of 0.1, as in the published script, finds this merge at t = 364: an error of 11 percent. Here the error is
 # controlled.
 
 tkf.plotting.use_style()

@@ -27,8 +27,8 @@ tangents = np.stack([-np.sin(grid), np.cos(grid)], 1)
 #
 # At first the field is a smoothed picture of the gaps between tokens. As the tokens gather, the field becomes a row of
 # straight slopes with steep rises between them. A token in a basin sees hardly anything but its own cluster: at an
-# angle :math:`\varphi` from it, it moves at the velocity :math:`-\sin\varphi`. The size of the cluster does not matter.
-# Softmax asks who is nearest.
+# angle :math:`\varphi` from it, it moves at the velocity :math:`-\sin\varphi`. The size of the cluster does not matter:
+# softmax divides by the sum of the weights.
 
 tkf.plotting.use_style()
 figure, axes = plt.subplots(3, 1, figsize=(6.4, 5.2), sharex=True, sharey=True, layout="constrained")

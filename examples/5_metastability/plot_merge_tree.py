@@ -2,7 +2,7 @@ r"""
 Who merges with whom, and when: a tree
 ======================================
 
-Sixteen tokens at :math:`\beta = 60`, followed until one cluster is left. Each merger is an event of the run with its
+Sixteen tokens at :math:`\beta = 60`, followed until one cluster is left. Each merge is an event of the run with its
 time, its sizes and an error estimate. Together they form a tree, like those of hierarchical clustering. The axis is the
 logarithm of time.
 """
@@ -27,7 +27,7 @@ first = np.unravel_index(np.argmax(cosines), cosines.shape)
 print("closest pair at the start:", sorted(map(int, first)))
 
 # %%
-# Thick lines are large clusters. Tokens that are close merge first and within a short time. The last mergers are
+# Thick lines are large clusters. Tokens that are close merge first and within a short time. The last merges are
 # between clusters on opposite sides of the sphere, at cosine :math:`\rho \approx -0.3`, and need a time of order
 # :math:`e^{\beta(1-\rho)}`: thirty orders of magnitude later.
 #

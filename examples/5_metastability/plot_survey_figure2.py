@@ -3,7 +3,7 @@ The staircase of the energy (Figure 2 of the survey)
 ====================================================
 
 At large :math:`\beta` tokens wait, merge, wait much longer, and merge again. The energy climbs a staircase. This is the
-published case: five tokens on the circle, and :math:`\beta` up to 4000. The last merger comes at a time of order
+published case: five tokens on the circle, and :math:`\beta` up to 4000. The last merge comes at a time of order
 :math:`10^{143}`, so no fixed step could get there. ``t1=math.inf`` merges collapsed clusters and takes steps that grow
 with the waiting times. It needs a few seconds.
 """
@@ -25,13 +25,13 @@ for beta in (500.0, 1000.0, 2000.0, 4000.0):
 for state in tkf.metastable_states(runs[4000.0])[:-1]:
     print(f"clusters of sizes {state.sizes} until t = 10^{state.log_end / math.log(10):.1f}")
 limit = tkf.theory.saddle_to_saddle(start)
-print("order of the mergers as beta grows:", [merge.tokens for merge in limit])
+print("order of the merges as beta grows:", [merge.tokens for merge in limit])
 
 # %%
 # The time axis is :math:`\log t/\beta`. On it the steps tend to the dotted lines as :math:`\beta` grows. By theory, two
 # clusters at cosine :math:`\rho` merge at a time of order :math:`e^{\beta(1-\rho)}`, up to powers of :math:`\beta`, and
 # the closest pair is first. Each plateau lies at :math:`\sum_c (\text{size}_c/n)^2` (gray). Circles are the times that
-# the runs report for the mergers.
+# the runs report for the merges.
 
 tkf.plotting.use_style()
 figure, ax = plt.subplots(figsize=(7.0, 3.9), layout="constrained")

@@ -22,12 +22,12 @@ starts = [tkf.circle_tokens(width * np.random.default_rng(0).standard_normal(n))
 runs = tkf.simulate_many(model, starts, t1=3.0, seeds=range(3), save_at=121, dt=0.001)
 laws = tkf.theory.stationary_states(beta, kappa, d=2, l_max=1)
 for law in laws:
-    print(f"{law.kind}: m_1 = {law.m_1:.4f}, {'stable' if law.stable else 'unstable'}")
+    print(f"{law.kind}: order parameter {law.m_1:.4f}, {'stable' if law.stable else 'unstable'}")
 
 # %%
 # Left: the order parameter of the stationary laws by theory (dashed: unstable), against :math:`\kappa` in units of its
-# critical value :math:`\kappa_c = \beta/I_1(\beta)`. For :math:`\beta > \beta_*` the branch folds back. Left of
-# :math:`\kappa_c` there is then a range with two stable laws, one ordered and one uniform.
+# critical value :math:`\kappa_c = \beta/I_1(\beta)`. For :math:`\beta > \beta_*` the branch folds back. Between
+# its fold (dotted, from ``theory.fold``) and :math:`\kappa_c` there are two stable laws, one ordered and one uniform.
 #
 # Right: 1000 tokens at :math:`\beta = 6`, :math:`\kappa = 0.93\,\kappa_c` (the circles on the left), from three starts.
 # What becomes of them depends on the start, as with water that is supercooled. The dashed line is the unstable law: a
@@ -41,6 +41,7 @@ for k, each in enumerate((1.0, tkf.theory.beta_star(d=2), 4.0, 6.0)):
     scaled, turn = curve.kappa / curve.kappa[0], int(np.argmin(curve.kappa))
     left.plot(scaled[turn:], curve.m_1[turn:], color=f"C{k}", label=rf"$\beta = {each:.4g}$")
     left.plot(scaled[: turn + 1], curve.m_1[: turn + 1], "--", color=f"C{k}")
+    left.axvline(tkf.theory.fold(each, d=2) / curve.kappa[0], color=f"C{k}", lw=0.8, ls=":")
 left.plot([0.93] * len(laws), [law.m_1 for law in laws], "o", mfc="none", color="k", clip_on=False)
 left.set(xlabel=r"$\kappa/\kappa_c$", ylabel="order parameter $m_1$", xlim=(0.85, 1.25), ylim=(0, 1))
 left.legend(loc="lower right")

@@ -6,6 +6,9 @@ Any key of a run can be an axis of a sweep, also the kind of the norm. We record
 which the mean cosine of 24 random tokens passes 0.9. Runs that never get there count as missing.
 """
 
+import tempfile
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -22,6 +25,9 @@ plan = {
 result = tkf.sweep(plan)
 print(result, "| failed cells:", result.failed)
 print(result.dataset["time"].dims, result.mean("time").shape)
+with tempfile.TemporaryDirectory() as folder:  # for programs that read NetCDF; needs the extra `netcdf`
+    result.to_netcdf(Path(folder, "times.nc"))
+    print([each.name for each in Path(folder).iterdir()])
 
 # %%
 # Dots are means over three starts, with error bars that are smaller than the dots. Lines are theory for tokens at equal

@@ -38,7 +38,7 @@ def test_a_claim_without_its_model_says_what_to_run(monkeypatch):
     monkeypatch.setattr(real_models, "find_spec", lambda name: None)
     assert (
         measure(True).skipped
-        == 'torch is not installed: pip install ".[models]" in the folder of tokenfield, then run `make models`'
+        == 'torch is not installed: pip install -e ".[models]" in the folder of tokenfield, then run `make models`'
     )
 
 

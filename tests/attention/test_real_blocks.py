@@ -6,7 +6,7 @@ import pytest
 
 import tokenfield as tkf
 
-torch = pytest.importorskip("torch", reason='pip install "tokenfield[models]"')
+torch = pytest.importorskip("torch", reason='pip install -e ".[models]"')
 
 D, H, M, N = 12, 3, 20, 7
 X = np.random.default_rng(0).standard_normal((N, D))

@@ -201,6 +201,14 @@ def test_predictions_that_apply_come_first_and_alone(capsys, monkeypatch):
     assert everything.rindex("yes") < everything.index("NO:")
 
 
+@pytest.mark.parametrize(
+    ("name", "extra"), [("probe", "models"), ("explore", "explore"), ("sweep run", "dask"), ("sweep export", "netcdf")]
+)
+def test_help_names_the_extra_of_a_command(name, extra, capsys):
+    shown = " ".join(tokenfield_here(capsys, *name.split(), "--help").stdout.split())
+    assert f'pip install -e ".[{extra}]" in the folder of tokenfield' in shown
+
+
 def test_every_help_has_examples(capsys):
     assert set(EXAMPLES) == {"", "sweep", *COMMANDS}
     for name, lines in EXAMPLES.items():

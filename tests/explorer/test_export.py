@@ -196,7 +196,7 @@ def test_a_trajectory_in_a_notebook(traj, tmp_path, monkeypatch):
 
 
 def test_a_trajectory_as_a_widget(traj, tmp_path):
-    pytest.importorskip("anywidget", reason='needs pip install ".[explore]"')
+    pytest.importorskip("anywidget", reason='needs pip install -e ".[explore]"')
     shown = traj.explore()
     state = shown.get_state()
     assert state["page"] == one_file(replay_data(traj))
@@ -238,14 +238,14 @@ def test_the_command_says_in_one_line_what_is_wrong(tmp_path, capsys, monkeypatc
     monkeypatch.setattr(extra, "find_spec", lambda name: None if name == "uvicorn" else True)
     assert (
         command(capsys)[2]
-        == 'tokenfield: uvicorn is not installed: pip install ".[explore]" in the folder of tokenfield\n'
+        == 'tokenfield: uvicorn is not installed: pip install -e ".[explore]" in the folder of tokenfield\n'
     )
-    with pytest.raises(ValueError, match=r'pip install "\.\[explore\]"'):
+    with pytest.raises(ValueError, match=r'pip install -e "\.\[explore\]"'):
         require("uvicorn")
 
 
 def test_the_server_is_told_what_the_command_says(traj, tmp_path, capsys, monkeypatch):
-    pytest.importorskip("uvicorn", reason='needs pip install ".[explore]"')
+    pytest.importorskip("uvicorn", reason='needs pip install -e ".[explore]"')
     served = []
 
     def run(server, sockets):

@@ -15,7 +15,7 @@ from tokenfield.explorer.export import export_page, one_file
 from tokenfield.explorer.replay import replay_data
 from tokenfield.explorer.widget import Page
 
-playwright = pytest.importorskip("playwright.sync_api", reason='playwright is not installed: pip install ".[test]"')
+playwright = pytest.importorskip("playwright.sync_api", reason='playwright is not installed: pip install -e ".[test]"')
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--no-sandbox", "--disable-background-networking"]
 pytestmark = pytest.mark.skipif(
@@ -114,7 +114,7 @@ GAUSSIAN = {
 @contextlib.contextmanager
 def served(config):
     """The address of a server that begins with a config, and what a page there may ask for."""
-    uvicorn = pytest.importorskip("uvicorn", reason='needs pip install ".[explore]"')
+    uvicorn = pytest.importorskip("uvicorn", reason='needs pip install -e ".[explore]"')
     from tokenfield.explorer.serve import free_port, settings
     from tokenfield.explorer.server import application
 

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-pytest.importorskip("starlette", reason='needs pip install ".[explore]"')
+pytest.importorskip("starlette", reason='needs pip install -e ".[explore]"')
 pytest.importorskip("httpx", reason="Starlette's test client needs httpx")
 
 from starlette.testclient import TestClient

@@ -10,7 +10,7 @@ FAMILIES = ("bert", "roberta", "electra", "albert", "llama", "mistral", "qwen2",
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory):
     """A folder of a small random model for each family, made when asked for."""
-    pytest.importorskip("transformers", reason='pip install ".[models]"')
+    pytest.importorskip("transformers", reason='pip install -e ".[models]"')
     from small_models import build
 
     made = {}
@@ -43,7 +43,7 @@ def small(folders):
 @pytest.fixture(scope="session")
 def installed():
     """A real model of `make models`, loaded once; the test is skipped, with that word, where it is not installed."""
-    pytest.importorskip("transformers", reason='pip install ".[models]"')
+    pytest.importorskip("transformers", reason='pip install -e ".[models]"')
     from small_models import real
 
     from tokenfield.probe.loading import load

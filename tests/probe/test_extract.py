@@ -8,7 +8,7 @@ from small_models import REACTIONS, real
 import tokenfield as tkf
 from tokenfield.probe.texts import windows
 
-torch = pytest.importorskip("torch", reason='pip install ".[models]"')
+torch = pytest.importorskip("torch", reason='pip install -e ".[models]"')
 
 from tokenfield.probe.extract import attention_record, head_weights, layer_attention, output  # noqa: E402
 from tokenfield.probe.loading import load  # noqa: E402

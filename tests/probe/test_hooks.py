@@ -8,7 +8,7 @@ from small_models import REACTIONS, reference
 
 from tokenfield.probe.texts import padded, windows
 
-torch = pytest.importorskip("torch", reason='pip install ".[models]"')
+torch = pytest.importorskip("torch", reason='pip install -e ".[models]"')
 
 from tokenfield.probe.extract import head_weights  # noqa: E402
 from tokenfield.probe.hooks import AbstractVisitor, plain_blocks, stream  # noqa: E402

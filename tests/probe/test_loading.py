@@ -10,7 +10,7 @@ from small_models import REACTIONS, as_pickle, build, config, reference
 
 from tokenfield.probe.texts import padded, windows
 
-torch = pytest.importorskip("torch", reason='pip install ".[models]"')
+torch = pytest.importorskip("torch", reason='pip install -e ".[models]"')
 
 from tokenfield.probe.architecture import detect  # noqa: E402
 from tokenfield.probe.loading import load  # noqa: E402
@@ -184,13 +184,13 @@ def test_random_weights_are_seeded_and_of_the_same_architecture(folders):
 def test_a_missing_extra_names_the_command(monkeypatch, folders):
     path = folders("bert")
     monkeypatch.setitem(sys.modules, "transformers", None)
-    refused(path, r'the probe needs transformers, which is not installed: pip install "\.\[models\]"')
+    refused(path, r'the probe needs transformers, which is not installed: pip install -e "\.\[models\]"')
 
 
 def test_a_missing_gguf_reader_names_the_command(monkeypatch, tmp_path):
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
     monkeypatch.setitem(sys.modules, "gguf", None)
-    refused(tmp_path, r'the probe needs gguf, which is not installed: pip install "\.\[models\]"')
+    refused(tmp_path, r'the probe needs gguf, which is not installed: pip install -e "\.\[models\]"')
 
 
 def test_a_folder_may_hold_weights_in_parts(tmp_path):

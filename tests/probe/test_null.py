@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from small_models import REACTIONS
 
-torch = pytest.importorskip("torch", reason='pip install ".[models]"')
+torch = pytest.importorskip("torch", reason='pip install -e ".[models]"')
 
 from tokenfield.probe.loading import load  # noqa: E402
 from tokenfield.probe.null import random_twin  # noqa: E402

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason='pip install ".[models]"')
+torch = pytest.importorskip("torch", reason='pip install -e ".[models]"')
 
 from conftest import FAMILIES  # noqa: E402
 from layer_differences import ENGLISH, MODELS, differences, errors, pretrained, stated  # noqa: E402

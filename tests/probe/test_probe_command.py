@@ -17,7 +17,7 @@ from tokenfield.cli import main
 from tokenfield.cli.probe_table import COLUMNS, print_layers
 from tokenfield.probe.smiles import PIECES
 
-pytest.importorskip("torch", reason='pip install ".[models]"')
+pytest.importorskip("torch", reason='pip install -e ".[models]"')
 
 
 @pytest.fixture(scope="module")
@@ -217,4 +217,4 @@ def test_a_missing_extra_is_one_line(folders, text, capsys, monkeypatch):
     path = folders("bert")
     monkeypatch.setitem(sys.modules, "transformers", None)
     ended = tokenfield_here(capsys, "probe", path, "--text", text, "--json")
-    assert_one_line_error(ended, 'pip install ".[models]"')
+    assert_one_line_error(ended, 'pip install -e ".[models]"')

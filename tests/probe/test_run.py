@@ -14,7 +14,7 @@ from small_models import REACTIONS, reference
 import tokenfield as tkf
 from tokenfield.probe.texts import padded, windows
 
-torch = pytest.importorskip("torch", reason='pip install ".[models]"')
+torch = pytest.importorskip("torch", reason='pip install -e ".[models]"')
 
 from tokenfield.probe import measure as measuring  # noqa: E402
 from tokenfield.probe import run as probe_run  # noqa: E402

@@ -8,7 +8,7 @@ import pytest
 import tokenfield as tkf
 from tokenfield.probe.families import HeadWeights
 
-torch = pytest.importorskip("torch", reason='pip install ".[models]"')
+torch = pytest.importorskip("torch", reason='pip install -e ".[models]"')
 
 from tokenfield.probe import scores as module  # noqa: E402
 from tokenfield.probe.scores import attention_rows, head_statistics, lower_bound_gamma  # noqa: E402

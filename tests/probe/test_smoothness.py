@@ -6,7 +6,7 @@ from small_models import REACTIONS
 
 from tokenfield.lipschitz import fit_power_law, local
 
-torch = pytest.importorskip("torch", reason='pip install ".[models]"')
+torch = pytest.importorskip("torch", reason='pip install -e ".[models]"')
 
 from tokenfield.probe import smoothness  # noqa: E402
 from tokenfield.probe.extract import attention_record, head_weights, layer_attention  # noqa: E402

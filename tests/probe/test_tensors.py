@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small_models import as_pickle
 
-pytest.importorskip("torch", reason='pip install ".[models]"')
+pytest.importorskip("torch", reason='pip install -e ".[models]"')
 
 from tokenfield.probe.loading import load
 

@@ -1,24 +1,47 @@
 """Every kind of page on a desktop and on a phone, in light and in dark: nothing overflows, nothing is fetched."""
 
 import shutil
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+
+sys.path += [str(Path(__file__).parent.parent / "probe"), str(Path(__file__).parents[2] / "tools")]
+import check_site
+import made_probe
 
 import tokenfield as tkf
 from tokenfield.atlas import runner
 from tokenfield.atlas.claim import Claim, Evidence, at_most, close, equal
 from tokenfield.atlas.page import write_page
+from tokenfield.lipschitz.growth import Growth, fit_power_law
+from tokenfield.plotting.growth import growth_figure
 from tokenfield.plotting.norms import norms_figure
+from tokenfield.plotting.phase_diagram import phase_diagram_figure
+from tokenfield.probe.architecture import Architecture
+from tokenfield.probe.exponents import with_exponents
+from tokenfield.probe.page import write_probe_report
+from tokenfield.probe.predicted import predict
 from tokenfield.report import write_report
+from tokenfield.report.lipschitz import growth_story
 from tokenfield.report.norms import norms_story
+from tokenfield.report.phase_diagram import phase_diagram_story
 from tokenfield.report.story import Comparison, Story, write_story
+from tokenfield.sweep.page import sweep_story
 
-playwright = pytest.importorskip("playwright.sync_api", reason='playwright is not installed: pip install ".[test]"')
+playwright = pytest.importorskip("playwright.sync_api", reason='playwright is not installed: pip install -e ".[test]"')
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(
     BROWSER is None, reason="chromium is not installed (make test installs it when run by root)"
 )
+SWEEP = {
+    "theory": "critical-gamma",
+    "run": {"depth": 1, "attention": {"beta": 1.0}, "tokens": {"kind": "equiangular", "n": 16, "d": 16, "rho": 0.5}},
+    "axes": {"gamma": [0.5, 2.0, 4.0]},
+    "record": {"cosine": "mean_cosine"},
+}
 SIZES = {"desktop": (1100, 900), "phone": (360, 780)}
 
 
@@ -62,17 +85,40 @@ def pages(tmp_path_factory):
         tkf.Transformer(tkf.Softmax(4.0), tkf.PostLN()), tkf.uniform_sphere(12, 3, seed=0), 3.0, save_at=5
     )
     write_page(results, 3, True, folder / "atlas" / "index.html")
+    diagram = tkf.theory.phase_diagram([1.0, 4.0], [0.3, 3.0], d=2)
+    lengths = np.array([10, 20, 40])
+    constants = np.stack([lengths**0.25, lengths**0.3], axis=1)
+    bounds = tuple(tkf.lipschitz.bounds(np.eye(2), np.eye(2), R=1.0, n=n) for n in lengths.tolist())
+    found = Growth(lengths, constants, fit_power_law(lengths, constants), True, np.ones(3), bounds)
+    inputs = {"attention": "softmax", "d": 2, "data": "heavy_tailed", "causal": False}
+    swept = tkf.sweep(SWEEP, folder / "found", progress=False)
     return {
         "story": write_story(story, folder / "story"),
         "run": write_report(run, folder / "run"),
         "norms": write_story(norms_story(study, norms_figure(study)), folder / "norms"),
+        "phase-diagram": write_story(
+            phase_diagram_story(diagram, None, phase_diagram_figure(diagram)), folder / "diagram"
+        ),
+        "lipschitz": write_story(growth_story(found, inputs, growth_figure({"x": found})), folder / "growth"),
+        "sweep": write_story(sweep_story(swept, {"cosine": swept.plot()}), folder / "found"),
+        "probe": write_probe_report(probed(), folder / "probe"),
         "atlas": folder / "atlas" / "index.html",
     }
 
 
+def probed():
+    """A result of the probe that needs no model."""
+    data = made_probe.dataset()
+    data = with_exponents(data.merge(predict(data, "post", causal=False), combine_attrs="no_conflicts"))
+    architecture = Architecture("bert", "post", False, False, 4, 2, 2, 64, 32, False, False, 512, "Q4_1", True, "")
+    return SimpleNamespace(
+        dataset=data, architecture=architecture, notes=[f"text {k} has 900 tokens" for k in range(6)]
+    )
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-def test_no_page_overflows_or_fetches(browser, pages, size, scheme):
+def test_no_page_overflows_cuts_text_or_fetches(browser, pages, size, scheme):
     width, height = SIZES[size]
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
     for name, path in pages.items():
@@ -88,6 +134,7 @@ def test_no_page_overflows_or_fetches(browser, pages, size, scheme):
         page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
         sizes = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
         assert sizes[0] <= sizes[1], (name, sizes)
+        assert page.evaluate(check_site.CUT) == [], name
         assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
         assert complaints == []
         paper, ink = page.evaluate("(s => [s.backgroundColor, s.color])(getComputedStyle(document.body))")

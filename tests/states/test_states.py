@@ -109,3 +109,14 @@ def test_an_encoding_is_added_to_each_token():
     np.testing.assert_array_equal(coded.x, np.eye(3) + e)
     np.testing.assert_array_equal(coded.weights, state.weights)
     np.testing.assert_array_equal(coded.positions, state.positions)
+
+
+def test_random_tokens_share_a_hemisphere_as_often_as_wendel_says():
+    """On the circle: where a gap between neighbors is more than a half turn. The probability is n / 2^(n-1)."""
+    draws = 4000
+    for n in (3, 4, 6):
+        x = np.asarray(tkf.uniform_sphere(n * draws, 2, seed=n).x).reshape(draws, n, 2)
+        angles = np.sort(np.arctan2(x[..., 1], x[..., 0]), axis=1)
+        gaps = np.diff(angles, axis=1, append=angles[:, :1] + 2 * np.pi)
+        p = n / 2 ** (n - 1)
+        assert (gaps.max(axis=1) > np.pi).mean() == pytest.approx(p, abs=4 * np.sqrt(p * (1 - p) / draws))

@@ -252,7 +252,7 @@ def test_only_one_engine():
 
 def test_dask_that_is_not_installed_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ValueError, match=r'Dask is not installed: pip install "\.\[dask\]"'):
+    with pytest.raises(ValueError, match=r'Dask is not installed: pip install -e "\.\[dask\]"'):
         tkf.sweep(PLAN, dask_workers=1)
 
 

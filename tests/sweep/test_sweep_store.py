@@ -306,7 +306,7 @@ def test_netcdf_that_is_not_installed_names_the_extra(whole, monkeypatch, tmp_pa
     import sys
 
     monkeypatch.setitem(sys.modules, "netCDF4", None)
-    with pytest.raises(ValueError, match=r'NetCDF needs netCDF4: pip install "\.\[netcdf\]"'):
+    with pytest.raises(ValueError, match=r'NetCDF needs netCDF4: pip install -e "\.\[netcdf\]"'):
         tkf.sweep.SweepResult(whole).to_netcdf(tmp_path / "a.nc")
 
 

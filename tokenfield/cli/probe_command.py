@@ -71,6 +71,8 @@ def probe(
     """Measure collapse, clustering and smoothness of a pretrained Transformer on texts, and draw theory over it.
 
     Nothing is downloaded, and no code from the model folder is run. If it is interrupted, the same command continues it.
+
+    Needs the extra models: pip install -e ".[models]" in the folder of tokenfield.
     """
     paths = [*(text or []), *(files or [])]
     if not paths:

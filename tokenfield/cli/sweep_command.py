@@ -44,7 +44,10 @@ def figures(folder: Folder, format: Format = "png") -> None:
 
 
 def export(folder: Folder, file: Annotated[Path, typer.Argument(help="File to write.", metavar="FILE.nc")]) -> None:
-    """Write the dataset of a sweep as a NetCDF file."""
+    """Write the dataset of a sweep as a NetCDF file.
+
+    Needs the extra netcdf: pip install -e ".[netcdf]" in the folder of tokenfield.
+    """
     opened(folder).to_netcdf(file)
     print(f"wrote {file}")
 

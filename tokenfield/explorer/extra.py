@@ -11,5 +11,5 @@ def require(*packages: str) -> None:
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         raise ValueError(
-            f'{", ".join(missing)} {verb} not installed: pip install ".[explore]" in the folder of tokenfield'
+            f'{", ".join(missing)} {verb} not installed: pip install -e ".[explore]" in the folder of tokenfield'
         )

@@ -6,7 +6,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-INSTALL = 'pip install ".[models]" in the folder of tokenfield'
+INSTALL = 'pip install -e ".[models]" in the folder of tokenfield'
 
 
 def need(*names: str) -> Any:

@@ -84,7 +84,7 @@ class SweepResult:
         try:
             import netCDF4  # noqa: F401
         except ImportError:
-            raise ValueError('NetCDF needs netCDF4: pip install ".[netcdf]" in the folder of tokenfield') from None
+            raise ValueError('NetCDF needs netCDF4: pip install -e ".[netcdf]" in the folder of tokenfield') from None
         if not Path(path).parent.is_dir():
             raise ValueError(f"cannot write {path}: there is no folder {Path(path).parent}")
         plain = self.dataset.copy()

@@ -19,7 +19,7 @@ def _distributed() -> Any:
     try:
         import distributed
     except ImportError:
-        raise ValueError('Dask is not installed: pip install ".[dask]" in the folder of tokenfield') from None
+        raise ValueError('Dask is not installed: pip install -e ".[dask]" in the folder of tokenfield') from None
     return distributed
 
 
