@@ -64,3 +64,9 @@ def test_a_loose_tolerance_still_finds_the_moment_of_a_stop_well_within_it():
     for k in stopped:
         cosines = tkf.pairwise_cosines(tkf.Tokens(seen.states.x[k]))
         assert cosines.min() == pytest.approx(0.999, abs=1e-6)
+
+
+def test_noise_is_not_dropped():
+    model = tkf.Transformer(tkf.Softmax(1.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(4.0))
+    with pytest.raises(ValueError, match="observe_many takes no seeds: use simulate_many for a model with noise"):
+        observe_many([model], [tkf.uniform_sphere(4, 3, seed=0)], 1.0, Order(), save_at=TIMES)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ..flows import is_random
 from ..solver.methods import checked_method, runge_kutta, with_unrolled_stages
 from ..stop_rule import AbstractStopRule
 from ..transformer import Transformer
@@ -61,6 +62,8 @@ def observe_many(
     `observe` should be the same object in every call, or an Equinox module, so that it is compiled only once. If it is not
     invariant under rotations of the state, set `rotation_invariant=False`: the run then uses the coordinates of the state.
     """
+    if any(is_random(state, model) for state, model in zip(states, models, strict=True)):
+        raise ValueError("model: observe_many takes no seeds: use simulate_many for a model with noise")
     rule = shared_rule(stop_when, models, states)
     times = np.asarray(save_at, float)
     steps = with_unrolled_stages(runge_kutta(checked_method(method, states[0], models[0])))
