@@ -15,7 +15,10 @@ import beartype
 import jaxtyping
 import numpy as np
 
-PACKAGES = "attention normalization noise states flows observables mlp transformer spectral solver driver"
+PACKAGES = (
+    "attention normalization noise states flows observables mlp transformer spectral solver driver "
+    "spaces stop_rule lipschitz theory clustering studies"
+)
 
 
 def install() -> None:
@@ -46,9 +49,9 @@ def checked(function: Any) -> Any:
 
 
 def _widened(hint: Any) -> Any:
-    """The same with arrays of NumPy of that shape and dtype allowed, and plain numbers where a number is, as in jax.numpy."""
+    """The same with arrays of NumPy of that shape and dtype allowed, and plain numbers where the shape may be ()."""
     if isinstance(hint, type) and issubclass(hint, jaxtyping.AbstractArray):
-        numbers = (float, int) if hint.dim_str.strip() == "" else ()
+        numbers = (float, int) if all(dim.startswith("*") for dim in hint.dim_str.split()) else ()
         return typing.Union[(hint, hint.dtype[np.ndarray, hint.dim_str], *numbers)]
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         return functools.reduce(operator.or_, map(_widened, typing.get_args(hint)))

@@ -1,5 +1,8 @@
 """Annotations of arrays are enforced while tests run."""
 
+import re
+from pathlib import Path
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -20,11 +23,18 @@ MLP = tkf.MLP(np.eye(3), np.eye(3))
         lambda: row_max(jnp.zeros((2, 3)), jnp.ones((2, 3))),  # numbers for truth values
         lambda: MLP(np.zeros(3)),  # NumPy is checked too
         lambda: MLP(jnp.zeros((2, 3), int)),
+        lambda: tkf.Sphere().inner(jnp.ones(3), jnp.ones(1)),
     ],
 )
 def test_a_wrong_array_is_refused(call):
     with pytest.raises(TypeCheckError):
         call()
+
+
+def test_every_part_with_annotations_of_arrays_is_checked():
+    root, annotation = Path(tkf.__file__).parent, re.compile(r'\w\[(Array|np\.ndarray), "')
+    files = (path for path in root.rglob("*.py") if annotation.search(path.read_text(encoding="utf-8")))
+    assert {path.relative_to(root).parts[0].removesuffix(".py") for path in files} == set(shapes.PACKAGES.split())
 
 
 def test_only_arrays_are_checked():
