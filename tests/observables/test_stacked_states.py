@@ -86,7 +86,16 @@ def test_stacked_tokens_know_their_sizes():
 
 
 @pytest.mark.parametrize(
-    "measure", [tkf.clusters, tkf.leaders, lambda s: tkf.wasserstein(s, s), lambda s: tkf.velocity_field(MODEL, s, s.x)]
+    "measure",
+    [
+        tkf.clusters,
+        tkf.leaders,
+        lambda s: tkf.wasserstein(s, s),
+        lambda s: tkf.velocity_field(MODEL, s, s.x),
+        lambda s: tkf.solve(MODEL, s, 1.0),
+        lambda s: tkf.simulate(MODEL, s, 1.0),
+        lambda s: tkf.layers(MODEL, s, 2),
+    ],
 )
 def test_functions_of_one_state_refuse_a_stack(measure):
     with pytest.raises(ValueError, match=r"takes one state, got a stack of shape \(4,\)"):

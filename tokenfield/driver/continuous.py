@@ -34,6 +34,7 @@ from ..results.trajectory import Trajectory
 from ..solver.base import BLOW_UP, FAILED, VANISHED
 from ..solver.coarsen import Coarsen
 from ..solver.methods import runge_kutta
+from ..states.base import require_one
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
 from .choice import check_infinite, chosen_method, reduction
@@ -118,6 +119,7 @@ def simulate(
         <Sheet size 852x480 with 4 Axes>
     """
     only_transformer(model)
+    require_one("simulate", state)
     check_run(model, state, save_at, progress)
     if not isinstance(method, str | None):
         raise ValueError(f"method must be the name of a method or None, got {shown(method)}")

@@ -24,6 +24,7 @@ from ..results.datasets import to_table
 from ..results.trajectory import Trajectory
 from ..solver.layers import Layers
 from ..states import AbstractDensity, Equiangular, Gaussian, Tokens
+from ..states.base import require_one
 from ..transformer import Transformer, only_transformer
 from .continuous import unpack_all
 from .ending import check_end, check_tokens, end_event, how_ended
@@ -71,6 +72,7 @@ def layers(
         >>> tkf.layers(model, tkf.uniform_sphere(64, 8, seed=0), depth=24).plot()
         <Sheet size 852x480 with 4 Axes>
     """
+    require_one("layers", state)
     step = positive("step", step)
     models = models_of_layers(model, depth)
     path = None if checkpoint is None else Path(checkpoint)

@@ -17,6 +17,7 @@ from .._types import Number, Vector
 from ..flows import AbstractFlow, AbstractNoisyFlow, segments
 from ..flows.base import Segment
 from ..flows.layers import layer_flow
+from ..states.base import require_one
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
 from .base import FAILED, FINISHED, MAX_STEPS, RUNNING, STOPPED, AbstractMethod, Carry, Problem, Settings, choose
@@ -81,6 +82,7 @@ def solve(
     """
     require_double()
     only_transformer(model)
+    require_one("solve", state)
     check_adjoint(adjoint)
     max_steps = count("max_steps", max_steps)
     t1 = as_float("t1", t1, 0)

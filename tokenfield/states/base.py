@@ -1,6 +1,7 @@
 """The interface of a state: a representation of the measure that a model moves."""
 
 import abc
+from typing import Any
 
 import equinox as eqx
 
@@ -19,9 +20,9 @@ class AbstractState(Named, eqx.Module):
         """The lengths of the leading axes: () for one state, (m,) for the states of a solution at m times."""
 
 
-def require_one(name: str, state: AbstractState) -> None:
+def require_one(name: str, state: Any) -> None:
     """Raise ValueError if states are stacked; `name` is the function or the argument that takes one."""
-    if state.batch_shape:
+    if isinstance(state, AbstractState) and state.batch_shape:
         raise ValueError(
             f"{name} takes one state, got a stack of shape {state.batch_shape}: "
             "take one of them, e.g. jax.tree.map(lambda leaf: leaf[0], states)"
