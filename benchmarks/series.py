@@ -32,13 +32,9 @@ def rows() -> Iterator[tuple[str, dict[str, float]]]:
     for case, (n, d) in CASES.items():
         quick = by_series(head, np.zeros((n, d)), np.full(n, 1 / n), 1e-6)
         assert isinstance(quick, SeriesSum)
-        many, few = (_arguments(count, d) for count in (n, FEW))
-        call = eqx.filter_jit(lambda attention, arguments: attention(*arguments, True))
+        many, few = (tkf.uniform_sphere(count, d, seed=0) for count in (n, FEW))
+        call = eqx.filter_jit(lambda attention, mu: attention.of_itself(jnp.zeros(()), mu, True))
         assert np.allclose(call(quick, few), call(head, few), rtol=0, atol=1e-12)
         ours = seconds(lambda call=call, quick=quick, many=many: call(quick, many), 5)
         direct = seconds(lambda call=call, few=few: call(head, few), 20) * (n / FEW) ** 2
         yield f"velocity by series, {case}, beta = {BETA:g}", {"direct sum": direct / ours}
-
-
-def _arguments(n: int, d: int):
-    return jnp.zeros(()), tkf.uniform_sphere(n, d, seed=0).x, jnp.full(n, 1 / n), jnp.arange(n) / n

@@ -51,14 +51,14 @@ WORKAROUNDS = (
     Workaround(
         "tokenfield._xla:ONE_THREAD",
         "the number of threads of a program, and how it is split for compilation, depend on the machine, and so do its last bits",
-        "members of a batch have the same bits for any number of threads; workers that share a machine do not wait for "
+        "members of a batch have the same bits on 1 or 2 processors; workers that share a machine do not wait for "
         "each other's threads",
         "figure3, d = ",
     ),
     Workaround(
         "tokenfield._xla:COMPILE_QUICKLY",
         "small experiments spend most of their time in the compiler",
-        "tests and `tokenfield atlas --quick` compile in a quarter of the time; results agree up to the last bit",
+        "two runs of 32 tokens compile in 0.45 s instead of 2.8 s; results agree up to the last bit",
         "",
     ),
     Workaround(
@@ -77,15 +77,9 @@ WORKAROUNDS = (
         "noisy tokens (",
     ),
     Workaround(
-        "tokenfield._xla.arrays:computed_once",
-        "XLA inlines the powers of a series into the products that read them, and computes them once for each",
-        "GAIN",
-        "velocity by series, ",
-    ),
-    Workaround(
         "tokenfield._xla.arrays:from_numpy",
         "jnp.asarray without a dtype compiles a program for every shape",
-        "saves the compilation, tens of milliseconds for each new shape",
+        "saves the compilation, 10 ms for each new shape",
         "",
         backend="any",
     ),
@@ -93,7 +87,7 @@ WORKAROUNDS = (
         "tokenfield._xla.exponential:exp2",
         "XLA's exponential handles all arguments; those of a normalized kernel are never positive, so a polynomial and the "
         "exponent bits suffice",
-        "measured by `make bench`: the velocity compared with PyTorch's attention",
+        "the velocity of 4096 tokens is 1.4 times as fast in R^3, and 1.1 times in R^64 (float64)",
         "velocity (",
     ),
     Workaround(
@@ -105,7 +99,7 @@ WORKAROUNDS = (
     Workaround(
         "tokenfield.solver.stages:Unrolled",
         "Diffrax runs the Runge-Kutta stages in a loop in which each stage reads and writes the slopes of all stages",
-        "measured by `make bench`: sweeps of many small members compared with a PyTorch script",
+        "256 members of 32 tokens in R^8 run 1.09 times as fast with bosh3",
         "figure3, d = ",
     ),
 )

@@ -26,14 +26,6 @@ def materialize(a: Array, never: Array) -> Array:
     return jax.lax.cond(never, jnp.zeros_like, lambda a: a, a) if on_cpu() else a
 
 
-def computed_once(a: Array) -> Array:
-    """Return `a` behind an optimization barrier: XLA would otherwise inline it where it is used, and compute it many times.
-
-    Unlike `materialize` it needs no branch. It suffices for factors of products within one loop.
-    """
-    return jax.lax.optimization_barrier(a) if on_cpu() else a
-
-
 def from_numpy(array: np.ndarray) -> Array:
     """Return a NumPy array as a JAX array. They may share memory, so the NumPy array must not change afterwards.
 

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._xla.arrays import computed_once
 from ..spectral.legendre import legendre
 from .base import AbstractAttention, AbstractHead
 from .softmax import Softmax
@@ -177,7 +176,7 @@ def wave_sums(coefficients: Float[Array, "..."], x: Float[Array, "n d"], w: Floa
 
     def evaluate(x):
         parts = zip(F, factors(x, modes), strict=True)
-        return sum((computed_once(field @ f).reshape(d + 1, len(p), size) * p).sum(1) for field, (f, p) in parts)
+        return sum(((field @ f).reshape(d + 1, len(p), size) * p).sum(1) for field, (f, p) in parts)
 
     return jax.lax.map(evaluate, x).transpose(0, 2, 1).reshape(blocks * size, d + 1)[:n]
 
@@ -210,7 +209,7 @@ def _circle_factors(x: Float[Array, "2 b"], modes: int) -> list[tuple[Array, Arr
     step = _step(modes)
     c, s = few_powers((x[0], x[1]), step + 1)
     high = few_powers((c[step], s[step]), modes // step + 1)
-    return [(computed_once(jnp.concatenate(high)), computed_once(jnp.concatenate([c[:step], s[:step]])))]
+    return [(jnp.concatenate(high), jnp.concatenate([c[:step], s[:step]]))]
 
 
 def _step(modes: int) -> int:
@@ -238,7 +237,7 @@ def _sphere_factors(x: Float[Array, "3 b"], modes: int) -> list[tuple[Array, Arr
     even = powers(times(z, z), modes // 2 + 1)
     odd = times(z, (even[0][: (modes + 1) // 2], even[1][: (modes + 1) // 2]))
     colatitude = powers((x[2], r), modes + 1)
-    return [(computed_once(f), computed_once(jnp.concatenate(p))) for f, p in zip(colatitude, (even, odd), strict=True)]
+    return [(f, jnp.concatenate(p)) for f, p in zip(colatitude, (even, odd), strict=True)]
 
 
 def _sphere_fields(G: Float[Array, "k k k"], moments: list[Array]) -> list[Array]:
