@@ -3,8 +3,8 @@ Watch the tokens move
 =====================
 
 ``traj.animate`` writes an animation of a run, one frame for each saved time. Save times need not be evenly spaced.
-Clusters form early and then wait for long, so most frames of evenly spaced times would show nothing new. Times on a
-logarithmic scale show all of it.
+Clusters form early and then wait for a long time, so most frames at evenly spaced times would show nothing new. Times on
+a logarithmic scale show all of it.
 """
 
 import tempfile

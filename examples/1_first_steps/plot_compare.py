@@ -3,7 +3,7 @@ Predict first, then compare runs
 ================================
 
 ``tkf.predict`` is a table of what theory says about n tokens, without a simulation. ``tkf.compare`` draws several runs
-into one figure. Together they are the shortest way to ask: does this change matter, and did theory know?
+into one figure. Together they are the shortest way to ask: does this change matter, and did theory predict it?
 
 Here the change is the norm. Many tokens in a high dimension are nearly orthogonal at first. Theory treats them as
 exactly orthogonal: then all cosines stay equal, and follow one equation.
@@ -31,8 +31,8 @@ print("pairs above 0.999 in the end:", [tkf.fraction_above(run.final, threshold=
 # norm. On the left the same time is far out on the flat part of the curve.
 #
 # Post-LN and nGPT collapse exponentially. Under Pre-LN and Peri-LN tokens grow longer, so that attention turns them
-# less and less, and the same collapse takes eight to ten times as long. A layer of a Transformer is a step of time of
-# about 1: in a model with a dozen layers this is the difference between one token and many.
+# less and less, and the same collapse takes eight to ten times as long. A layer of a Transformer is a time step of about
+# 1: in a model with a dozen layers this is the difference between one token and many.
 
 tkf.plotting.use_style()
 figure, axes = plt.subplots(1, 2, figsize=(7.6, 3.2), layout="constrained")

@@ -25,8 +25,8 @@ print("normalized energy:", round(tkf.normalized_energy(traj.final, model), 4))
 
 # %%
 # The tokens start as open circles, spread evenly over the sphere (a). Each one is drawn to its neighbors. By t = 10 all
-# 256 sit in five points, and nothing seems to move any more. Two of the five clusters are still slowly falling toward
-# each other, and merge at t = 27. Then nothing seems to move again.
+# 256 sit in five points, and nothing seems to move anymore. Two of the five clusters are still slowly falling toward
+# each other, and merge at t = 27. After that, again nothing seems to move.
 #
 # Panel b shows the energy :math:`\iint e^{\beta(\langle x, y\rangle - 1)} d\mu d\mu`. It never decreases: attention
 # climbs uphill. A flat part is a *metastable state*. The clusters do attract each other, but the force of a cluster on

@@ -2,7 +2,7 @@ r"""
 Differentiate through a run
 ===========================
 
-``tkf.solve`` is the same run as ``simulate``, but as a pure function of JAX. You can compile it (``jax.jit``), batch it
+``tkf.solve`` is the same run as ``simulate``, but as a pure JAX function. You can compile it (``jax.jit``), batch it
 (``jax.vmap``) and differentiate it (``jax.grad``), with respect to every number in the model and in the state.
 
 Even the time at which a run stops can be differentiated. Here 32 orthogonal tokens collapse, and we ask how long it

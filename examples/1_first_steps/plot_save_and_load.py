@@ -30,7 +30,7 @@ print("method:", traj.config["method"], "| tolerance:", traj.config["rtol"])
 
 # %%
 # An observable of a trajectory is a labeled series, which xarray can plot. We measure two of the loaded run: the
-# energy, by its name and with the model that the file has (``traj.model``), and a smooth count of the clusters.
+# energy, by its name and with the model stored in the file (``traj.model``), and a smooth count of the clusters.
 #
 # Five tokens first form three groups, then two. The two wait for a long time, which is why the time axis is
 # logarithmic. The stop rule ends the run when they have merged, and the time of the stop is an event of the run. A

@@ -2,7 +2,7 @@ r"""
 Heating the tokens: weights that change in time
 ===============================================
 
-Every parameter of an attention may be a function of time: :math:`\beta(t)`, A(t), Q(t), K(t), V(t). In a real
+Every parameter of attention may be a function of time: :math:`\beta(t)`, A(t), Q(t), K(t), V(t). In a real
 Transformer each layer has its own weights; a function of time is the same thing for a flow.
 
 Here :math:`\beta` falls slowly from 100 to 2. It is as if the tokens were heated: they look farther and farther.
@@ -31,7 +31,7 @@ traj = tkf.simulate(model, start, t1=120.0, save_at=times)
 # them, and in the end one is left.
 #
 # The lower panel counts the clusters. The dashed curve is the number of waves that grow fastest from a uniform measure
-# at the current :math:`\beta(t)`, about :math:`\sqrt{2\beta}`. From t = 5 on the count follows it down. (The two last
+# at the current :math:`\beta(t)`, about :math:`\sqrt{2\beta}`. From t = 5 on the count follows it down. (The last two
 # lines on top, near 3.2 and -3.0, are the same place on the circle.)
 
 tkf.plotting.use_style()

@@ -3,10 +3,10 @@ Without a norm, some kernels blow up
 ====================================
 
 Take the norm away: :math:`\dot x_i = \sum_j w_j\, k(x_i, x_j)\, x_j` in :math:`R^d`. If the weights of a token sum to
-at most one, then a token cannot be pulled harder than by the longest token, and no token grows faster than :math:`e^t`.
+at most one, then its velocity is at most the length of the longest token, and no token grows faster than :math:`e^t`.
 If the weights grow with the scores, growth feeds on itself, and the tokens reach infinity in *finite* time.
 
-A blow-up is a result, not an error: the run ends with an event that has the time.
+A blow-up is a result, not an error: the run ends with an event that gives the time.
 """
 
 import matplotlib.pyplot as plt

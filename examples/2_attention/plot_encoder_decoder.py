@@ -32,8 +32,8 @@ runs = {
 # %%
 # Left: the encoder gathers its tokens in four clusters. Middle: the decoder reads the source as it was at the start.
 # Its tokens stop where the pull of the source and that of their own cluster balance. Right: the decoder reads the
-# encoder while it works. Now its tokens join the clusters of the encoder. The orange bars at the right edges are the
-# places of the context: of the encoder's tokens at the end, and in the middle of the source.
+# encoder while it works. Now its tokens join the clusters of the encoder. The orange bars at the right edges show the
+# encoder's tokens at the end and, in the middle panel, the source, which is the context there.
 
 tkf.plotting.use_style()
 figure, axes = plt.subplots(1, 3, figsize=(9.0, 3.5), sharey=True, layout="constrained")

@@ -2,8 +2,8 @@ r"""
 Positions that are added to tokens
 ==================================
 
-The first Transformers told positions in another way: they *added* a vector to each token, made of sines and cosines of
-its position. ``tkf.sinusoidal`` makes these vectors, and ``tokens.with_encoding`` adds them. (Today's models turn
+The first Transformers encoded positions in another way: they *added* a vector to each token, made of sines and cosines
+of its position. ``tkf.sinusoidal`` makes these vectors, and ``tokens.with_encoding`` adds them. (Today's models turn
 queries and keys instead: :ref:`sphx_glr_gallery_2_attention_plot_positions.py`.)
 
 What do such positions do to the clusters?

@@ -4,7 +4,7 @@ Random weights and six norms (Figure 4 of the survey)
 
 A fresh Transformer has random weights: Q, K and V are Gaussian matrices, new in each layer. How fast do its tokens
 become alike? ``normalization_study`` runs all six rules for placing the norm, over several seeds. Figure 4 of
-Rigollet's survey has d = 512. Here d = 128, to be quick.
+Rigollet's survey has d = 512. Here d = 128, to save time.
 """
 
 import tokenfield as tkf

@@ -2,7 +2,7 @@ r"""
 Infinitely many tokens: a density on the circle
 ===============================================
 
-With very many tokens, what matters is their density. ``CircleDensity`` is a density on the circle by its Fourier
+With very many tokens, what matters is their density. ``CircleDensity`` represents a density on the circle by its Fourier
 series, and the same model moves it: the run solves a partial differential equation, :math:`\partial_t p +
 \nabla\cdot(p\, v) = 0`.
 

@@ -25,8 +25,8 @@ for space, d in spaces.items():
     print(f"{space.title}: mean distance {tkf.mean_distance(runs[space.title]).values[[0, -1]].round(3)}")
 
 # %%
-# Open circles are starts and filled ones are ends. The torus is drawn as a square whose opposite sides are one, and the
-# hyperbolic plane as a disc, whose rim is infinitely far away.
+# Open circles are starts and filled ones are ends. The torus is drawn as a square whose opposite sides are identified,
+# and the hyperbolic plane as a disk, whose rim is infinitely far away.
 #
 # - On the *sphere* clusters form and then wait.
 # - In the *plane* there is no norm to hold tokens back, and V = I would let them grow without end. Here V = -I: tokens

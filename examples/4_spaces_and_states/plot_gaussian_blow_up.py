@@ -25,7 +25,7 @@ print(f"blow-up: run {traj.events[-1].time:.8f}, theory {blow_up:.8f}")
 #
 # Right: the eigenvalues of the covariance (lines) and the closed form (dots). The upper one reaches infinity at the
 # dashed line. The event of the run has this time to nine digits. Only a cloud of infinitely many tokens can do this: in
-# a finite cloud each token is pulled at most as hard as by the longest one, and grows exponentially.
+# a finite cloud the velocity of a token is at most the length of the longest one, so growth is at most exponential.
 
 tkf.plotting.use_style()
 figure, (left, right) = plt.subplots(1, 2, figsize=(8.0, 3.2), width_ratios=(1.35, 1), layout="constrained")

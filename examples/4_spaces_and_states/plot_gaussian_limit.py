@@ -23,7 +23,7 @@ runs = tkf.simulate_many(
 
 # %%
 # Left: ellipses of one standard deviation, from dark to light, for three starts. All flatten to the same line, the one
-# orthogonal to q (dashed). How much of the line they keep depends on the start.
+# orthogonal to q (dashed). How wide they remain along this line depends on the start.
 #
 # Right: the distance to the predicted limit. It falls like 1/t (dotted), not exponentially: attention becomes weak as the cloud
 # becomes flat along q.

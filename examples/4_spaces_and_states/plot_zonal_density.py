@@ -24,7 +24,7 @@ tokens = tkf.simulate(model, start.sample(600, seed=0), t1=12.0, save_at=61, see
 ordered = max(tkf.theory.stationary_states(beta, kappa, d), key=lambda state: state.m_1)
 
 # %%
-# Left: the law of the height at five times (lines). The gray histogram is the last one of the random tokens, and the
+# Left: the law of the height at five times (lines). The gray histogram shows the random tokens at the end, and the
 # dots are the stationary law of theory. It has one peak, near the pole but not at it: in eight dimensions there is
 # little room at the pole itself.
 #

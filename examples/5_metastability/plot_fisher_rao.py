@@ -7,7 +7,7 @@ Let each token carry a weight :math:`m_i`, and let weights evolve too: a token i
 .. math:: \dot m_i = c\, m_i \Big(\varphi_i - \sum_j m_j \varphi_j\Big), \qquad
    \varphi_i = \frac{1}{\beta} \sum_j m_j e^{\beta\langle x_i, x_j\rangle} .
 
-With the moves of attention this is the Wasserstein–Fisher–Rao flow. The same energy increases, both because
+Together with the motion by attention this is the Wasserstein–Fisher–Rao flow. The same energy increases, both because
 tokens move and because mass passes from one token to another.
 """
 

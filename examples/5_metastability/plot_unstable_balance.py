@@ -27,9 +27,9 @@ print("fastest wave:", tkf.theory.first_clusters(beta, d=2), "periods, at the ra
 # %%
 # Left: how far the tokens have moved from their places (root mean square). Each run is a perturbation a hundred times
 # as small as the one before. All of them grow along straight lines on this logarithmic axis, of the slope that theory
-# predicts (dotted). So a perturbation a hundred times as small buys the same time each time, :math:`\log(100)/0.664 =
-# 6.9`, and no more. The rounding errors of a computer are about as large as the last one: even an exact polygon would
-# not stand for long.
+# predicts (dotted). So each further factor of 100 delays the growth by the same time, :math:`\log(100)/0.664 = 6.9`, and
+# no more. The rounding errors of a computer are about as large as the smallest perturbation: even an exact polygon would
+# not last long.
 #
 # Right: the angles of the tokens in the run that started with :math:`10^{-6}`. The fastest wave has three periods, and
 # three clusters form. The pattern was in the perturbation, a millionth of a radian high, before anything could be seen.

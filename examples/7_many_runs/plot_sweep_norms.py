@@ -2,7 +2,7 @@ r"""
 A sweep over norms and temperatures
 ===================================
 
-Any key of a run can be an axis of a sweep, also the kind of the norm. We record one number for each run: the time at
+Any key of a run can be an axis of a sweep, even the kind of the norm. We record one number for each run: the time at
 which the mean cosine of 24 random tokens passes 0.9. Runs that never get there count as missing.
 """
 

@@ -27,7 +27,7 @@ bounds = [tkf.lipschitz.bounds(A, None, R, n) for R in grid]
 # The black curve is the bound for all tokens in the ball, the dotted one says that *some* tokens are at least that bad,
 # and the triangles are the worst tokens that the adversary found. They lie between the two, as they must.
 #
-# Random tokens of length R (discs) are much better than the worst ones, and the bound that looks at these tokens
+# Random tokens of length R (disks) are much better than the worst ones, and the bound that looks at these tokens
 # (squares) is sharper than the one for the ball. The mean-field bound holds for any number of tokens. It pays for this
 # with a growth like :math:`e^{2|A|R^2}`.
 

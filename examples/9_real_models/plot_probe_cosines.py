@@ -22,11 +22,11 @@ if result is not None:
         print(f"layer {layer['layer']}: mean cosine {layer['mean_cosine']:.2f} ± {layer['std_cosine']:.2f}")
 
 # %%
-# Each column is a layer, and the color is the share of pairs at a cosine. The line is the mean. At the embeddings most
+# Each column is a layer, and the color shows the share of pairs at each cosine. The line is the mean. At the embeddings most
 # pairs are nearly orthogonal. The whole distribution moves up by a little in each layer. In layer 5 it spreads: part of
 # the pairs comes close to 1, while others stay near 0. So some tokens gather, and there is no collapse.
 #
-# On the right are the pairs of which one token is special, here the first and the last of a text. They follow the
+# On the right are the pairs with at least one special token, here the first and the last of a text. They follow the
 # others with a delay, and spread in the last two layers.
 
 if result is not None:

@@ -2,7 +2,7 @@ r"""
 Surgery on a pretrained model
 =============================
 
-What would a real model do without its MLPs, with another norm, with sharper attention, or with one head less? Each
+What would a real model do without its MLPs, with another norm, with sharper attention, or with one head fewer? Each
 question is one method of the model: it returns a changed model that runs at once, without training. Here the patient is
 MiniLM, a small BERT with 6 layers (``make models`` installs it).
 """
@@ -35,7 +35,7 @@ if pre is not None:
 # %%
 # Left: the mean cosine of the tokens, layer by layer. Half of the heads can go, and scores can be three times as large,
 # with little effect. Without the MLPs tokens come together nearly twice as fast: attention makes tokens alike, and the
-# MLPs set them apart again. Another norm than the one of the training has about the same effect.
+# MLPs set them apart again. A norm other than the one used in training has about the same effect.
 #
 # Right: the same six layers, applied four times. The mean cosine goes on rising, to 0.7 after 24 layers: a slow
 # collapse, which the trained depth does not reach.
