@@ -25,9 +25,9 @@ def explore(
 ) -> None:
     """Watch tokens move on a live page: change beta, noise and norms, and compare with theory.
 
-    Without arguments the page runs the simulator on this machine; it is not reachable from other machines.
+    Without arguments the page runs the simulator on this machine; the page is not reachable from other machines.
 
-    Needs the extra explore, except with --export: pip install -e ".[explore]" in the folder of tokenfield.
+    Needs the extra "explore", except with --export: pip install -e ".[explore]" in the folder of tokenfield.
     """
     replay: dict[str, Any] | None = None
     config: dict[str, Any] | None = None

@@ -61,7 +61,7 @@ def probe(
         typer.Option("--null/--no-null", help="Also measure the same model with random weights.", show_default=False),
     ] = None,
     allow_pickle: Annotated[
-        bool, typer.Option("--allow-pickle", help="Read weights from a .bin file, by a reader that runs no code.")
+        bool, typer.Option("--allow-pickle", help="Read weights from a .bin file, with a reader that runs no code.")
     ] = False,
     seed: Annotated[int, flag("Seed of the random weights [0].")] = 0,
     format: Format = "png",
@@ -70,9 +70,9 @@ def probe(
 ) -> None:
     """Measure collapse, clustering and smoothness of a pretrained Transformer on texts, and draw theory over it.
 
-    Nothing is downloaded, and no code from the model folder is run. If it is interrupted, the same command continues it.
+    Nothing is downloaded, and no code from the model folder is run. If the probe is interrupted, the same command continues it.
 
-    Needs the extra models: pip install -e ".[models]" in the folder of tokenfield.
+    Needs the extra "models": pip install -e ".[models]" in the folder of tokenfield.
     """
     paths = [*(text or []), *(files or [])]
     if not paths:

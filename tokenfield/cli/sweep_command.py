@@ -34,7 +34,7 @@ class SweepGroup(TyperGroup):
 def status(
     folder: Folder, as_json: Annotated[bool, typer.Option("--json", help="Print counts and failures as JSON.")] = False
 ) -> None:
-    """Count finished and failed cells, also while the sweep runs."""
+    """Count finished and failed cells, even while the sweep runs."""
     print_counts(opened(folder), as_json)
 
 
@@ -46,7 +46,7 @@ def figures(folder: Folder, format: Format = "png") -> None:
 def export(folder: Folder, file: Annotated[Path, typer.Argument(help="File to write.", metavar="FILE.nc")]) -> None:
     """Write the dataset of a sweep as a NetCDF file.
 
-    Needs the extra netcdf: pip install -e ".[netcdf]" in the folder of tokenfield.
+    Needs the extra "netcdf": pip install -e ".[netcdf]" in the folder of tokenfield.
     """
     opened(folder).to_netcdf(file)
     print(f"wrote {file}")

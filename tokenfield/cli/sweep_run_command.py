@@ -55,7 +55,7 @@ def run(
     The folder gets the dataset, figures and a report.
     A killed sweep loses at most the cells that were running; --resume finishes it with the same bits.
 
-    Only --scheduler and --dask-local need the extra dask: pip install -e ".[dask]" in the folder of tokenfield.
+    Only --scheduler and --dask-local need the extra "dask": pip install -e ".[dask]" in the folder of tokenfield.
     """
     from ..config.keys import assignment
     from ..sweep.plan import read_plan
