@@ -102,7 +102,7 @@ export const PANELS = {
   },
   clusters: {
     title: "Clusters",
-    about: "Number of clusters, in which all cosines are above 0.999; a token on its own counts as one. Thin line: groups that still form, places with clearly more tokens than chance.",
+    about: "Number of clusters, in which all cosines are above 0.999; a token on its own counts as one. Thin line: groups that still form, places with clearly more tokens than expected by chance.",
     make({ runs, theme, log }) {
       const [run] = runs, { last } = run.history, c = theoryCase(run), marks = [], hlines = [];
       if (isMany(run)) return nothing("Not counted for so many tokens.");

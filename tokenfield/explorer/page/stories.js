@@ -18,7 +18,7 @@ export const STORIES = [
         config: { attention: softmax(9), tokens: sphere(256) }, pace: { speed: 1 }, show: "clusters",
       },
       {
-        text: "The same tokens with a softer attention, β = 1. Now everyone attends to everyone, and all tokens meet in one cluster.",
+        text: "The same tokens with softer attention, β = 1. Now every token attends to all others, and all tokens meet in one cluster.",
         config: { attention: softmax(1), tokens: sphere(256) }, pace: { speed: 1.5 }, show: "order",
       },
       {
@@ -32,7 +32,7 @@ export const STORIES = [
     title: "β counts the clusters",
     steps: [
       {
-        text: "Tokens spread over the circle. A small ripple with k waves grows at a known rate, and the fastest ripple decides how many clusters appear first. For β = 5 theory says k_max = 3. The circle shows the past inside: time runs outward.",
+        text: "Tokens spread over the circle. A small ripple with k waves grows at a known rate, and the fastest ripple decides how many clusters appear first. For β = 5 theory says k_max = 3. The inside of the circle shows the past: time runs outward.",
         config: { attention: softmax(5), tokens: circle(400, 3) }, pace: { speed: 1.2 }, show: "modes",
       },
       {
@@ -55,12 +55,12 @@ export const STORIES = [
         pace: { speed: 0.3, log: true }, show: "energy",
       },
       {
-        text: "The energy climbs a staircase. Each step is the sum of the squared cluster masses, and each jump is a merge. The dashed vertical line predicts the next merge from the two-cluster formula. As the others also pull, it moves a little.",
+        text: "The energy climbs a staircase. Each step lies at the sum of the squared cluster masses, and each jump is a merge. The dashed vertical line predicts the next merge from the two-cluster formula. The other clusters also pull, so it moves a little.",
         config: { attention: softmax(12), tokens: { kind: "clusters", n: 60, d: 2, k: 5, spread: 0.08, seed: 4 } },
         pace: { speed: 0.4, log: true }, show: "energy",
       },
       {
-        text: "The wait grows like exp(β(1−ρ)), ρ the cosine between two clusters. At β = 40 two clusters at a right angle wait about 3·10¹⁵ units of time. The engine treats a collapsed cluster as one heavy token, so it gets there.",
+        text: "The wait grows like exp(β(1−ρ)), where ρ is the cosine between two clusters. At β = 40 two clusters at a right angle wait about 3·10¹⁵ units of time. The engine treats a collapsed cluster as one heavy token, so it gets there.",
         config: { attention: softmax(40), tokens: { kind: "circle", angles: [0, 0.02, 1.57, 1.59] } },
         pace: { speed: 1.2, log: true }, show: "energy",
       },
@@ -79,7 +79,7 @@ export const STORIES = [
         config: { attention: { kind: "unnormalized", beta: 1 }, noise: { kappa: 1.2 }, tokens: { kind: "clusters", n: 300, d: 2, k: 1, spread: 0.2, seed: 0 } }, pace: { speed: 2 }, show: "order",
       },
       {
-        text: "A sweep: κ goes down step by step, and every dot is the measured order at one κ. Order melts at κ_c. Near it tokens are slow, and a finite number of them never reaches zero exactly.",
+        text: "A sweep: κ goes down step by step, and every dot is the measured order at one κ. Order melts at κ_c. Near κ_c the tokens respond slowly, and with finitely many of them the order never reaches zero exactly.",
         config: { attention: { kind: "unnormalized", beta: 1 }, noise: { kappa: 4 }, tokens: { kind: "clusters", n: 250, d: 2, k: 1, spread: 0.3, seed: 0 } },
         pace: { speed: 8 }, show: "sweep", sweep: { from: 4, to: 1, steps: 13, settle: 6, average: 8 },
       },
@@ -134,7 +134,7 @@ export const STORIES = [
         config: { attention: softmax(2, { causal: true }), tokens: sphere(128, 3) }, pace: { speed: 0.35, log: true }, show: "order",
       },
       {
-        text: "With a sharp attention, β = 40, tokens that find no earlier token nearby become leaders for a while (Rényi centers). Clusters form around them, and wait.",
+        text: "With sharp attention, β = 40, tokens that find no earlier token nearby become leaders for a while (Rényi centers). Clusters form around them, and wait.",
         config: { attention: softmax(40, { causal: true }), tokens: circle(200, 2) }, pace: { speed: 1 }, show: "clusters",
       },
     ],
@@ -154,7 +154,7 @@ export const STORIES = [
         pace: { speed: 0.25 }, show: "influence", influence: true,
       },
       {
-        text: "Later the rise at the end goes away: from t = 2(1 − exp(−λ)) on, recency is lost too, and only the beginning stays.",
+        text: "Later the rise at the end goes away: from t = 2(1 − exp(−λ)) on, the end is lost too, and only the beginning counts.",
         config: { attention: softmax(1, { causal: true, slope: 3 }), tokens: { kind: "clusters", n: 32, d: 3, k: 1, spread: 0.01, seed: 1 } },
         pace: { speed: 1 }, show: "influence", influence: true,
       },

@@ -23,8 +23,8 @@ export const controlsMethods = {
     parts.A = this.matrixControl("A", "Score matrix: s(x, y) = ⟨Ax, y⟩", (A) => attention({ A }));
     parts.V = this.matrixControl("V", "Value matrix", (V) => attention({ V }));
     parts.causal = check("causal", false, (causal) => attention({ causal }), "Token i sees tokens 1 to i only");
-    parts.rule = check("attend to others", false, (on) => attention({ rule: on ? "others" : "self" }), "Hardmax: a token does not attend to its own place");
-    parts.norm = choice("Norm", NORM_NAMES, "post", (kind) => this.setModel({ norm: { kind }, noise: kind === "post" ? this.config.noise : null }), "Where layer normalization is");
+    parts.rule = check("attend to others", false, (on) => attention({ rule: on ? "others" : "self" }), "Hardmax: a token does not attend to itself, or to tokens at the same place");
+    parts.norm = choice("Norm", NORM_NAMES, "post", (kind) => this.setModel({ norm: { kind }, noise: kind === "post" ? this.config.noise : null }), "Where layer normalization is applied");
     parts.tau = slider("τ", { min: 0.1, max: 10, step: 0.1, value: 2, shown: short, title: "Mix-LN: time at which Post-LN ends", onchange: (tau) => this.setModel({ norm: { kind: "mix", tau } }) });
     parts.alpha = slider("α", { min: 0.1, max: 4, step: 0.1, value: 1, shown: short, title: "nGPT: rate", onchange: (alpha) => this.setModel({ norm: { kind: "ngpt", alpha } }) });
     parts.noisy = check("noise", false, (on) => this.setModel({ noise: on ? { kappa: 4 } : null, norm: on ? { kind: "post" } : this.config.norm }), "Brownian motion of strength √(2/κ); needs Post-LN");

@@ -48,7 +48,7 @@ export const layoutMethods = {
     const stage = make("section", { class: "stage", "aria-label": "Scene" },
       make("div", { class: "bar" }, parts.clock, parts.tools), make("div", { class: "view" }, parts.canvas, parts.names));
     parts.play = button("Play", "Play (space)", () => (this.playing ? this.pause() : this.play()), { class: "primary play" });
-    parts.speed = slider("Speed", { min: -2, max: 2, step: 0.05, value: 0, shown: (v) => `${short(10 ** v)}${this.view.log ? " dec/s" : " /s"}`, title: "Units of time (or decades) a second", onchange: (v) => this.setPace({ speed: Number((10 ** v).toPrecision(3)) }) });
+    parts.speed = slider("Speed", { min: -2, max: 2, step: 0.05, value: 0, shown: (v) => `${short(10 ** v)}${this.view.log ? " dec/s" : " /s"}`, title: "Units of time (or decades) per second", onchange: (v) => this.setPace({ speed: Number((10 ** v).toPrecision(3)) }) });
     parts.log = check("log time", false, (on) => this.setPace({ log: on, speed: on ? 0.3 : 1 }), "Time on a logarithmic scale, for long waits");
     const transport = make("div", { class: "transport", role: "group", "aria-label": "Time" },
       button("Rewind", "Rewind to the start (R)", () => this.start(true)), parts.play, button("Step", "One step (.)", () => this.step()), parts.speed.element, parts.log.element);
@@ -112,7 +112,7 @@ export const layoutMethods = {
   },
 
   help() {
-    const keys = [["space", "play or pause"], [".", "one step"], ["R", "rewind"], ["+ and −", "more or less β"], ["arrows", "turn the sphere (scene in focus)"], ["T, F", "trails, vector field"], ["N", "next step of a story"], ["Esc", "leave a story"]];
+    const keys = [["space", "play or pause"], [".", "one step"], ["R", "rewind"], ["+ and −", "increase or decrease β"], ["arrows", "turn the sphere (scene in focus)"], ["T, F", "trails, vector field"], ["N", "next step of a story"], ["Esc", "leave a story"]];
     const dialog = make("dialog", {}, make("h2", { text: "Help" }),
       make("p", { text: "Tokens move on a sphere under self-attention. Change the model on the left while they move. Dashed violet lines in the plots are predictions of theory, without a simulation; the labels under a plot show the formula." }),
       make("p", { text: "Editing tokens starts a new run from what you see. The address of the page holds everything: copy it to show the same run to others." }),
