@@ -2,7 +2,7 @@ r"""
 One dominant direction: three parallel lines
 ============================================
 
-Again in :math:`R^d` without a norm, but now V is a matrix whose largest eigenvalue is simple and positive. Then the
+Tokens move in :math:`R^d` without a norm, and V is a matrix whose largest eigenvalue is simple and positive. Then the
 rescaled tokens :math:`z = e^{-tV} x` gather on at most *three* parallel hyperplanes. Two are at the extremes of the
 leading coordinate, and the third goes through zero.
 """
