@@ -2,9 +2,10 @@ r"""
 Spots on a sphere
 =================
 
-The 2-sphere behaves like the circle (:ref:`sphx_glr_gallery_4_spaces_and_states_plot_circle_density.py`).
-``SphereDensity`` represents a density by spherical harmonics. From a nearly uniform start, harmonics of degree :math:`\ell` grow at the rate :math:`\ell(\ell+1)\, w_\ell/(\beta w_0)`, where :math:`w_\ell` are
-the multipliers of the kernel :math:`e^{\beta\langle x,y\rangle}`. The fastest degree decides the size of the spots.
+The 2-sphere behaves like the circle (see :ref:`sphx_glr_gallery_4_spaces_and_states_plot_circle_density.py`).
+``SphereDensity`` represents a density by spherical harmonics. From a nearly uniform start, harmonics of degree
+:math:`\ell` grow at the rate :math:`\ell(\ell+1)\, w_\ell/(\beta w_0)`, where :math:`w_\ell` are the multipliers of the
+kernel :math:`e^{\beta\langle x,y\rangle}`. The fastest degree decides the size of the spots.
 """
 
 import matplotlib.pyplot as plt
