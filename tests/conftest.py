@@ -41,12 +41,22 @@ def pytest_addoption(parser):
     parser.addoption("--draws", type=int, default=133, help="number of random draws in tests/independent")
 
 
+LONGEST = (
+    "test_readme_prints_what_it_says",
+    "test_core_contracts_with_the_flags_of_users",
+    "test_engine_against_tokenfield",
+)
+
+
 def pytest_collection_modifyitems(config, items):
-    """Leave out most cases of slow tests and of grids, unless `--all` is given."""
-    if config.getoption("--all"):
-        return
-    items[:], left_out = grids.split(items)
-    config.hook.pytest_deselected(items=left_out)
+    """Leave out most cases of slow tests and of grids, unless `--all` is given. Begin with the longest tests.
+
+    A long test at the end would keep one process busy while the others have nothing left to do.
+    """
+    if not config.getoption("--all"):
+        items[:], left_out = grids.split(items)
+        config.hook.pytest_deselected(items=left_out)
+    items.sort(key=lambda item: item.name not in LONGEST)
 
 
 def pytest_collection_finish():

@@ -29,8 +29,6 @@ PAGES = {
     for path in sorted(DOCS.rglob("*.md"))
     if not MADE & set(path.relative_to(DOCS).parts)
 }
-SLOW = {f"{name}.md" for name in ("config", "explore", "howto/gradients", "probe", "sweep")}
-SLOW |= {f"start/{name}.md" for name in ("builder", "student", "theorist")}  # a minute together
 PROGRAMS = [
     name
     for name, path in PAGES.items()
@@ -38,9 +36,8 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in PROGRAMS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(PROGRAMS, key=lambda name: name != "start/index.md"))
 def test_page_prints_what_it_says(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = pages.expected(PAGES[name])

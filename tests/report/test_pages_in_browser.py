@@ -116,6 +116,7 @@ def probed():
     )
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
 def test_no_page_overflows_cuts_text_or_fetches(browser, pages, size, scheme):

@@ -1,7 +1,9 @@
 """Tokens as points of R^d, and their free flow."""
 
+from typing import Any
+
 import equinox as eqx
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from ..noise import AbstractNoise
 from ..states import Tokens
@@ -40,7 +42,7 @@ class FreeFlow(AbstractPointsFlow):
         pairs = zip(self.model.norms, sublayers, strict=True)
         return sum(sublayer(norm.inputs(t, y)) for norm, sublayer in pairs)
 
-    def kick(self, noise: AbstractNoise, key: PRNGKeyArray, y: Array, h: Float[Array, ""]) -> Array:
+    def kick(self, noise: AbstractNoise, key: Any, y: Array, h: Float[Array, ""]) -> Array:
         """Return a random displacement in time h."""
         return noise.kick(key, y, h, self.model.space)
 

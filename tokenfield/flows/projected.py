@@ -1,6 +1,8 @@
 """The flow of tokens in a given space."""
 
-from jaxtyping import Array, Float, PRNGKeyArray
+from typing import Any
+
+from jaxtyping import Array, Float
 
 from ..noise import AbstractNoise
 from ..normalization import Projected
@@ -41,7 +43,7 @@ class ProjectedFlow(AbstractFlow):
     def retract(self, y):
         return self.space.project(y)
 
-    def kick(self, noise: AbstractNoise, key: PRNGKeyArray, y: Array, h: Float[Array, ""]) -> Array:
+    def kick(self, noise: AbstractNoise, key: Any, y: Array, h: Float[Array, ""]) -> Array:
         """Return a random displacement in time h."""
         return noise.kick(key, y, h, self.space)
 

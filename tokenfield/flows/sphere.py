@@ -1,12 +1,12 @@
 """The flow of tokens under a norm: directions on the unit sphere, and lengths that are fixed or evolve."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from .._check import is_concrete
 from ..noise import AbstractNoise
@@ -76,7 +76,7 @@ class SphereFlow(AbstractFlow):
     def retract(self, y):
         return Polar(unit(y.theta), y.r)
 
-    def kick(self, noise: AbstractNoise, key: PRNGKeyArray, y: Polar, h: Float[Array, ""]) -> Polar:
+    def kick(self, noise: AbstractNoise, key: Any, y: Polar, h: Float[Array, ""]) -> Polar:
         """Return a random displacement in time h: on a sphere of radius R that of directions in time `h / R²`."""
         kick = noise.kick(key, y.theta, h / self.lengths(y)[0] ** 2, self.model.space)
         return Polar(kick, None if y.r is None else jnp.zeros_like(y.r))
