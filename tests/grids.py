@@ -1,9 +1,8 @@
 """What `make test` leaves out: most cases of tests that take long. `make test-all` runs everything.
 
 A test marked `grid` has a case for each combination, say of kernel and norm, and each case compiles a program of its own. The
-cases that are run have every value of every parameter at least once. Cases marked `slow` are left out, but for
-the first one of a test all of whose cases are slow (of one marked `slow(first=False)` that one too). The choice is the same
-every time.
+cases that are run have every value of every parameter at least once. Cases marked `slow` are left out. Of a test all of
+whose cases are slow the first one is run, of one marked `slow(keep=3)` three of them. The choice is the same every time.
 """
 
 import itertools
@@ -19,8 +18,9 @@ def split(items: list[Any]) -> tuple[list[Any], list[Any]]:
         marks = [item.get_closest_marker("slow") for item in cases]
         slow = [item.nodeid for item, mark in zip(cases, marks, strict=True) if mark is not None]
         if slow:
-            first = len(slow) == len(cases) > 1 and marks[0].kwargs.get("first", True)
-            left_out |= set(slow[1:] if first else slow)
+            keep = min(marks[0].kwargs.get("keep", 1), len(slow)) if len(slow) == len(cases) > 1 else 0
+            taken = {slow[k * len(slow) // keep] for k in range(keep)}
+            left_out |= set(slow) - taken
         elif cases[0].get_closest_marker("grid") is not None:
             taken = covering([values(item) for item in cases])
             left_out |= {item.nodeid for number, item in enumerate(cases) if number not in taken}

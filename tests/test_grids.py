@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import grids
 
 
-def case(name, marks=(), first=True, **params):
-    found = SimpleNamespace(kwargs={"first": first})
+def case(name, marks=(), keep=1, **params):
+    found = SimpleNamespace(kwargs={"keep": keep})
     item = SimpleNamespace(nodeid=name, get_closest_marker=lambda mark: found if mark in marks else None)
     if params:
         item.nodeid += f"[{'-'.join(map(str, params.values()))}]"
@@ -28,9 +28,12 @@ def test_every_value_of_a_grid_is_run():
 def test_the_first_case_of_a_slow_test_is_run():
     slow = [case("t", ["slow"], k=k) for k in range(3)]
     alone, quick, mixed = case("u", ["slow"]), case("v", k=0), case("v", ["slow"], k=1)
-    never = [case("w", ["slow"], first=False, k=k) for k in range(2)]
+    never = [case("w", ["slow"], keep=0, k=k) for k in range(2)]
     left_out = [*slow[1:], alone, mixed, *never]
     assert grids.split([*slow, alone, quick, mixed, *never]) == ([slow[0], quick], left_out)
+    some = [case("s", ["slow"], keep=3, k=k) for k in range(7)]
+    assert grids.split(some)[0] == [some[0], some[2], some[4]]
+    assert grids.split(some[:2])[1] == []
 
 
 def test_values_without_a_hash_are_different():

@@ -38,6 +38,7 @@ def velocity(model, state):
     return np.asarray(jax.jvp(lambda y: flow.unpack(y).x, (y,), (flow.velocity(jnp.zeros(()), y),))[1])
 
 
+@pytest.mark.slow(keep=5)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_context_that_is_the_own_measure_is_self_attention(kernel):
     for norm in NORMS.values():

@@ -235,7 +235,7 @@ def moved(attention, state, x):
     return attention.of_itself(jnp.zeros(()), Measure(x, state.weights, state.positions))
 
 
-@pytest.mark.grid
+@pytest.mark.slow(keep=3)
 @pytest.mark.parametrize("rules", RULES)
 @pytest.mark.parametrize("kernel", ["softmax", "sigmoid", "unnormalized"])
 def test_lipschitz_uses_the_same_positions(kernel, rules):

@@ -64,6 +64,7 @@ def test_multihead_attention(causal):
     np.testing.assert_allclose(found, crossed, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow(keep=3)
 @pytest.mark.parametrize("activation", ["gelu", "relu"])
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("causal", [False, True])

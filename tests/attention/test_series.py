@@ -16,7 +16,7 @@ def on_sphere(n, d):
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-@pytest.mark.grid
+@pytest.mark.slow(keep=3)
 @pytest.mark.parametrize(
     ("d", "beta"), [(d, b) for d in (2, 3) for b in (-3.0, 0.0, 1e-8, 1.0, 9.0, 81.0)] + [(2, 1000.0), (3, 1000.0)]
 )
@@ -32,7 +32,7 @@ def test_series_against_the_direct_sum(d, beta):
     assert series.rounding(modes) < 1.5e-14  # the bar is 1e-12
 
 
-@pytest.mark.grid
+@pytest.mark.slow(keep=2)
 @pytest.mark.parametrize("d", [2, 3])
 @pytest.mark.parametrize(
     "head",

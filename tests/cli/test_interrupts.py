@@ -107,6 +107,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 def test_code_that_answers_may_take_its_time():
     process = start([sys.executable, "-c", PYTHON])
     assert process.stderr.readline() == "begun\n"

@@ -34,6 +34,7 @@ def test_a_device_that_is_not_here_is_said(platform):
     assert_one_line_error(result, f"JAX_PLATFORMS={platform}: JAX finds no such device here: unset it")
 
 
+@pytest.mark.slow(keep=2)
 @pytest.mark.parametrize("name", ["x[/b]", "[bold]", "[link=a]", "\udcff", "a b"])
 def test_names_of_folders_are_not_markup(capsys, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)

@@ -39,6 +39,7 @@ def assert_same_bits(one, other):
     assert one.dataset.attrs["steps"] == other.dataset.attrs["steps"]
 
 
+@pytest.mark.slow(keep=4)
 @pytest.mark.parametrize("kind", RUNS)
 def test_a_run_that_is_cut_goes_on_to_the_same_bits(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(record, "CHUNK_SECONDS", 0.0)  # few steps at a time

@@ -77,7 +77,7 @@ def test_three_bodies_against_high_precision(masses):
     assert float(gap) == pytest.approx(math.log(2), rel=1e-9)
 
 
-@pytest.mark.grid
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", [tkf.Softmax, tkf.Unnormalized])
 @pytest.mark.parametrize(("n", "d"), [(7, 2), (6, 3), (5, 9), (80, 3)])
 def test_agrees_with_the_plain_integrator(attention, n, d):

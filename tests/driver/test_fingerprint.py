@@ -195,6 +195,7 @@ RUNS = {
 }
 
 
+@pytest.mark.slow(keep=3)
 @pytest.mark.parametrize("place", RUNS)
 def test_no_run_goes_on_from_the_checkpoint_of_another(place, tmp_path):
     path = tmp_path / "run.npz"

@@ -111,6 +111,7 @@ def test_too_few_steps_is_an_error_that_says_so():
         tkf.simulate(SA, START, 100.0, max_steps=5)
 
 
+@pytest.mark.slow(keep=2)
 @pytest.mark.parametrize("kernel", ["Softmax", "L2", "Hardmax", "Linear", "causal"])
 def test_a_matrix_that_is_no_longer_a_number_is_an_error(kernel):
     A = lambda t: jnp.sqrt(0.5 - t) * jnp.eye(2)  # noqa: E731

@@ -109,6 +109,7 @@ def test_plots_show_the_last_numbers_and_the_formulas_behind_labels(opened, addr
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_matrices_move_tokens_as_they_say(opened, address):  # noqa: F811
     """Under V = -I tokens repel, and under a stretched A and V = I they meet; entries can be typed."""
     page, wrong = opened(f"{address}#n=12&d=2&beta=1&seed=1&speed=20", LOCAL, **STILL)

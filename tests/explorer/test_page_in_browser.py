@@ -132,6 +132,7 @@ def served(config):
         assert not thread.is_alive()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("config", "names"), [(None, []), (GAUSSIAN, ["standard deviations", "cone of covariances"])])
 def test_the_server_runs_the_page_live(opened, config, names):
     with served(config) as (address, allowed):
@@ -168,6 +169,7 @@ def test_a_state_that_is_no_tokens_is_shown_as_what_it_is(opened, state, clock, 
         assert wrong == []
 
 
+@pytest.mark.slow
 def test_tokens_of_many_dimensions_are_seen_along_three(opened):
     config = {"attention": {"kind": "relu"}, "tokens": {"n": 40, "d": 8}}
     with served(config) as (address, allowed):

@@ -54,7 +54,7 @@ def test_velocity_is_that_of_the_tokens(kernel, norm):
     assert float(one.flow.log_time_unit) == float(all_.flow.log_time_unit)
 
 
-@pytest.mark.grid
+@pytest.mark.slow(keep=3)
 @pytest.mark.parametrize("norm", [*NORMS.values(), tkf.MixLN(1.5)])
 @pytest.mark.parametrize("attention", [tkf.Softmax(2.0), tkf.Unnormalized(2.0)])
 def test_runs_against_tokens(norm, attention):

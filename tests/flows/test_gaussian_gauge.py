@@ -49,6 +49,7 @@ HEADS = {
 }
 
 
+@pytest.mark.slow(keep=2)
 @pytest.mark.parametrize("head", HEADS)
 def test_a_round_gaussian_that_only_turns_takes_few_steps(head):
     """`Sigma = s I`, A skew: B is skew, so `Sigma' = 0` under every kernel while `L' = B L` would turn for ever."""

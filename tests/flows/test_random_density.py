@@ -26,6 +26,7 @@ HEADS = {
 }
 
 
+@pytest.mark.slow(keep=2)
 @pytest.mark.parametrize("method", ["heun", "euler"])
 @pytest.mark.parametrize("name", HEADS)
 def test_a_density_and_its_weighted_tokens_are_the_same_along_a_path(name, method):

@@ -65,6 +65,7 @@ def close(found, expected, rtol):
     assert np.abs(np.asarray(found) - expected).max() <= rtol * np.abs(expected).max()
 
 
+@pytest.mark.slow(keep=4)
 @pytest.mark.parametrize("seed", range(14))
 def test_random_value_maps_against_their_eigenvectors(seed):
     """z, and `e^{-mt} x`, where what z has along the leading eigenvectors of V is not hidden by its other parts."""
@@ -166,6 +167,7 @@ def test_two_halves_of_a_head_are_the_head():
     close(two.final.x, np.asarray(one.final.x), 1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 3, 8])
 def test_a_function_of_time_that_is_constant_is_that_constant(seed):
     """Also when z has grown by `e^{|lambda| t}` beside bounded parts. The time is that at which x has grown by e^15."""

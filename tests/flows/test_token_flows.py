@@ -39,6 +39,7 @@ def equiangular_rate(norm, beta, n):
     return rate
 
 
+@pytest.mark.slow(keep=3)
 @pytest.mark.parametrize("norm", [name for name in NORMS if name != "none"])
 def test_equiangular_tokens_follow_the_scalar_equation_under_every_norm(norm):
     n, beta, rho0, t1 = 6, 2.0, 0.1, 3.0

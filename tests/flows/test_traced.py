@@ -119,7 +119,7 @@ PAIRS += [("softmax", norm) for norm in NORMS if norm not in ("none", "post")]
 PAIRS += [("softmax with Q, K", "rescaled"), ("two heads", "rescaled"), ("sinkhorn", "peri"), ("unnormalized", "mix")]
 
 
-@pytest.mark.grid
+@pytest.mark.slow(keep=9)
 @pytest.mark.parametrize(("head", "norm"), PAIRS)
 def test_tokens(head, norm):
     (attention, p), (rule, q) = HEADS[head], NORMS[norm]
@@ -168,6 +168,7 @@ def test_the_time_tau_is_a_number_of_a_segment(k):
         )(0.7)
 
 
+@pytest.mark.slow(keep=3)
 @pytest.mark.parametrize(
     "noise",
     [
@@ -265,7 +266,7 @@ def noisy_density(kind, head):
     return build
 
 
-@pytest.mark.grid
+@pytest.mark.slow(keep=2)
 @pytest.mark.parametrize("beta", [3.0, -2.0, 0.0])
 @pytest.mark.parametrize("head", [tkf.Softmax, tkf.Unnormalized])
 @pytest.mark.parametrize("kind", ["circle", "sphere", "zonal"])

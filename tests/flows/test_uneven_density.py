@@ -53,6 +53,7 @@ def law(x):
     return np.exp(0.7 * x[:, -1] + 0.3 * x[:, 0] - 0.4 * x[:, 0] * x[:, -1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOISES)
 def test_moments_of_the_sphere_have_the_generator(name):
     """`d/dt ∫ f p = ∫ (L f) p` for polynomials f, by a quadrature of the sphere."""
@@ -121,7 +122,7 @@ def test_strength_one_is_sphere_noise():
     np.testing.assert_allclose(ends[2], ends[0], atol=1e-6)
 
 
-@pytest.mark.slow(first=False)
+@pytest.mark.slow(keep=0)
 @pytest.mark.parametrize("name", ["directions", "Stratonovich"])
 def test_many_tokens_follow_the_density(name):
     """First and second moments of 20 000 independent tokens under SA, within four standard errors."""

@@ -55,6 +55,7 @@ def cartesian(velocity, x):
     return found.t[-1] + near / -(unit(end) * velocity(end))[first].sum(), end
 
 
+@pytest.mark.slow(keep=5)
 # Of these, 0, 9, 10, 28, 32 and 36 reach 0; the others pass it by.
 @pytest.mark.parametrize("seed", [0, 1, 3, 6, 7, 9, 10, 11, 14, 18, 28, 32, 36, 39])
 def test_a_token_at_zero_is_an_event_and_a_near_pass_is_none(seed):
@@ -125,6 +126,7 @@ def test_equiangular_tokens_reach_zero_when_their_tokens_do():
         assert one[0].time == pytest.approx(event.time, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["euler", "heun", "tsit5"])
 def test_fixed_steps_end_at_zero_or_say_that_they_are_too_long(method):
     model = tkf.Transformer(tkf.Softmax(1.0, V=-1.0), tkf.PreLN())

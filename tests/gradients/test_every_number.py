@@ -113,6 +113,7 @@ def test_fisher_rao():
         assert column_error(found, exact) < 1e-8, mode
 
 
+@pytest.mark.slow(keep=2)
 @pytest.mark.parametrize("norm", ["post", "pre", "peri", "none"])
 def test_layers(norm):
     """Six layers of step 1/2 by complex steps through the layers themselves; by beta, V and the tokens."""

@@ -153,6 +153,7 @@ def test_the_reference_is_the_closed_form():
     assert error((slope[2:, 10] + slope[2:, 13]).reshape(2, 2), by_v) < 1e-11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", GIVEN)
 def test_the_reference_has_the_slope_of_its_values(kernel):
     """Central differences of fourth order of the reference's own values."""

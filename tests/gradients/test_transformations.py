@@ -113,6 +113,7 @@ STATES = {
 }
 
 
+@pytest.mark.slow(keep=4)
 @pytest.mark.parametrize("name", STATES)
 def test_solve_is_simulate(name):
     """The same states at the same times, to the tolerance of both."""

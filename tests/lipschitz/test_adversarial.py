@@ -34,6 +34,7 @@ def test_tokens_of_half_length_for_a_positive_matrix():
     assert found.constant >= found.explicit_constant >= found.bounds.lower * (1 - 1e-12)
 
 
+@pytest.mark.slow(keep=2)
 @pytest.mark.parametrize(
     "attention",
     [
@@ -80,6 +81,7 @@ def softmax_constant(x, A, V, causal):
     return np.linalg.norm(D.reshape(n * len(V), n * d), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 3])
 def test_a_search_without_gradients_finds_no_more(seed):
     rng = np.random.default_rng(seed)
@@ -127,6 +129,7 @@ def test_tokens_without_a_derivative_do_not_end_the_search():
         adversarial(tkf.Unnormalized(beta=1.0, V=1e300), 3, 1e30, d=2, starts=2, steps=2)
 
 
+@pytest.mark.slow
 def test_many_tokens_do_no_less_than_two():
     """Two clusters of tokens are stretched as two tokens are."""
     few, many = (adversarial(tkf.Sinkhorn(beta=1.0), n, 1.0, d=3, starts=10, steps=60).constant for n in (2, 12))

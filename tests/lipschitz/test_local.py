@@ -49,7 +49,7 @@ def agree(found, J, state, rtol=1e-11):
         assert ((s >= low) & (s <= high)).any()
 
 
-@pytest.mark.grid
+@pytest.mark.slow(keep=5)
 @pytest.mark.parametrize("name", [name for name in KERNELS if "sinkhorn" not in name])
 @pytest.mark.parametrize("causal", [False, True])
 def test_every_kernel(name, causal):
@@ -90,6 +90,7 @@ def test_sinkhorn(symmetric):
     agree(local(attention, state, top_k=3), dense(f, state), state, rtol=1e-10)
 
 
+@pytest.mark.slow(keep=3)
 @pytest.mark.parametrize(("norm", "t"), [*((norm, 0.5) for norm in NORMS), ("mix", 2.0)])
 def test_layers_with_every_norm(norm, t):
     """The whole layer: attention, MLP, residual connections, norm; on both sides of Mix-LN's switch."""
@@ -132,7 +133,7 @@ def test_narrow_values_and_a_head_that_leaves_the_space():
         local(attention, state, residual=True)
 
 
-@pytest.mark.grid
+@pytest.mark.slow(keep=2)
 @pytest.mark.parametrize("name", ["softmax", "l2", "sigmoid", "multi-head"])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("kept", [True, False])

@@ -51,7 +51,7 @@ def test_velocity_agrees_with_naive_loops(kernel, norm):
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
-@pytest.mark.grid
+@pytest.mark.slow(keep=5)
 @pytest.mark.parametrize(("kernel", "norm"), PAIRS)
 def test_double_weight_moves_as_two_tokens(kernel, norm):
     state = tokens(unit=norm not in FREE)

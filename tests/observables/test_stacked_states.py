@@ -1,5 +1,6 @@
 """Observables of stacked states: one value for each state, as a loop gives."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -79,6 +80,23 @@ def test_states_of_a_solution_after_its_end_are_nan():
     np.testing.assert_array_equal(np.isnan(found), [False, False, True])
 
 
+@pytest.mark.parametrize(
+    "measure", [lambda s: tkf.fraction_above(s, -1.0), lambda s: cluster_count(s, 0.9), tkf.effective_rank]
+)
+def test_states_with_a_nan_have_no_value(measure):
+    pile = stacked(STATES["tokens"][1])
+    pile = eqx.tree_at(lambda s: s.x, pile, pile.x.at[0].set(jnp.nan).at[2, 1, 1].set(jnp.nan))
+    found = measure(pile)
+    np.testing.assert_array_equal(np.isnan(found), [True, False, True, False])
+    np.testing.assert_array_equal(found[1::2], [measure(STATES["tokens"][1][k]) for k in (1, 3)])
+
+
+def test_an_overflow_has_its_reason():
+    pile = stacked([tkf.Tokens([[1.0, 0.0]]), tkf.Tokens([[30.0, 0.0]])])
+    with pytest.raises(ValueError, match="overflows"):
+        tkf.energy(pile, 1.0)
+
+
 def test_stacked_tokens_know_their_sizes():
     pile = stacked(STATES["tokens"][1])
     assert (pile.n, pile.d, repr(pile)) == (6, 3, "Tokens(batch_shape=[4], n=6, d=3)")
@@ -95,6 +113,8 @@ def test_stacked_tokens_know_their_sizes():
         lambda s: tkf.solve(MODEL, s, 1.0),
         lambda s: tkf.simulate(MODEL, s, 1.0),
         lambda s: tkf.layers(MODEL, s, 2),
+        lambda s: tkf.lipschitz.local(MODEL, s),
+        lambda s: tkf.lipschitz.influence(MODEL, s, 2),
     ],
 )
 def test_functions_of_one_state_refuse_a_stack(measure):

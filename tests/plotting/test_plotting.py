@@ -273,6 +273,7 @@ def test_long_times_are_shown_in_powers_of_ten():
     np.testing.assert_allclose(list(ticks(even).values()), np.array([0, 2, 4, 6]) / 10**0.3, rtol=1e-12)
 
 
+@pytest.mark.slow(keep=2)
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
 def test_overview_draws_every_dimension_and_leaves_matplotlib_as_it_was(runs, d, tmp_path):
     import matplotlib.pyplot as plt

@@ -29,6 +29,7 @@ def largest_error(loaded, text, layers):
     return max(errors)
 
 
+@pytest.mark.slow(keep=4)
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_rebuilt_attention_is_the_models_own(small, kind):
     assert largest_error(small(kind), REACTIONS[0], range(3)) <= 1e-5

@@ -40,7 +40,7 @@ def files(folder, name):
     return sorted(path for path in (folder / stored.DATASET / name / "c").rglob("*") if path.is_file())
 
 
-@pytest.mark.grid
+@pytest.mark.slow(keep=2)
 @pytest.mark.parametrize("name", RESULTS)
 @pytest.mark.parametrize("how", ["missing", "damaged"])
 def test_results_that_are_lost_are_named_and_run_again(name, how, folder, whole, capsys):

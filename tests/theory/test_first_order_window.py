@@ -70,6 +70,7 @@ def test_the_favored_law_around_all_thresholds(d):
         assert "above it: tokens become ordered" in note(beta, d, 1.01 * laws.critical, "unnormalized")
 
 
+@pytest.mark.slow(keep=2)
 @pytest.mark.parametrize("d", [2, 3, 4, 8])
 def test_continuous_transitions_have_no_window(d):
     draws = [(attention, beta) for attention in ("softmax",) for beta in (0.5, 4.0, 15.0)]

@@ -15,6 +15,7 @@ from .._shown import shown
 from ..driver.discrete import models_of_layers
 from ..flows.layers import AbstractLayerFlow, layer_flow
 from ..states import Tokens
+from ..states.base import require_one
 from ..transformer import Transformer, only_transformer
 
 
@@ -57,6 +58,7 @@ def influence(
                2.79261345])
     """
     state = x if isinstance(x, Tokens) else Tokens(x)
+    require_one("influence", state)
     h = jnp.asarray(positive("step", step))
     one = not isinstance(depth, Sequence | np.ndarray)
     depths = [count("depth", each) for each in ((depth,) if one else items("depth", depth, "numbers of layers"))]

@@ -18,6 +18,7 @@ from ..attention import AbstractAttention
 from ..flows.base import require_closed
 from ..flows.tokens import check
 from ..states import Tokens
+from ..states.base import require_one
 from ..transformer import Transformer
 from .derivative import AbstractDerivative, Chain, Shifted, Weighted
 from .layer import attention_derivative, layer_derivative
@@ -115,6 +116,7 @@ def local(
 def tokens_of(x: Any) -> Tokens:
     """Return x as `Tokens`; raise ValueError unless all weights are positive."""
     state = x if isinstance(x, Tokens) else Tokens(x)
+    require_one("lipschitz", state)
     if float(state.weights.min()) <= 0:
         raise ValueError(
             f"weights must be > 0, got 0 for token {int(jnp.argmin(state.weights))}: it has no length in the norm "

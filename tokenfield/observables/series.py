@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._check import is_concrete
 from .._jax import require_double
 from .._kinds import find_function, named, parameters
 from .._shown import did_you_mean, shown
@@ -136,12 +137,30 @@ def _measure(state: Any, of_state: Callable, args: tuple, options: Mapping[str, 
 def _(state: AbstractState, of_state: Callable, args: tuple, options: Mapping[str, Any], labels: Labels) -> Any:
     """Evaluate an observable on one state, or on each state of a stack."""
     of_one = lambda each: of_state(each, *args, **options)  # noqa: E731
-    if state.batch_shape and not labels.in_loop:
-        rows = [jax.tree.map(operator.itemgetter(k), state) for k in range(state.batch_shape[0])]
-        return plain(jnp.stack([jnp.asarray(_measure(row, of_state, args, options, labels)) for row in rows]))
-    for _ in state.batch_shape:
-        of_one = jax.vmap(of_one)
-    return plain(of_one(state))
+    return plain(of_one(state) if not state.batch_shape else _of_each(state, of_one, labels.in_loop))
+
+
+def _of_each(states: AbstractState, of_one: Callable, in_loop: bool) -> Any:
+    """Evaluate a function on each state of a stack. It is NaN for states with a NaN, such as those after the end of a run."""
+    if len(states.batch_shape) > 1:
+        return jnp.stack([_of_each(row, of_one, in_loop) for row in _rows(states)])
+    known = jnp.stack([~jnp.isnan(leaf).reshape(len(leaf), -1).any(1) for leaf in jax.tree.leaves(states)]).all(0)
+    if in_loop:
+        values = jax.vmap(of_one)(states)
+    else:
+        first = jax.tree.map(operator.itemgetter(jnp.argmax(known)), states)  # takes the place of states with a NaN
+        rows = [
+            jax.tree.map(functools.partial(jnp.where, good), row, first)
+            for row, good in zip(_rows(states), known, strict=True)
+        ]
+        values = jnp.stack([jnp.asarray(of_one(row)) for row in rows])
+    if is_concrete(values) and (overflows := np.flatnonzero(np.isinf(values.reshape(len(known), -1)).any(1))).size:
+        of_one(_rows(states)[overflows[0]])  # outside vmap it may raise an error, which has the reason
+    return jnp.where(known.reshape(-1, *(1,) * (values.ndim - 1)), values, jnp.nan)
+
+
+def _rows(states: AbstractState) -> list[AbstractState]:
+    return [jax.tree.map(operator.itemgetter(k), states) for k in range(states.batch_shape[0])]
 
 
 @_measure.register(Trajectory)

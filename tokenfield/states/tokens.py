@@ -116,7 +116,7 @@ class Tokens(AbstractState):
 
     def normalized(self) -> "Tokens":
         """Return the same tokens with every length set to 1."""
-        return Tokens(self.x / jnp.linalg.norm(self.x, axis=1, keepdims=True), self.weights, self.positions)
+        return Tokens(self.x / jnp.linalg.norm(self.x, axis=-1, keepdims=True), self.weights, self.positions)
 
     def with_encoding(self, encoding: Matrix) -> "Tokens":
         """Return the tokens `x_i + e_i` for a positional encoding e, (n, d): `sinusoidal(n, d)`, or a learned one.
