@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..lipschitz import Growth
-from .page import classed, figure_png, image, paragraph, table
+from .page import classed, figure_bytes, image, paragraph, table
 from .story import Comparison, Story
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def growth_story(
         comparisons=list(comparisons(found)),
         about_comparisons=ABOUT if found.bounds else NO_BOUND,
         evidence=[
-            ("Growth", image(figure_png(figure), f"Local Lipschitz constant against n. {seen} {more}", CAPTION)),
+            ("Growth", image(figure_bytes(figure), f"Local Lipschitz constant against n. {seen} {more}", CAPTION)),
             ("Numbers", numbers),
         ],
         files={"growth.zarr": "the constants by n and sample", f"growth.{format}": "the figure"},
