@@ -134,18 +134,21 @@ def test_the_last_line_says_what_to_open(arguments, figure, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "files"),
     [
+        (["phase-diagram", "--points", 4, "--runs", 0], {"phase_diagram.svg"}),
         (["norms", "--d", 8, "--n", 4, "--depth", 2, "--seeds", 2], {"norms.pdf"}),
-        (["phase-diagram", "--points", 4, "--runs", 0], {"phase_diagram.pdf"}),
         (["lipschitz", "--lengths", "4,8", "--repeats", 2, "--d", 3], {"growth.pdf"}),
         (["simulate", "--n", 4, "--t1", 1, "--animation", "html"], {"overview.pdf", "animation.html"}),
     ],
 )
 def test_reports_link_the_figures_in_their_format(arguments, files, capsys, tmp_path):
-    ended = tokenfield_here(capsys, *arguments, "--format", "pdf", "--out", tmp_path / "new")
+    format = "svg" if "phase_diagram.svg" in files else "pdf"
+    ended = tokenfield_here(capsys, *arguments, "--format", format, "--out", tmp_path / "new")
     assert ended.returncode == 0, ended.stderr
     assert files <= linked_files(tmp_path / "new")
+    begins = {".pdf": b"%PDF", ".svg": b"<?xml", ".html": b"<!doctype"}
     for file in files:
-        assert (tmp_path / "new" / file).read_bytes().startswith(b"%PDF" if file.endswith(".pdf") else b"<!doctype")
+        path = tmp_path / "new" / file
+        assert path.read_bytes().startswith(begins[path.suffix])
 
 
 def test_an_unknown_format_is_refused(capsys):

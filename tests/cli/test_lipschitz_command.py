@@ -3,6 +3,7 @@
 import json
 import re
 from html import unescape
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from commands import assert_help_without_jax, linked_files, tokenfield, tokenfie
 import tokenfield as tkf
 from tokenfield.cli import main
 from tokenfield.lipschitz import adversarial, bounds, data_bounds, data_model, growth, local
+from tokenfield.report.lipschitz import factor_text
 
 A, V = np.array([[-1.0, 0.3], [0.2, 0.5]]), np.array([[1.0, 2.0], [0.0, 1.0], [1.0, 0.0]])
 
@@ -70,9 +72,23 @@ def test_the_local_constant_beside_all_bounds(files):
     assert (numbers["inputs"]["d"], numbers["inputs"]["A"], numbers["inputs"]["n"]) == (2, "A.npy", 6)
 
 
-def test_growth_in_a_folder(tmp_path, here, capsys):
+def test_growth_in_a_folder(tmp_path, here, capsys, monkeypatch):
+    """The command is interrupted after three of four constants; the same command computes the last one."""
     flags = ["--beta", 0.5, "--d", 3, "--data", "sphere", "--lengths", "4,6", "--repeats", 2, "--seed", 5]
+    calls = []
+
+    def interrupted(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return local(*arguments, **options)
+
+    monkeypatch.setattr(import_module("tokenfield.lipschitz.growth"), "local", interrupted)
+    code, _, err = here(*flags, "--out", tmp_path / "study")
+    assert code == 130
+    assert "growth.npz: run the same command again to continue" in err
     numbers = numbers_of(tokenfield_here(capsys, "lipschitz", *flags, "--out", tmp_path / "study", "--json"))
+    assert len(calls) == 5
     found = growth(tkf.Softmax(beta=0.5), data_model("sphere", 3), (4, 6), repeats=2, seed=5)
     np.testing.assert_allclose(numbers["constants"], found.constants, rtol=1e-6)
     assert numbers["lengths"] == [4, 6]
@@ -108,6 +124,27 @@ def test_the_worst_tokens_found(files, monkeypatch, capsys, tmp_path):
     assert f"the worst 4 tokens found by a factor of at most {numbers['constant']:.4g}." in report
     assert f'<td data-column="predicted">≥ {numbers["bounds"]["lower"]:.4g}</td>' in report
     assert report.count(">agrees<") == 3  # both upper bounds and the lower one
+
+
+def test_a_constant_in_a_large_unit(here, tmp_path, monkeypatch, capsys):
+    """At beta > 30 the kernel is divided by e^beta; report and table have the constant of the kernel itself."""
+    flags = ["--attention", "unnormalized", "--beta", 40, "--d", 2, "--n", 3]
+    code, out, _ = here(*flags, "--adversarial", "--starts", 1, "--steps", 3, "--out", tmp_path)
+    assert code == 0
+    numbers = json.loads((tmp_path / "constant.json").read_text())
+    assert numbers["log_unit"] == 40
+    true = local(tkf.Unnormalized(beta=40.0, log_unit=0.0), np.array(numbers["x"])).constant
+    assert numbers["constant"] == pytest.approx(true * np.exp(-40), rel=1e-6)
+    assert "e to the power" not in out
+    (mantissa, exponent), report = f"{true:.3e}".split("e"), (tmp_path / "report.html").read_text()
+    assert f"at most {float(mantissa):.4g} × 10<sup>{int(exponent)}</sup>." in report
+    assert f" × 10^{int(exponent)} " in out
+    (row,) = re.findall(r"explicit tokens of the theory</th><td>(.*?)</td>", report)
+    assert row == re.sub(r"\^(-?\d+)", r"<sup>\1</sup>", factor_text(numbers["explicit_constant"], 40.0, 6))
+    (snippet,) = re.findall(r"<pre><code>(import .*?)</code></pre>", report, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(unescape(snippet), {})
+    assert capsys.readouterr().out == f"{numbers['constant']} times e to the power 40.0\n"
 
 
 @pytest.mark.slow
@@ -160,6 +197,7 @@ def test_the_table_names_the_bounds(here):
         (["--data", "heavytailed"], "got 'heavytailed': did you mean 'heavy_tailed'?"),
         (["--attention", "softmx"], "got 'softmx': did you mean 'softmax'?"),
         (["--lengths", "4,8", "--adversarial"], "use one at a time"),
+        (["--format", "pdf"], "--format needs --lengths: a single constant has no figure"),
         (["--lengths", "4,8", "--repeats", "0"], "repeats must be a whole number >= 1, got 0"),
         (["--attention", "unnormalized", "--beta", "900", "--n", "6", "--d", "2"], "the derivative overflows"),
     ],

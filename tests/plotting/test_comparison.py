@@ -1,10 +1,14 @@
 """Runs drawn over each other, and panels in the user's own axes: lines are read back and compared with observables."""
 
+import io
+import itertools
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 import tokenfield as tkf
+from tokenfield.plotting import style
 
 STARTS = [tkf.circle_tokens([0.0, 1.0, 2.0]), tkf.circle_tokens([0.0, 0.2, 3.0])]
 MODELS = [tkf.Transformer(tkf.Softmax(beta), norm=tkf.PostLN()) for beta in (1.0, 4.0)]
@@ -30,6 +34,17 @@ def test_lines_are_observables(runs):
     named = [text.get_text() for text in sheet.legends[0].get_texts()]
     assert named == ["Softmax(beta=1.0)", "Softmax(beta=4.0)"]
     assert orders.get_title(loc="left") == r"$\mathbf{b}$  Order parameter"
+
+
+def test_titles_fit_their_panels_in_a_wider_font(runs, monkeypatch):
+    usual = style.settings()
+    monkeypatch.setattr(style, "settings", lambda: {**usual, "font.family": "DejaVu Sans"})
+    sheet = tkf.compare(runs)
+    sheet.savefig(io.BytesIO(), dpi=sheet.dpi)
+    boxes = [ax._left_title.get_window_extent() for ax in sheet.axes]
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+    assert boxes[-1].x1 <= sheet.bbox.x1
+    assert max(box.y1 for box in boxes) <= sheet.bbox.y1
 
 
 def test_into_axes_of_the_user(runs):

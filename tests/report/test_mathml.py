@@ -22,6 +22,11 @@ def letters(html):
         ("x_i^2", "<math><msubsup><mi>x</mi><mi>i</mi><mn>2</mn></msubsup></math>"),
         ("√(1-ρ)", "<math><msqrt><mn>1</mn><mo>−</mo><mi>ρ</mi></msqrt></math>"),
         ("cos θ_i", "<math><mi>cos</mi><mspace width='0.22em'/><msub><mi>θ</mi><mi>i</mi></msub></math>"),
+        (
+            "(log(1/τ))^k",
+            "<math><msup><mrow><mo>(</mo><mi>log</mi><mrow><mo>(</mo><mn>1</mn><mo lspace='0' rspace='0' stretchy='false'>/</mo>"
+            "<mi>τ</mi><mo>)</mo></mrow><mo>)</mo></mrow><mi>k</mi></msup></math>",
+        ),
         ("R²", "<math><msup><mi>R</mi><mn>2</mn></msup></math>"),
         ("2e-06", "<math><mn>2</mn><mo>×</mo><msup><mn>10</mn><mrow><mo>−</mo><mn>6</mn></mrow></msup></math>"),
         (
@@ -69,5 +74,6 @@ def test_sources_link_to_papers():
     assert linked("Castin, Ablin, Peyré, How smooth is attention?, 2024 <x>") == (
         'Castin, Ablin, Peyré, <a href="https://arxiv.org/abs/2312.14820">How smooth is attention?</a>, 2024 &lt;x&gt;'
     )
-    for claim in all_claims():
-        assert '<a href="https://arxiv.org/abs/' in linked(claim.source) or "derived here" in claim.source, claim.id
+    found = [claim for claim in all_claims() if '<a href="https://arxiv.org/abs/' in linked(claim.source)]
+    assert len(found) > 50
+    assert all("derived here" in claim.source for claim in all_claims() if claim not in found)

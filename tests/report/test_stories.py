@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 
 import numpy as np
@@ -14,7 +15,7 @@ from tokenfield.plotting.growth import growth_figure
 from tokenfield.plotting.norms import norms_figure
 from tokenfield.plotting.phase_diagram import phase_diagram_figure
 from tokenfield.report import summary, write_report
-from tokenfield.report.lipschitz import growth_story
+from tokenfield.report.lipschitz import constant_story, factor_text, growth_story
 from tokenfield.report.norms import norms_story
 from tokenfield.report.page import paragraph
 from tokenfield.report.phase_diagram import comparisons as noisy_comparisons
@@ -183,12 +184,36 @@ def test_growth_is_told_as_a_power(tmp_path, monkeypatch, capsys):
     story = growth_story(found, inputs, growth_figure({"x": found}))
     assert "grows like n^{0.25}" in story.answer
     assert "1.19 times as sensitive" in story.more
+    in_units = growth_story(replace(found, log_unit=1e4 * np.log(10)), inputs, growth_figure({"x": found}))
+    assert (
+        f"<td>{3 * 40**0.25 * np.sqrt(0.99 * 1.01):.4g} × 10<sup>10000</sup></td>" in dict(in_units.evidence)["Numbers"]
+    )
     assert [row.agrees for row in story.comparisons] == [True, True, True, False]
     data = xarray.Dataset({"constant": (("n", "sample"), constants)}, {"n": lengths}, {"power": 0.25})
     data.to_zarr(tmp_path / "growth.zarr", consolidated=False, zarr_format=3)
     write_story(story, tmp_path)
     run_snippet(tmp_path, monkeypatch)
     assert "0.25" in capsys.readouterr().out
+
+
+def test_a_bound_that_is_attained_holds_up_to_rounding():
+    """At beta = 0 a constant is its bound. That of tokens at 0 is accurate to 1e-6 only."""
+    inputs = {"attention": "softmax", "d": 2, "n": 4, "R": 1.0, "data": "sphere"}
+    bounds = {"sharp_data": 1.0, "upper": 1.00000999, "lower": 1.0}
+    numbers = {"constant": 1 + 2**-52, "explicit_constant": None, "found": [], "log_unit": 0.0, "bounds": bounds}
+    rows = constant_story(numbers, inputs).comparisons
+    assert [(row.agrees, row.remark) for row in rows[:2]] == [(True, "100 % of the bound")] * 2
+    for constant, agrees in ((1 - 5e-7, [True, True, True]), (1 - 1e-5, [True, True, None]), (1 + 1.1e-5, [False] * 2)):
+        rows = constant_story({**numbers, "constant": constant}, inputs).comparisons
+        assert [row.agrees for row in rows][: len(agrees)] == agrees
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 12.3, 9.99999, 3e-12])
+def test_constants_in_a_large_unit_are_powers_of_ten(value):
+    assert factor_text(value) == f"{value:.4g}"
+    mantissa, exponent = f"{value:.3e}".split("e")
+    power = f"{float(mantissa):.4g} × 10^{10000 + int(exponent)}" if value else "0"
+    assert factor_text(value, 1e4 * np.log(10)) == power
 
 
 def test_the_answer_is_one_sentence_and_the_rest_is_below_it(equal):

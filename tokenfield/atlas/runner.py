@@ -2,7 +2,6 @@
 
 import difflib
 import importlib
-import io
 import json
 import pkgutil
 import time
@@ -11,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from .._check import count
 from .._files import refuse_foreign, write_text
@@ -19,9 +18,6 @@ from .._quiet import say
 from .._workers import begin_worker, terminate
 from . import claims
 from .claim import OPEN, Claim, Evidence
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SECTIONS = (
     "Models",
@@ -91,24 +87,18 @@ def measure(claim: Claim, quick: bool, format: str = "png") -> Result:
 
     `format` is that of the figure beside the page: "png", "pdf" or "svg".
     """
-    from ..report.page import figure_png
+    from ..report.page import figure_bytes
 
     begun = time.monotonic()
     evidence, picture, file, error = None, b"", b"", ""
     try:
         evidence = claim.measure(quick)
         if evidence.figure is not None:
-            picture = figure_png(evidence.figure, 140)
-            file = picture if format == "png" else _drawn(evidence.figure, format)
+            picture = figure_bytes(evidence.figure, dpi=140)
+            file = picture if format == "png" else figure_bytes(evidence.figure, format)
     except Exception:
         error = traceback.format_exc(limit=-3)
     return Result(claim, evidence, picture, error, time.monotonic() - begun, file)
-
-
-def _drawn(figure: "Figure", format: str) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format=format)
-    return buffer.getvalue()
 
 
 def measure_all(chosen: Sequence[Claim], quick: bool, jobs: int, format: str = "png") -> Iterator[Result]:

@@ -64,6 +64,8 @@ def say_open(path: Path | str) -> None:
 
 
 def write_figure(figure: "Figure", path: Path) -> None:
-    """Write a figure as an image for print."""
+    """Write a figure as an image for print, in the format of the suffix."""
+    from ..report.page import figure_bytes
+
     with replacing(path) as part:
-        figure.savefig(part, dpi=160)
+        part.write_bytes(figure_bytes(figure, path.suffix.removeprefix("."), dpi=160))

@@ -3,16 +3,18 @@
 import json
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from .._cost import SHORTEST_BASIS, refuse_derivative
 from .._files import write_text
 from .._shown import shown
-from .choices import Format, flag, kind_flag
+from .choices import flag, kind_flag
 from .command_line import command_line
+from .errors import Interrupted
 from .folders import REPORT, figure_file, open_folder, say_open, write_dataset, write_figure
+from .interrupts import going_on_from, interrupted
 
 DATA = "sphere", "gaussian", "low_rank", "clustered", "correlated", "heavy_tailed"
 DATASET, FIGURE, CHECKPOINT, CONSTANT = "growth.zarr", "growth.png", "growth.npz", "constant.json"
@@ -67,7 +69,9 @@ def lipschitz(
             f"with --lengths, for report.html, {FIGURE} and {DATASET} [lipschitz; with --json, none]."
         ),
     ] = None,
-    format: Format = "png",
+    format: Annotated[
+        Literal["png", "pdf", "svg"] | None, flag("Format of the figure, with --lengths [png].", "--format")
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a study in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
@@ -75,13 +79,15 @@ def lipschitz(
 
     With --lengths, measure how it grows with the number of tokens and fit a power of n; after an interruption, the same
     command continues. With --adversarial, search for the worst tokens.
-    The study of growth writes a report; the others do so with --out.
+    With --out, a single constant is reported too.
     """
     if lengths is not None and adversarial:
         raise ValueError("--lengths and --adversarial cannot be combined: use one at a time")
-    sizes = None if lengths is None else _lengths(lengths)
+    if lengths is None and format is not None:
+        raise ValueError("--format needs --lengths: a single constant has no figure")
+    sizes = [n] if lengths is None else _lengths(lengths)
     if A is None and V is None:  # otherwise the matrices determine d
-        refuse_derivative(n if sizes is None else max(sizes), 8 if d is None else d, max(SHORTEST_BASIS, 4 * top_k))
+        refuse_derivative(max(sizes), 8 if d is None else d, max(SHORTEST_BASIS, 4 * top_k))
     from .._check import count, positive
     from . import lipschitz_numbers as answer
     from .predict_command import _matrix
@@ -91,49 +97,67 @@ def lipschitz(
     d, kernel = answer.kernel(attention, beta, _matrix("A", A), _matrix("V", V), causal, d, sets or ())
     inputs: dict[str, Any] = {"attention": attention, "beta": beta, "A": A and str(A), "V": V and str(V)}
     inputs |= {"causal": causal, "d": d, "seed": seed} | ({"set": sets} if sets else {})
-    draw = answer.sampler(data, d, R)
-    if sizes is None:
-        context.with_resource(open_folder(out, CONSTANT, "a constant", overwrite))
-    if adversarial:
-        R = 1.0 if R is None else R
-        numbers = answer.worst(kernel, n, R, d, starts, steps, seed)
-        inputs |= {"n": n, "R": R, "starts": starts, "steps": steps}
-    elif sizes is None:
-        numbers = answer.at_tokens(kernel, draw(n, seed), R, rtol, top_k, max_products)
-        inputs |= {"data": data, "n": n, "R": R, "rtol": rtol, "top_k": top_k, "max_products": max_products}
-    else:
+    if lengths is not None:
         folder = out if out is not None or as_json else Path("lipschitz")
-        context.with_resource(open_folder(folder, DATASET, "a study", overwrite))
-        from ..lipschitz import growth
-
-        checkpoint = None if folder is None else folder / CHECKPOINT
-        if checkpoint is not None and overwrite:
-            checkpoint.unlink(missing_ok=True)
-        found = growth(kernel, draw, sizes, repeats, seed=seed, rtol=rtol, checkpoint=checkpoint)
-        numbers = answer.of_growth(found)
+        draw = answer.sampler(data, d, R)
         inputs |= {"data": data, "lengths": sizes, "R": R, "rtol": rtol, "repeats": repeats}
-        if folder is not None:
-            from ..plotting.growth import growth_figure
-            from ..report.lipschitz import growth_story
-            from ..report.story import write_story
-
-            numbers["out"] = str(folder)
-            figure = growth_figure({data: found})
-            write_figure(figure, figure_file(folder, FIGURE, format))
-            write_story(growth_story(found, inputs, figure, command_line(), format), folder)
-            write_dataset(answer.dataset(found, inputs), folder / DATASET)
+        context.with_resource(open_folder(folder, DATASET, "a study", overwrite, unfinished=CHECKPOINT))
+        if folder is not None and overwrite:
             (folder / CHECKPOINT).unlink(missing_ok=True)
-    if sizes is None and out is not None:
-        from ..report.lipschitz import constant_story
-        from ..report.story import write_story
-
-        write_story(constant_story(numbers, inputs, command_line()), out)
-        write_text(out / CONSTANT, json.dumps({**numbers, "inputs": inputs}, allow_nan=False, indent=1))
-        numbers["out"] = str(out)
+        numbers = _growth(kernel, draw, inputs, folder, format or "png")
+    elif adversarial:
+        R = 1.0 if R is None else R
+        inputs |= {"n": n, "R": R, "starts": starts, "steps": steps}
+        context.with_resource(open_folder(out, CONSTANT, "a constant", overwrite))
+        numbers = _constant(answer.worst(kernel, n, R, d, starts, steps, seed), inputs, out)
+    else:
+        x = answer.sampler(data, d, R)(n, seed)
+        inputs |= {"data": data, "n": n, "R": R, "rtol": rtol, "top_k": top_k, "max_products": max_products}
+        context.with_resource(open_folder(out, CONSTANT, "a constant", overwrite))
+        numbers = _constant(answer.at_tokens(kernel, x, R, rtol, top_k, max_products), inputs, out)
     if as_json:
         print(json.dumps({**numbers, "inputs": inputs}, allow_nan=False))
     else:
         _print(numbers, f"{attention}{', causal' if causal else ''}, d = {d}")
+
+
+def _growth(kernel: Any, draw: Any, inputs: dict[str, Any], folder: Path | None, format: str) -> dict[str, Any]:
+    """Measure the constants for several numbers of tokens; write the figure, the report and the data to the folder."""
+    from ..lipschitz import growth
+    from . import lipschitz_numbers as answer
+
+    checkpoint = None if folder is None else folder / CHECKPOINT
+    options = {name: inputs[name] for name in ("lengths", "repeats", "seed", "rtol")}
+    with going_on_from(checkpoint):
+        try:
+            found = growth(kernel, draw, **options, checkpoint=checkpoint)
+        except KeyboardInterrupt:
+            raise Interrupted(interrupted()) from None
+    numbers = answer.of_growth(found)
+    if folder is None:
+        return numbers
+    from ..plotting.growth import growth_figure
+    from ..report.lipschitz import growth_story
+    from ..report.story import write_story
+
+    figure = growth_figure({inputs["data"]: found})
+    write_figure(figure, figure_file(folder, FIGURE, format))
+    write_story(growth_story(found, inputs, figure, command_line(), format), folder)
+    write_dataset(answer.dataset(found, inputs), folder / DATASET)
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    return {**numbers, "out": str(folder)}
+
+
+def _constant(numbers: dict[str, Any], inputs: dict[str, Any], folder: Path | None) -> dict[str, Any]:
+    """Write the report of a single constant and the numbers to the folder."""
+    if folder is None:
+        return numbers
+    from ..report.lipschitz import constant_story
+    from ..report.story import write_story
+
+    write_story(constant_story(numbers, inputs, command_line()), folder)
+    write_text(folder / CONSTANT, json.dumps({**numbers, "inputs": inputs}, allow_nan=False, indent=1))
+    return {**numbers, "out": str(folder)}
 
 
 def _lengths(text: str) -> list[int]:
@@ -151,24 +175,25 @@ def _print(numbers: dict[str, Any], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from ..report.lipschitz import factor_text
+
+    exact = lambda value, digits=9: factor_text(value, numbers["log_unit"], digits)  # noqa: E731
     table = Table("what", "value", "within", title=f"Lipschitz constant: {title}")
     for rank, (value, (low, high)) in enumerate(
         zip(numbers.get("values", []), numbers.get("intervals", []), strict=True)
     ):
         name = "local constant" if rank == 0 else f"singular value {rank + 1}"
-        table.add_row(name, f"{value:.9g}", f"{low:.9g} … {high:.9g}")
+        table.add_row(name, exact(value), f"{exact(low)} … {exact(high)}")
     for n, row in zip(numbers.get("lengths", []), numbers.get("constants", []), strict=True):
-        table.add_row(f"n = {n}, geometric mean", f"{_mean(row):.6g}", f"{min(row):.6g} … {max(row):.6g}")
+        table.add_row(f"n = {n}, geometric mean", exact(_mean(row), 6), f"{exact(min(row), 6)} … {exact(max(row), 6)}")
     if "power" in numbers:
         interval = numbers["power_interval"]
         within = f"{interval[0]:.4f} … {interval[1]:.4f} (95 %)" if interval else "unknown: two points"
         table.add_row("power p of C n^p", f"{numbers['power']:.4f}", within)
     if "found" in numbers:
-        table.add_row("worst tokens found: at least", f"{numbers['constant']:.9g}", "")
+        table.add_row("worst tokens found: at least", exact(numbers["constant"]), "")
         if numbers["explicit_constant"] is not None:
-            table.add_row("explicit tokens", f"{numbers['explicit_constant']:.9g}", "")
-    if numbers.get("log_unit"):
-        table.add_row("all divided by e to the power", f"{numbers['log_unit']:.9g}", "")
+            table.add_row("explicit tokens", exact(numbers["explicit_constant"]), "")
     known = numbers.get("bounds") or {}
     for key, name in BOUNDS.items():
         if known.get(key) is not None:

@@ -81,6 +81,7 @@ def worst(attention: Any, n: int, R: float, d: int, starts: int, steps: int, see
         "x": found.x.tolist(),
         "explicit_constant": found.explicit_constant,
         "found": [value if math.isfinite(value) else None for value in found.found.tolist()],
+        "log_unit": float(attention.log_unit),
         "bounds": _bounds(attention, n, R, d),
     }
 
@@ -94,6 +95,7 @@ def of_growth(found: Growth) -> dict[str, Any]:
         "power": law.power,
         "power_interval": list(law.interval) if math.isfinite(law.interval[0]) else None,
         "factor": law.factor,
+        "log_unit": found.log_unit,
         "confidence": law.confidence,
         "converged": found.converged,
     }
@@ -104,6 +106,7 @@ def dataset(found: Growth, inputs: dict[str, Any]) -> xarray.Dataset:
     law = found.law
     low, high = law.interval
     attributes = {"power": law.power, "power_low": low, "power_high": high, "factor": law.factor}
+    attributes |= {"log_unit": found.log_unit} if found.log_unit else {}
     made = xarray.Dataset(
         {"constant": (("n", "sample"), found.constants)},
         coords={"n": found.lengths, "sample": np.arange(found.constants.shape[1])},

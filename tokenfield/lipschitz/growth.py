@@ -60,6 +60,7 @@ class Growth:
         converged: True if every constant is accurate to the tolerance.
         radius: (l,) length of the longest token among the samples of each length.
         bounds: `bounds` for each number of tokens within that radius, for one head of softmax attention; None for others.
+        log_unit: all constants were divided by `e^{log_unit}` (0 except for `Unnormalized` at large beta).
     """
 
     lengths: np.ndarray
@@ -68,6 +69,7 @@ class Growth:
     converged: bool
     radius: np.ndarray
     bounds: tuple[Bounds, ...] | None
+    log_unit: float = 0.0
 
     def plot(self, **options: Any) -> Any:
         """Return a log-log figure; see `tokenfield.plotting.growth_figure`."""
@@ -175,7 +177,8 @@ def growth(
     pairs = [] if residual else zip(sizes, longest, strict=True)
     limits = [attention_bounds(attention, float(R), n, samples[0].d) for n, R in pairs]
     known = tuple(limit for limit in limits if limit is not None)
-    return Growth(np.array(sizes), constants, law, bool(converged.all()), longest, known or None)
+    unit = (attention.attention if isinstance(attention, Transformer) else attention).log_unit
+    return Growth(np.array(sizes), constants, law, bool(converged.all()), longest, known or None, float(unit))
 
 
 class _Store:

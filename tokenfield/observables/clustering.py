@@ -84,7 +84,13 @@ def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters
     return Clusters(labels, np.array([len(m) for m in groups]), masses, centers, loose)
 
 
-@observable("clusters", name="clusters", range=(1.0, math.inf), rotation_invariant=True, in_loop=False)
+@observable(
+    "number of clusters, counting single tokens",
+    name="clusters",
+    range=(1.0, math.inf),
+    rotation_invariant=True,
+    in_loop=False,
+)
 def cluster_count(state: Tokens, tol: float = 1e-3) -> int:
     """Return the number of `clusters`.
 

@@ -1,6 +1,7 @@
 """Several runs in one figure."""
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .frames import MOST_PAIRED, read_frames
 from .style import PALETTE, WIDTH, Sheet, styled, write_title
 from .time_axis import LONG, counts_layers, is_logarithmic
 
+TITLE_WIDTH = 28  # characters in a line of the title of one panel of several
 QUANTITIES = ("normalized_energy", "order_parameter", "clusters")
 STYLES = ("-", "--", ":", "-.")
 
@@ -141,7 +143,8 @@ def _draw(
     ax.spines[["top", "right"]].set_visible(False)
     function = find_function("observable", name)
     text = labels_of(function).text(function, None)
-    write_title(ax, text[:1].upper() + text[1:], letter)
+    title = text[:1].upper() + text[1:]
+    write_title(ax, fill(title, TITLE_WIDTH) if letter else title, letter)
 
 
 def _names(runs: Sequence[Trajectory]) -> list[str]:

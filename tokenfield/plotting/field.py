@@ -160,7 +160,10 @@ def _frame(t: float, state: Tokens, space: AbstractSpace) -> Frames:
     spherical = isinstance(space, Sphere)
     longer = spherical and bool((np.abs(lengths - 1) > 1e-9).any())
     x = tokens / np.where(lengths > 0, lengths, 1) if spherical else tokens
-    return Frames(np.array([t]), x, tokens, weights, space, "θ" if longer else "x", state.n).sample(MOST_SHOWN)
+    symbol = "θ" if longer else "x"
+    with np.errstate(divide="ignore"):
+        moments = np.array([t]), np.log([t])
+    return Frames(*moments, x, tokens, weights, space, symbol, state.n).sample(MOST_SHOWN)
 
 
 def _draw_arrows(ax: Axes, view: View, field: Field) -> Quiver:

@@ -21,6 +21,7 @@ class Frames(NamedTuple):
 
     Attributes:
         times: (f,) times.
+        log_times: (f,) their logarithms in units of 1, also for times too large for a double.
         x: (f, n, d) directions x/|x| if `spherical`, the tokens themselves in R^d, coordinates of the chart in other spaces.
         tokens: (f, n, D) the tokens themselves in any case.
         weights: (f, n) weights.
@@ -30,6 +31,7 @@ class Frames(NamedTuple):
     """
 
     times: np.ndarray
+    log_times: np.ndarray
     x: np.ndarray
     tokens: np.ndarray
     weights: np.ndarray
@@ -77,9 +79,8 @@ class Frames(NamedTuple):
 
     def at(self, chosen: np.ndarray) -> "Frames":
         """Return some of the frames."""
-        return self._replace(
-            times=self.times[chosen], x=self.x[chosen], tokens=self.tokens[chosen], weights=self.weights[chosen]
-        )
+        names = "times", "log_times", "x", "tokens", "weights"
+        return self._replace(**{name: getattr(self, name)[chosen] for name in names})
 
     def sample(self, most: int, seed: int = 0) -> "Frames":
         """Return frames of at most `most` tokens, chosen at random, the same in all frames."""
@@ -104,11 +105,9 @@ def read_frames(traj: Trajectory, most: int = MOST_FRAMES) -> Frames:
         raise TypeError(
             f"this figure needs a run of Tokens, got a run of {kind}: use traj.plot(), or sample it to tokens"
         )
-    chosen = chosen_frames(traj, most)
-    tokens, symbol = (
-        traj.dataset["x"].values[chosen],
-        "z" if {model["norm"]["kind"] for model in traj.models} == {"Rescaled"} else "x",
-    )
+    chosen = _chosen(traj, most)
+    tokens = traj.dataset["x"].values[chosen]
+    symbol = "z" if {model["norm"]["kind"] for model in traj.models} == {"Rescaled"} else "x"
     x, lengths = tokens, np.linalg.norm(tokens / _scale(tokens), axis=-1, keepdims=True) * _scale(tokens)
     unit = bool((np.abs(lengths - 1) <= 1e-9).all())
     space = Sphere() if unit else traj.space
@@ -118,11 +117,11 @@ def read_frames(traj: Trajectory, most: int = MOST_FRAMES) -> Frames:
         x, symbol = np.asarray(space.chart(tokens)), space.symbol
     weights = traj.dataset["weights"]
     w = weights.values[chosen] if "time" in weights.dims else np.broadcast_to(weights.values, x.shape[:2])
-    return Frames(traj.times[chosen], x, tokens, w, space, symbol, x.shape[1])
+    return Frames(traj.times[chosen], traj.log_times[chosen], x, tokens, w, space, symbol, x.shape[1])
 
 
-def chosen_frames(traj: Trajectory, most: int = MOST_FRAMES) -> np.ndarray:
-    """Return the indices of the saved states that `read_frames` reads."""
+def _chosen(traj: Trajectory, most: int) -> np.ndarray:
+    """Return the indices of at most `most` finite states, evenly chosen."""
     finite = np.isfinite(traj.dataset["x"].values).all(axis=(1, 2))
     count = len(finite) if finite.all() else int(np.argmin(finite))
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))

@@ -17,7 +17,7 @@ def growth_figure(
 ) -> Sheet:
     """Draw local constants on logarithmic axes: every sample, their geometric mean, and the fitted power law (FORMULAS §6).
 
-    With a single data model, known bounds are drawn too: the upper bound for all tokens no longer than those of the samples,
+    With a single data model, known bounds are drawn too: the upper bound for all tokens of at most their length,
     and the lower bound, which some such tokens attain.
 
     Args:
@@ -52,7 +52,9 @@ def growth_figure(
         lengths = next(iter(growths.values())).lengths
         ax.plot(lengths, [limit.sharp_upper for limit in limits], color=GRAY, label="upper bound")
         ax.plot(lengths, [limit.lower for limit in limits], color=GRAY, ls=":", label="lower bound of the worst tokens")
-    ax.set(xscale="log", yscale="log", xlabel="number of tokens n", ylabel="local Lipschitz constant")
+    unit = next(iter(growths.values())).log_unit / np.log(10)
+    label = "local Lipschitz constant" + (f", in units of $10^{{{unit:.4g}}}$" if unit else "")
+    ax.set(xscale="log", yscale="log", xlabel="number of tokens n", ylabel=label)
     for axis in (ax.xaxis, ax.yaxis):
         plain_log_ticks(axis)
     sheet.legend(loc="outside lower center", ncols=2)

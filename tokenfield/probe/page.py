@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._files import replacing, write_text
-from ..report.page import classed, figure_png, folded, image, paragraph, table
+from ..report.page import classed, figure_bytes, folded, image, paragraph, table
 from ..report.story import Comparison, Story
 from .curves import block_curve, has_final_norm
 from .groups import group_text
@@ -105,7 +105,7 @@ def write_probe_report(
     target.mkdir(parents=True, exist_ok=True)
     pictures = {}
     for name, sheet in figures(result.dataset).items():
-        pictures[name] = figure_png(sheet)
+        pictures[name] = figure_bytes(sheet)
         with replacing(target / f"{name}.{format}") as part:
             if format == "png":
                 part.write_bytes(pictures[name])

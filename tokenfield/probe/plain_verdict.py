@@ -20,7 +20,7 @@ APART = 0.1  # a difference of cosines between model and theory that matters in 
 
 
 def plain_verdict(dataset: "xarray.Dataset", architecture: "Architecture") -> tuple[str, str]:
-    """Return a plain sentence on whether tokens become alike, and further ones: does theory expect it, which ones group."""
+    """Return one sentence (do tokens become alike?) and further ones (theory, clusters)."""
     more = _theory(dataset, architecture), _groups(dataset)
     return _collapse(dataset), " ".join(part for part in more if part)
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import to_hex
 
-from ..plotting.frames import Frames, areas, chosen_frames, final_clusters, read_frames
+from ..plotting.frames import Frames, areas, final_clusters, read_frames
 from ..plotting.projection import graticule, oblique_basis, principal_axes, view_of, viewing_basis
 from ..plotting.style import GRAY, token_colors
 from ..plotting.time_axis import time_labels
@@ -38,7 +38,7 @@ def interactive(traj: Trajectory, tol: float = 1e-3) -> tuple[str, str]:
     from plotly.graph_objects import Figure, Frame
 
     shown = read_frames(traj, MOST_FRAMES).sample(MOST_TOKENS)
-    moments = time_labels(traj, shown.times, traj.log_times[chosen_frames(traj, MOST_FRAMES)])
+    moments = time_labels(traj, shown.times, shown.log_times)
     colors = [to_hex(rgba) for rgba in token_colors(final_clusters(shown, tol)[0])]
     points, axes, caption = positions(shown)
     on_sphere = shown.spherical and shown.d == 3

@@ -7,35 +7,44 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..lipschitz import Growth
-from .page import classed, figure_png, image, paragraph, table
+from .page import Markup, classed, figure_bytes, image, paragraph, prose, table
 from .story import Comparison, Story
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ABOUT = (
-    "Theory bounds the constant for all tokens that are no longer than the longest of the sample. A measured constant must "
+    "Theory bounds the constant for all tokens of at most the length of the longest in the sample. A measured constant must "
     "not exceed the bound; typical tokens stay far below it. In the worst case the constant grows like n^{1/2}."
 )
 NO_BOUND = "Bounds are known for one head of softmax attention only, so there is no prediction for this kernel."
 CAPTION = (
     "Dots: samples of tokens; circles: their geometric mean; line: the fitted power of n. Gray, where it is known: the upper "
-    "bound for all tokens of this length, and the value that the worst tokens attain."
+    "bound for all tokens of at most this length, and the value that the worst tokens attain."
 )
 ABOUT_BOUNDS = (
-    "Theory bounds the constant of these tokens, and of all tokens that are no longer than the longest of them."
+    "Theory bounds the constant of these tokens, and of all tokens of at most the length of the longest of them."
 )
+ABOUT_WORST = (
+    "Theory bounds the constant of all tokens of at most this length, and gives a value that the worst ones attain."
+)
+ACCURACY = 1e-6  # relative accuracy of constants by default: a bound may be attained
 UPPER = {
     "sharp_data": "these tokens, bound from their attention",
     "data": "these tokens",
-    "sharp_upper": "all tokens of this length, sharper bound",
-    "upper": "all tokens of this length",
+    "sharp_upper": "all tokens of at most this length, sharper bound",
+    "upper": "all tokens of at most this length",
 }
 CONSTANT_SNIPPET = """import json
 from pathlib import Path
 
 found = json.loads(Path("constant.json").read_text())
 print(found["constant"], found["bounds"])"""
+UNIT_SNIPPET = """import json
+from pathlib import Path
+
+found = json.loads(Path("constant.json").read_text())
+print(found["constant"], "times e to the power", found["log_unit"])"""
 SNIPPET = """import xarray
 
 growth = xarray.open_zarr("growth.zarr", consolidated=False)
@@ -61,8 +70,9 @@ def growth_story(
         f"Tokens: {inputs['data'].replace('_', ' ')}."
     )
     means = np.exp(np.log(found.constants).mean(1))
+    shown = lambda value: prose(factor_text(value, found.log_unit))  # noqa: E731
     rows = [
-        (f"{n}", f"{mean:.4g}", f"{row.min():.4g} to {row.max():.4g}")
+        (f"{n}", Markup(shown(mean)), Markup(f"{shown(row.min())} to {shown(row.max())}"))
         for n, mean, row in zip(found.lengths, means, found.constants, strict=True)
     ]
     numbers = classed("numbers", table(rows, head=("n", "geometric mean", "smallest to largest sample")))
@@ -74,7 +84,7 @@ def growth_story(
         comparisons=list(comparisons(found)),
         about_comparisons=ABOUT if found.bounds else NO_BOUND,
         evidence=[
-            ("Growth", image(figure_png(figure), f"Local Lipschitz constant against n. {seen} {more}", CAPTION)),
+            ("Growth", image(figure_bytes(figure), f"Local Lipschitz constant against n. {seen} {more}", CAPTION)),
             ("Numbers", numbers),
         ],
         files={"growth.zarr": "the constants by n and sample", f"growth.{format}": "the figure"},
@@ -94,17 +104,20 @@ def constant_story(numbers: Mapping[str, Any], inputs: Mapping[str, Any], comman
     """
     searched, what = "found" in numbers, _attention_text(inputs)
     size = f"{inputs['n']} tokens"
-    unit = f" e^{{{numbers['log_unit']:.6g}}}" if numbers.get("log_unit") else ""
+    log_unit = numbers["log_unit"]
     drawn = "the worst" if searched else inputs["data"].replace("_", " ")
     length = f" of length at most {inputs['R']:g}" if inputs["R"] is not None else ""
     question = f"How much can {what} amplify a small change of {size}{length} ({drawn})?"
     these = f"the worst {size} found" if searched else f"these {size}"
-    said = f"Attention amplifies a small change of {these} by a factor of at most {numbers['constant']:.4g}{unit}."
+    factor = factor_text(numbers["constant"], log_unit)
+    said = f"Attention amplifies a small change of {these} by a factor of at most {factor}."
     more = "This is their local Lipschitz constant."
     more += "" if numbers.get("converged", True) else " It has not converged to the tolerance."
     known = numbers["bounds"] or {}
     values = [(f"singular value {k + 1}", value) for k, value in enumerate(numbers.get("values", []))]
     values += [("explicit tokens of the theory", numbers["explicit_constant"])] if searched else []
+    shown = lambda value: None if value is None else Markup(prose(factor_text(value, log_unit, 6)))  # noqa: E731
+    rows = [(name, shown(value)) for name, value in values]
     notes = "".join(paragraph(f"About `constant.json`: {note}.", "note") for note in known.get("notes", []))
     return Story(
         title="Local Lipschitz constant of attention",
@@ -112,10 +125,10 @@ def constant_story(numbers: Mapping[str, Any], inputs: Mapping[str, Any], comman
         answer=said,
         more=more,
         comparisons=list(_within_bounds(numbers)),
-        about_comparisons=ABOUT_BOUNDS if known else NO_BOUND,
-        evidence=[("Numbers", table(values, head=("what", "value")) + notes)],
+        about_comparisons=NO_BOUND if not known else ABOUT_WORST if searched else ABOUT_BOUNDS,
+        evidence=[("Numbers", table(rows, head=("what", "value")) + notes)],
         files={"constant.json": "these numbers" + (" and the tokens found" if searched else "")},
-        snippet=CONSTANT_SNIPPET,
+        snippet=UNIT_SNIPPET if log_unit else CONSTANT_SNIPPET,
         command=command,
         details=[("Settings", table([(name.replace("_", " "), value) for name, value in inputs.items()]))],
     )
@@ -126,12 +139,33 @@ def _within_bounds(numbers: Mapping[str, Any]) -> Iterator[Comparison]:
     known, constant = numbers["bounds"] or {}, numbers["constant"]
     for name, title in UPPER.items():
         if known.get(name) is not None:
-            share = f"{100 * constant / known[name]:.2g} % of the bound"
-            yield Comparison(title, f"≤ {known[name]:.4g}", f"{constant:.4g}", constant <= known[name], share)
+            yield _below(title, constant, known[name])
     if "found" in numbers and known:
-        reached = True if constant >= known["lower"] else None
+        reached = True if constant >= known["lower"] * (1 - ACCURACY) else None
         remark = "" if reached else "the search may have missed the worst tokens"
         yield Comparison("worst tokens", f"≥ {known['lower']:.4g}", f"{constant:.4g}", reached, remark)
+
+
+def _below(what: str, constant: float, bound: float) -> Comparison:
+    """Compare a constant with an upper bound, up to the accuracy of the constant."""
+    share = f"{100 * constant / bound:.3g} % of the bound" if bound else ""
+    return Comparison(what, f"≤ {bound:.4g}", f"{constant:.4g}", constant <= bound * (1 + ACCURACY), share)
+
+
+def factor_text(value: float, log_unit: float = 0.0, digits: int = 4) -> str:
+    """Return `value e^{log_unit}` as text; in a unit other than 1, as a power of ten, without overflow.
+
+    Example:
+        >>> from tokenfield.report.lipschitz import factor_text
+        >>> factor_text(12.3), factor_text(12.3, 4000.0)
+        ('12.3', '1.853 × 10^1738')
+    """
+    if log_unit == 0 or value == 0:
+        return f"{value:.{digits}g}"
+    exponent = math.log10(value) + log_unit / math.log(10)
+    whole = math.floor(exponent)
+    mantissa, carry = f"{10 ** (exponent - whole):.{digits - 1}e}".split("e")
+    return f"{float(mantissa):.{digits}g} × 10^{whole + int(carry)}"
 
 
 def _attention_text(inputs: Mapping[str, Any]) -> str:
@@ -163,12 +197,4 @@ def comparisons(found: Growth) -> Iterator[Comparison]:
         remark if math.isfinite(low) else "",
     )
     for n, row, bound in zip(found.lengths, found.constants, found.bounds, strict=True):
-        largest = float(row.max())
-        share = f"{100 * largest / bound.sharp_upper:.2g} % of the bound"
-        yield Comparison(
-            f"largest constant at n = {n}",
-            f"≤ {bound.sharp_upper:.4g}",
-            f"{largest:.4g}",
-            largest <= bound.sharp_upper,
-            share,
-        )
+        yield _below(f"largest constant at n = {n}", float(row.max()), bound.sharp_upper)

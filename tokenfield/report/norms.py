@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .page import figure_png, image, table
+from .page import figure_bytes, image, table
 from .run_sentences import decimals
 from .story import Comparison, Story, dataset_rows
 
@@ -60,7 +60,7 @@ def norms_story(study: "xarray.Dataset", figure: "Figure", command: str | None =
         evidence=[
             (
                 "Layer by layer",
-                image(figure_png(figure), f"Mean cosine by layer. {seen} {more}".strip(), CAPTION, wide=True),
+                image(figure_bytes(figure), f"Mean cosine by layer. {seen} {more}".strip(), CAPTION, wide=True),
             )
         ],
         files={

@@ -20,6 +20,10 @@ POLICY = (
 )
 
 
+# Metadata of a figure that say when or by which version it was drawn; they are left out.
+VARYING = {"png": "Software", "pdf": "CreationDate", "svg": "Date"}
+
+
 def page(title: str, body: str) -> str:
     """Return a whole page. `body` is HTML already; the title is plain text.
 
@@ -175,8 +179,8 @@ def image(data: bytes, description: str, caption: str = "", kind: str = "png", w
 
     Example:
         >>> from matplotlib.figure import Figure
-        >>> from tokenfield.report.page import figure_png, image
-        >>> image(figure_png(Figure()), "an empty figure")
+        >>> from tokenfield.report.page import figure_bytes, image
+        >>> image(figure_bytes(Figure()), "an empty figure")
     """
     source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
     below = f"<figcaption>{caption if isinstance(caption, Markup) else prose(caption)}</figcaption>" if caption else ""
@@ -186,13 +190,18 @@ def image(data: bytes, description: str, caption: str = "", kind: str = "png", w
     )
 
 
-def figure_png(figure: "Figure", dpi: int = 170) -> bytes:
-    """Return a matplotlib figure as PNG bytes; the same figure gives the same bytes.
+def figure_bytes(figure: "Figure", format: str = "png", dpi: int = 170) -> bytes:
+    """Return a matplotlib figure as the bytes of a file; the same figure gives the same bytes, except for random names in SVG.
+
+    Args:
+        figure: the figure.
+        format: "png", "pdf" or "svg".
+        dpi: pixels per inch.
 
     Example:
         >>> from matplotlib.figure import Figure
-        >>> figure_png(Figure())
+        >>> figure_bytes(Figure())
     """
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+    figure.savefig(buffer, format=format, dpi=dpi, metadata={VARYING[format]: None})
     return buffer.getvalue()

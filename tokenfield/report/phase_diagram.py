@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..theory import critical_kappa, stationary_states
-from .page import classed, figure_png, image, table
+from .page import classed, figure_bytes, image, table
 from .story import Comparison, Story, dataset_rows
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def phase_diagram_story(
         comparisons=[] if runs is None else list(comparisons(runs, d, kernel)),
         about_comparisons="No tokens were simulated (--runs 0), so there is no measurement." if runs is None else ABOUT,
         evidence=[
-            ("Phase diagram", image(figure_png(figure), f"Order over β and κ. {seen} {more}", CAPTION, wide=True)),
+            ("Phase diagram", image(figure_bytes(figure), f"Order over β and κ. {seen} {more}", CAPTION, wide=True)),
             (
                 "The lines",
                 classed(

@@ -28,8 +28,8 @@ def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
 
         - `n`, `d`: number and dimension of the tokens.
         - `clusters`, `cluster_count`, `single_tokens`: sizes, largest first; their number, in which a single token counts as
-          a cluster of one; the number of single tokens. `loose`: number of tokens in components that have not collapsed,
-          each of which is a single token. `cluster_metric`: "cosine", "distance", or "relative distance" (to the root mean
+          a cluster of one; the number of single tokens. `loose`: number of tokens in components that have not collapsed;
+          each such token counts as a single token. `cluster_metric`: "cosine", "distance", or "relative distance" (to the root mean
           square length, for tokens that grow without bound).
         - `energy`, `energy_kind`: "normalized", "centered" (at beta = 0) or None where the model has no energy.
         - `order_parameter`, `mean_cosine`, `effective_rank`.

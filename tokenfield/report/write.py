@@ -8,7 +8,7 @@ from pathlib import Path
 from .._files import present
 from ..results import Trajectory
 from ..states import Tokens
-from .page import classed, figure_png, image, paragraph, table
+from .page import classed, figure_bytes, image, paragraph, table
 from .run_comparisons import ABOUT, NONE, comparisons
 from .run_sentences import answer, question
 from .run_tables import config_rows, final_rows, full_config, provenance_rows
@@ -102,7 +102,7 @@ def story(
 def _figure(traj: Trajectory, tol: float, seen: str) -> str:
     from ..plotting import overview
 
-    drawn = figure_png(overview(traj, tol=tol))
+    drawn = figure_bytes(overview(traj, tol=tol))
     if traj.dataset.attrs["state"] != Tokens.__name__:
         return image(drawn, f"The state over time. {seen}", wide=True)
     return image(drawn, f"Tokens, their energy and their cosines over time. {seen}", CAPTION, wide=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..report.page import code, figure_png, image, table
+from ..report.page import code, figure_bytes, image, table
 from ..report.story import Story, dataset_rows
 from .comparisons import axis_name, comparisons, value_text
 from .result import SweepResult
@@ -52,7 +52,10 @@ def sweep_story(
     first = next(iter(names))
     rows = list(comparisons(found))
     pictures = [
-        (_title(names[name]), image(figure_png(figure), f"{names[name]} over {axes}. {answer(found, name)}", wide=True))
+        (
+            _title(names[name]),
+            image(figure_bytes(figure), f"{names[name]} over {axes}. {answer(found, name)}", wide=True),
+        )
         for name, figure in figures.items()
     ]
     failures = [("Cells that failed", _failures(found))] if found.failed else []

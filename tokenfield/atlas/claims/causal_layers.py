@@ -80,9 +80,9 @@ CLAIM = Claim(
     section="Causal attention",
     title="After many layers of causal averaging only the first tokens matter",
     statement="Let C be the causal averaging matrix. After L layers of (1-α) I + α C, the last of many tokens depends on itself "
-    "with weight (1-α)^L and on position τ with density Σ_k L!/(k!(L-k)!) α^k (1-α)^{L-k} log(1/τ)^{k-1}/(k-1)!. With more layers, "
-    "the first tokens matter more and more. Layers with β = 0 have this form, and so do Post-LN layers linearized at one cluster, "
-    "for every β.",
+    "with weight (1-α)^L and on position τ with density Σ_k L!/(k!(L-k)!) α^k (1-α)^{L-k} (log(1/τ))^{k-1}/(k-1)!. With more "
+    "layers, the first tokens matter more and more. Layers with β = 0 have this form, and so do Post-LN layers linearized at one "
+    "cluster, for every β.",
     source="derived here; compare Barbero et al. 2024 (Transformers need glasses!)",
     measure=measure,
 )
