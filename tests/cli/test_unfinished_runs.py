@@ -69,7 +69,7 @@ def test_the_same_command_goes_on_after_ctrl_c(flags, tmp_path, capsys, monkeypa
     real, calls = record.advance_chunk, []
     command = ["simulate", *QUICK, *flags, "--json"]
     monkeypatch.setattr(record, "CHUNK_SECONDS", 0.0)
-    monkeypatch.setattr(tkf.Trajectory, "plot", lambda self: SimpleNamespace(savefig=lambda path, **_: path.touch()))
+    monkeypatch.setattr(tkf.Trajectory, "plot", lambda self: SimpleNamespace(savefig=lambda file, **_: None))
     monkeypatch.setattr("tokenfield.report.write_report", lambda *_, **__: None)
     whole = tokenfield_here(capsys, *command, "--out", tmp_path / "whole")
 
