@@ -37,7 +37,8 @@ class BoundedSoftmax(NamedTuple):
         """Return the averages of a block of queries. Rows that underflow are taken from `by_rows`."""
         scores = q @ self.k.T - self._bound(q)
         E = exp2(scores if self.bias is None else scores + self.bias)
-        return quotient(E @ Weighted(True).columns(self.values, self.w), by_rows)
+        sums = E @ Weighted(True).columns(self.values, self.w)
+        return quotient(sums[:, :-1], sums[:, -1:], by_rows)
 
     def _bound(self, q: Float[Array, "b k"]) -> Float[Array, "b 1"]:
         """Return an upper bound of the scores of a row, rounding included. Derivatives treat it as a constant."""

@@ -23,6 +23,7 @@ from .sums import divide
 Kernel = Callable[[Float[Array, "a d"], Float[Array, "b d"]], Float[Array, "a b"]]
 
 ONE_BLOCK = 1024  # up to this many tokens the whole matrix is formed
+NARROW = 8  # numbers in a vector of the processor
 WIDE = 256  # tokens with more coordinates are multiplied block by block
 BLOCK = 512
 STRIP_ENTRIES = 1 << 23
@@ -50,24 +51,41 @@ def softmax_sums(
 ) -> Float[Array, "n m"]:
     """Return the same sums with phi = exp, normalized.
 
-    All scores are at most |b|, so the maximum of a row is not computed. If all scores of a row are far below |b|, its sum
-    underflows (a token of weight 0 far from the others at large b, or any token at large -b). Such rows are taken from
-    `by_rows`, which subtracts the maximum of each row.
+    In blocks, all scores are at most |b|, so the maximum of a row is not computed. If all scores of a row with a weight are
+    far below what is subtracted, its sum underflows (a token of weight 0 far from the others at large b, or any token at
+    large -b). Such rows are taken from `by_rows`, which subtracts the maximum of the scores with a weight.
     """
+    if len(x) <= ONE_BLOCK:
+        return quotient(*_softmax_product(b, x, w, values), by_rows)
     c = b * b.dtype.type(math.log2(math.e))
     kernel = lambda u, v: exp2(_scores(c, u, v))  # noqa: E731
-    return quotient(_symmetric_product(kernel, Weighted(True), x, w, values), by_rows)
+    sums = _symmetric_product(kernel, Weighted(True), x, w, values)
+    return quotient(sums[:, :-1], sums[:, -1:], by_rows)
 
 
-def quotient(sums: Float[Array, "b p"], by_rows: Callable[[], Float[Array, "b m"]]) -> Float[Array, "b m"]:
-    """Divide the columns of `sums` by the last one, the normalizer. Rows where it underflows are taken from `by_rows`.
+def _softmax_product(
+    b: Float[Array, ""], x: Float[Array, "n d"], w: Float[Array, " n"], values: Float[Array, "n m"]
+) -> tuple[Float[Array, "n m"], Float[Array, "n 1"]]:
+    """Return `sum_j w_j K_ij values_j` and `sum_j w_j K_ij` for `K_ij = e^{b <x_i,x_j> - max_l b <x_i,x_l>}`."""
+    scores = (b * x) @ x.T
+    K = jnp.exp(scores - jax.lax.stop_gradient(scores.max(1, keepdims=True)))
+    if values.shape[1] >= NARROW:
+        return K @ (values * w[:, None]), K @ w[:, None]
+    sums = K @ Weighted(True).columns(values, w)  # one product: with the normalizer, these columns still fit one vector
+    return sums[:, :-1], sums[:, -1:]
+
+
+def quotient(
+    sums: Float[Array, "b m"], normalizer: Float[Array, "b 1"], by_rows: Callable[[], Float[Array, "b m"]]
+) -> Float[Array, "b m"]:
+    """Divide sums by their normalizer. Rows where it underflows are taken from `by_rows`.
 
     `exp2` is at least `tiny`, so rows that sum to at least `tiny/eps` are accurate to rounding. The threshold is the square
     root of this, because derivatives divide by the square of the normalizer.
     """
     limits = jnp.finfo(sums.dtype)
-    right = sums[:, -1:] >= math.sqrt(limits.tiny / limits.eps)
-    quick = sums[:, :-1] / jnp.where(right, sums[:, -1:], 1)
+    right = normalizer >= math.sqrt(limits.tiny / limits.eps)
+    quick = sums / jnp.where(right, normalizer, 1)
     exact = jax.checkpoint(lambda: jnp.where(right, quick, by_rows()))
     return jax.lax.cond(everywhere(right.all()), lambda: quick, exact)
 
