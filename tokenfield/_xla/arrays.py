@@ -12,6 +12,8 @@ from jaxtyping import Array
 
 from . import LITTLE_OPTIMIZATION, on_cpu
 
+FEW = 1 << 13  # numbers for which compiling takes longer than running
+
 
 def materialize(a: Array, never: Array) -> Array:
     """Return `a`, materialized: computed once and written to memory before anything reads it.
@@ -44,3 +46,23 @@ def compiled_once(function: Callable[..., Any]) -> Callable[..., Any]:
         return (quickly if on_cpu() else plainly)(*arguments)
 
     return call
+
+
+def compiled_by_size(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator like `jax.jit` with these options: small arrays are measured by a program that compiles quickly."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        quickly = jax.jit(function, compiler_options=LITTLE_OPTIMIZATION, **options)
+        plainly = jax.jit(function, **options)
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **named: Any) -> Any:
+            arrays = [leaf for leaf in jax.tree.leaves((arguments, named)) if eqx.is_array(leaf)]
+            # Programs inside a program take no compiler options.
+            inside = any(isinstance(array, jax.core.Tracer) for array in arrays)
+            small = not inside and sum(array.size for array in arrays) <= FEW and on_cpu()
+            return (quickly if small else plainly)(*arguments, **named)
+
+        return call
+
+    return decorate

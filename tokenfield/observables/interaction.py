@@ -1,7 +1,6 @@
 """The interaction energy that the SA and USA flows increase."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -10,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import is_concrete
+from .._xla.arrays import compiled_by_size
 from ..attention.base import AbstractAttention
 from ..attention.sums import map_rows
 from ..flows.energy import expm1_ratio, isotropic_beta, quadratic_form, reads_of
@@ -93,7 +93,7 @@ def normalized_energy(
     return value
 
 
-@partial(jax.jit, static_argnames="centered")
+@compiled_by_size(static_argnames="centered")
 def energy_of(
     x: Float[Array, "n d"],
     w: Float[Array, " n"],
@@ -115,7 +115,7 @@ def energy_of(
     return jnp.where(c == 0, flat, whole)
 
 
-@partial(jax.jit, static_argnames="directions")
+@compiled_by_size(static_argnames="directions")
 def normalized_energy_of(
     x: Float[Array, "n d"],
     w: Float[Array, " n"],
