@@ -106,7 +106,7 @@ test("after a change of the model predictions begin at what was measured then", 
     for (const [name, key] of [["cosines", "cosine"], ["order", "order"], ["energy", "energy"]]) {
       const [{ x, y }] = predicted(name, run), { samples } = run.history;
       assert.ok(samples.filter(({ t }) => t > 1).length === 20);
-      for (const sample of samples.filter(({ t }) => t >= 1)) {
+      for (const sample of samples.filter(({ t }) => (name === "energy" ? t > 1 : t >= 1))) { // at time 1 the energy has two values, of both betas
         const k = Math.max(0, x.findIndex((t) => t >= sample.t)), part = k ? (sample.t - x[k - 1]) / (x[k] - x[k - 1]) : 0;
         const found = k ? y[k - 1] + part * (y[k] - y[k - 1]) : y[0];
         assert.ok(Math.abs(found - sample[key]) < 3e-5, `${name}: ${found} for ${sample[key]}`); // chords of the curve: 1.7e-5
