@@ -20,7 +20,7 @@ export const NOTES = {
     text: [
       "Many tokens spread evenly are a uniform measure, which attention leaves at rest. Add a small ripple with k waves (on the sphere: a harmonic of degree k). The kernel exp(β⟨x,y⟩) multiplies harmonics of degree k by",
       "= w_k = Γ(d/2) (2/β)^{d/2−1} I_{k+d/2−1}(β)",
-      "with the modified Bessel function I (Funk–Hecke formula). The flow of tokens is the gradient of this potential, and the divergence brings a factor k(k+d−2). So a ripple grows like e^{t rate_k},",
+      "with the modified Bessel function I (Funk–Hecke formula). The flow of tokens is the gradient of this potential, and the divergence brings a factor k(k+d−2). So a ripple grows like exp(rate_k t),",
       "= rate_k = k(k+d−2) w_k/β  (divided by w₀ for softmax; minus k(k+d−2)/κ with noise)",
       "k_max is the k with the largest rate. On the circle it is the number of first clusters, about √(2β) for large β.",
       "Energy of uniform tokens: two independent tokens have on average exp(β(⟨x,y⟩−1)) = w₀ e^{−β}, a token with itself 1, so Ē = 1/n + (1−1/n) w₀ e^{−β}. A token attends to itself by e^β/(e^β + (n−1) w₀), and to all on average by 1/n.",

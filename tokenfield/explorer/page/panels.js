@@ -62,7 +62,7 @@ function equiangular({ history, frame, config }) {
   if (rho0 >= COLLAPSED || !Number.isFinite(from.t)) return null;
   const { times: t, rho } = curveOf(c.n, c.beta, c.norm, c.kind, digits(rho0), c.logUnit, digits(from.t), digits(from.length ?? 1));
   const since = history.origin ? ", from the cosine measured when the model was changed" : "";
-  const when = (c.n <= c.d ? "exact for equal angles" : `exact for equal angles, which need d ≥ n; here d = ${c.d}, so it is a reference only`) + since;
+  const when = (c.n <= c.d ? "tokens at equal angles" : `tokens at equal angles, which need d ≥ n; here d = ${c.d}, so it is a reference only`) + since;
   return { times: t, rho, until: t.length > 1 ? t.at(-1) : Infinity, when };
 }
 
@@ -348,7 +348,7 @@ function attentionMarks(run, attention, weights) {
     return [{ label: `own cluster ${short(predicted)}`, formula: "p_{own} = m_a / Σ_b m_b exp(−β(1−ρ_{ab}))", when: `clusters that have collapsed; mean over tokens, measured ${short(measured((i, j) => labels[i] === labels[j]))}`, page: "metastability" }];
   }
   if (!isEven(frame) || groups) return [];
-  return [{ label: `1/n = ${short(1 / n)}, self ${short(attentionToSelf(n, c.beta, d))}`, formula: "mean p_{ij} = 1/n,  p_{ii} = e^β / (e^β + (n−1) w₀)", when: `many uniform tokens; measured on themselves ${short(measured((i, j) => i === j))}`, page: "modes" }];
+  return [{ label: `uniform: 1/n = ${short(1 / n)}, self ${short(attentionToSelf(n, c.beta, d))}`, formula: "mean p_{ij} = 1/n,  p_{ii} = e^β / (e^β + (n−1) w₀)", when: `many uniform tokens; measured on themselves ${short(measured((i, j) => i === j))}`, page: "modes" }];
 }
 
 /** Return {time, rho} at which the pair of clusters that is first to merge does so, by the two-cluster formula. */
