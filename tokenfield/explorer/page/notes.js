@@ -67,8 +67,8 @@ export const NOTES = {
     title: "Gaussians",
     text: [
       "Softmax attention over a Gaussian with mean m and covariance Σ is affine: the weights exp(⟨Ax,y⟩) tilt it, and its mean becomes m + ΣAx. So tokens without a norm stay Gaussian, with",
-      "= Σ' = VΣAΣ + ΣA^TΣV^T,  m' = V(I + ΣA) m",
-      "For constant A and V, with M = VA + A^TV^T and V commuting with M and Σ₀, (Σ^{−1})' = −M:",
+      "= Σ' = VΣAΣ + ΣA^{T}ΣV^{T},  m' = V(I + ΣA) m",
+      "For constant A and V, with M = VA + A^{T}V^{T} and V commuting with M and Σ₀, (Σ^{−1})' = −M:",
       "= Σ(t) = Σ₀^{1/2} (I − t Σ₀^{1/2} M Σ₀^{1/2})^{−1} Σ₀^{1/2}",
       "It blows up at t* = 1/λ_max(Σ₀^{1/2} M Σ₀^{1/2}) if this is positive. Otherwise it tends to Σ₀^{1/2} Π Σ₀^{1/2}, with Π the projector on the kernel of Σ₀^{1/2} M Σ₀^{1/2}.",
     ],

@@ -17,6 +17,7 @@ import {
 
 const COLLAPSED = 0.999;
 const MATRIX = 96; // largest number of rows of the matrix that is drawn
+const MANY = 20; // tokens from which on the mean over uniform ones says something of them
 const FEW_ROWS = 24; // rows of which the attention to the own cluster is measured
 
 /** Return what theory needs to know of a run; `kind` is null where there are no formulas. */
@@ -82,7 +83,7 @@ export const PANELS = {
         drawn.push(dashed(runs, curve.times, curve.rho.map((rho) => equiangularEnergy(rho, c.n, c.beta)), theme));
         marks.push({ label: "equiangular", formula: "Ē = (1 + (n−1) exp(β(ρ−1)))/n, with ρ(t) of equal angles", when: curve.when, page: "normalization" });
       }
-      if (c.kind && !stairs && c.beta > 0 && Number.isFinite(last.energy)) {
+      if (c.kind && !stairs && c.beta > 0 && c.n >= MANY && Number.isFinite(last.energy)) {
         const level = uniformEnergy(c.n, c.beta, c.d);
         hlines.push({ y: level, color: theme.theory });
         marks.push({ label: `uniform ${short(level)}`, formula: "Ē = 1/n + (1−1/n) w₀ e^{−β},  w₀ = Γ(d/2) (2/β)^{d/2−1} I_{d/2−1}(β)", when: "independent uniform tokens, on average; in a density n = ∞", page: "modes" });
@@ -347,7 +348,7 @@ function attentionMarks(run, attention, weights) {
     const predicted = few.reduce((sum, i) => sum + own[labels[i]], 0) / size;
     return [{ label: `own cluster ${short(predicted)}`, formula: "p_{own} = m_a / Σ_b m_b exp(−β(1−ρ_{ab}))", when: `clusters that have collapsed; mean over tokens, measured ${short(measured((i, j) => labels[i] === labels[j]))}`, page: "metastability" }];
   }
-  if (!isEven(frame) || groups) return [];
+  if (!isEven(frame) || groups || n < MANY) return [];
   return [{ label: `uniform: 1/n = ${short(1 / n)}, self ${short(attentionToSelf(n, c.beta, d))}`, formula: "mean p_{ij} = 1/n,  p_{ii} = e^β / (e^β + (n−1) w₀)", when: `many uniform tokens; measured on themselves ${short(measured((i, j) => i === j))}`, page: "modes" }];
 }
 

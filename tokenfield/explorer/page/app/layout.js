@@ -147,10 +147,10 @@ export const layoutMethods = {
     const table = rows.length && make("section", { id: "theory-run" }, make("h3", { text: "Predictions of tokenfield for this model" }),
       make("dl", {}, ...rows.flatMap(({ name: what, value, formula, note }) => [make("dt", { text: what, title: note }), make("dd", {}, make("b", { text: typeof value === "number" ? short(value) : String(value) }), make("div", { class: "fine", text: formula }))])));
     const close = make("form", { method: "dialog" }, make("button", { class: "primary", text: "Close" }));
-    const dialog = make("dialog", { class: "theory" }, make("h2", { text: "Where formulas come from" }), table || null, ...sections, close);
+    const dialog = make("dialog", { class: "theory" }, make("h2", { text: "Where formulas come from", tabindex: "-1", autofocus: true }), table || null, ...sections, close);
     this.parts.tip.hidden = true;
     this.show(dialog);
-    (name ? dialog.querySelector(`#theory-${name}`) : dialog).scrollIntoView();
+    if (name) dialog.querySelector(`#theory-${name}`).scrollIntoView();
   },
 
   show(dialog) {

@@ -39,15 +39,15 @@ function deviations(run, theme) {
     return found ? axesOf([found[0] - found[2], 2 * found[1], found[0] + found[2]]) : { big: NaN, small: NaN };
   };
   const found = c.t.map((t) => at(t - c.begin.t)), blowup = gaussianBlowup(c.A, c.v, c.begin.cov), end = at(1e9);
-  const limit = blowup === Infinity && Number.isFinite(end.big);
+  const limit = blowup === Infinity && Number.isFinite(end.big) && [end.big, end.small].map((y) => (y < 1e-3 * found[0].big ? 0 : y));
   return {
     lines: ["big", "small"].map((key) => dashed([run], c.t, found.map((each) => each[key]), theme)),
-    hlines: limit ? [end.big, end.small].map((y) => ({ y, color: theme.theory })) : [],
+    hlines: limit ? limit.map((y) => ({ y, color: theme.theory })) : [],
     vlines: blowup < Infinity ? [{ x: placed([run])(c.begin.t + blowup), color: theme.theory }] : [],
     marks: [
-      { label: "Σ(t)", formula: "Σ(t) = (Σ₀^{−1} − tM)^{−1}, M = VA + A^TV^T", when: FLOW, page: "gaussian" },
+      { label: "Σ(t)", formula: "Σ(t) = (Σ₀^{−1} − tM)^{−1}, M = VA + A^{T}V^{T}", when: FLOW, page: "gaussian" },
       limit
-        ? { label: `limit ${short(end.big)}, ${short(end.small)}`, formula: "Σ₀^{1/2} Π Σ₀^{1/2}, Π the projector on ker(Σ₀^{1/2} M Σ₀^{1/2})", when: FLOW, page: "gaussian" }
+        ? { label: `limit ${limit.map(short).join(", ")}`, formula: "Σ₀^{1/2} Π Σ₀^{1/2}, Π the projector on ker(Σ₀^{1/2} M Σ₀^{1/2})", when: FLOW, page: "gaussian" }
         : { label: `blow-up t = ${short(c.begin.t + blowup)}`, formula: "t* = 1/λ_max(Σ₀^{1/2} M Σ₀^{1/2})", when: FLOW, page: "gaussian" },
     ],
   };
