@@ -102,6 +102,12 @@ def test_kernels_and_norms_of_the_server_are_in_the_menus(opened, tmp_path):  # 
         page.wait_for_timeout(500)
         assert link(page)["kernel"] == "softmax"
         assert page.get_by_role("button", name="Copy as Python").is_enabled()
+        page.wait_for_timeout(4000)  # for predictions of the server
+        page.get_by_role("button", name="Help").click()
+        page.get_by_role("button", name="Where formulas come from").click()
+        assert "Predictions of tokenfield for this model" in page.locator("#theory-run").inner_text()
+        assert page.locator("#theory-run dt").count() >= 3
+        page.keyboard.press("Escape")
         assert page.locator(".notice.bad").count() == 0
         assert wrong == []
 
