@@ -200,6 +200,85 @@ def theory() -> dict:
     }
 
 
+def equal_angles() -> list[dict]:
+    """Order parameter and normalized energy of tokens at equal angles."""
+    found = []
+    for n, beta, rho in ((3, 1.0, 0.3), (8, 4.0, -0.1), (5, 9.0, 0.95)):
+        state = tkf.Equiangular(rho, n).tokens()
+        order, energy = float(tkf.order_parameter(state)), float(tkf.normalized_energy(state, beta))
+        found.append({"n": n, "beta": beta, "rho": rho, "order": order, "energy": energy})
+    return found
+
+
+def uniform() -> list[dict]:
+    """Of the uniform density: its energy, and the attention of a token of n = 10^6 to itself, by quadrature."""
+    found = []
+    for d, state in ((2, tkf.CircleDensity.uniform(64)), (3, tkf.SphereDensity.uniform(24))):
+        for beta in (0.5, 7.0):
+            angle = np.linspace(0, np.pi, 200_001)
+            weight = np.sin(angle) ** (d - 2)
+            mean = np.trapezoid(weight * np.exp(beta * (np.cos(angle) - 1)), angle) / np.trapezoid(weight, angle)
+            energy = float(tkf.normalized_energy(state, beta))
+            found.append({"d": d, "beta": beta, "energy": energy, "own": 1 / (1 + (10**6 - 1) * mean)})
+    return found
+
+
+def kuramoto() -> list[list[float]]:
+    """[r0, t, r] of the wrapped Cauchy density, for which the formula is exact."""
+    model, found = tkf.Transformer(tkf.Unnormalized(beta=0.0), norm=tkf.PostLN()), []
+    for r0, t in ((0.1, 2.0), (0.3, 1.5)):
+        start = tkf.CircleDensity.from_function(lambda a, r=r0: (1 - r * r) / (1 + r * r - 2 * r * np.cos(a)), 64)
+        end = tkf.solve(model, start, t1=t, rtol=1e-10, atol=1e-12).final
+        found.append([r0, t, float(tkf.order_parameter(end))])
+    return found
+
+
+def gaussians() -> list[dict]:
+    """Gaussians of softmax attention without a norm, at time t: of the closed form, and of the flow."""
+    found = []
+    for A, V, cov, t in (
+        ([[0.0, 1.0], [-2.0, -1.0]], 1.0, [[0.7, 0.1], [0.1, 0.3]], 0.6),
+        ([[-1.0, 0.2], [0.2, 0.0]], 0.5, [[0.7, 0.1], [0.1, 0.3]], 2.0),
+        ([[-1.0, 0.0], [0.0, 0.0]], 1.0, [[0.7, 0.1], [0.1, 0.3]], 0.5),
+    ):
+        attention, mean = tkf.Softmax(A=A, V=V), [0.5, 0.2]
+        end = tkf.solve(tkf.Transformer(attention), tkf.Gaussian(mean, cov), t1=t, rtol=1e-11, atol=1e-13).final
+        blowup = tkf.theory.gaussian_blowup_time(A, V, cov)
+        given = {"A": A, "v": V, "mean": mean, "cov": cov, "t": t, "blowup": blowup if np.isfinite(blowup) else None}
+        covs = [np.asarray(tkf.theory.gaussian_closed_form(A, V, cov, t)), np.asarray(end.cov)]
+        found.append(given | {"covs": [each.ravel().tolist() for each in covs], "end": np.asarray(end.mean).tolist()})
+    limit = tkf.theory.gaussian_limit([[-1.0, 0.0], [0.0, 0.0]], None, [[0.7, 0.1], [0.1, 0.3]])
+    found[-1]["limit"] = np.asarray(limit).ravel().tolist()
+    return found
+
+
+def own_attention() -> dict:
+    """Attention of three weighted points to themselves, from the definition."""
+    x, masses, beta = np.array([[1.0, 0.0], [0.0, 1.0], [-0.6, 0.8]]), np.array([0.5, 0.3, 0.2]), 2.5
+    cosines = x @ x.T
+    rows = masses * np.exp(beta * cosines)
+    own = np.diag(rows / rows.sum(axis=1, keepdims=True))
+    return {"masses": masses.tolist(), "cosines": cosines.tolist(), "beta": beta, "own": own.tolist()}
+
+
+def changed() -> list[dict]:
+    """Three tokens at right angles under beta = 4 until time 1, then under beta = 1: when their cosine is 0.999."""
+    found = []
+    for norm in ({"kind": "post"}, {"kind": "pre"}, {"kind": "sqrt"}):
+        rule, t = norm_rule(norm), tkf.theory
+        first = tkf.solve(
+            tkf.Transformer(tkf.Softmax(beta=4.0), norm=rule), tkf.Equiangular(0.0, 3), t1=1.0, rtol=1e-11, atol=1e-13
+        ).final
+        rho = float(first.rho)
+        if norm["kind"] == "sqrt":  # in the time 2 sqrt(t+1) it is Post-LN
+            post = t.time_to_cosine(0.999, 3, 1.0, "post", rho)
+            end = (np.sqrt(2.0) + post / 2) ** 2 - 1
+        else:
+            end = 1 + t.time_to_cosine(0.999, 3, 1.0, rule, rho, radius=float(first.radius))
+        found.append({"norm": norm, "rho": rho, "end": float(end)})
+    return found
+
+
 def pair_lifetimes() -> list[list[float]]:
     """The lifetime of a pair in `tokenfield predict`: until the energy is half-way to that of one cluster."""
     found = []
@@ -221,5 +300,11 @@ if __name__ == "__main__":
         "kicks": kicks(),
         "theory": theory(),
         "lifetimes": pair_lifetimes(),
+        "equal": equal_angles(),
+        "uniform": uniform(),
+        "kuramoto": kuramoto(),
+        "own": own_attention(),
+        "gaussians": gaussians(),
+        "changed": changed(),
     }
     Path(sys.argv[1]).write_text(json.dumps(numbers))

@@ -47,14 +47,18 @@ def test_engine_against_tokenfield(tmp_path):
 def test_copied_python_and_toml_end_in_the_same_clusters(tmp_path, capsys):
     runs = json.loads(run_node([str(HERE / "page" / "copied.mjs")]).stdout)
     assert len(runs[0]["sizes"]) > 3
-    for number, run in enumerate(runs):
+    for number, run in enumerate(runs):  # the last one has weights, and points of the sphere
         exec(run["python"], {})
         printed = capsys.readouterr().out
         assert [int(word) for word in printed.strip(" []\n").split()] == run["sizes"]
         path = tmp_path / f"{number}.toml"
         path.write_text(run["toml"])
         config = read(path, {})
-        assert build.tokens(config.tokens).n == sum(run["sizes"])
+        start = build.start(config)
+        assert start.n == sum(run["sizes"])
+        if run["weights"] is not None:
+            np.testing.assert_allclose(start.weights, np.array(run["weights"]) / sum(run["weights"]), rtol=1e-12)
+            np.testing.assert_allclose(start.x, run["x"] / np.linalg.norm(run["x"], axis=1, keepdims=True), rtol=1e-12)
         assert f"{type(build.model(config).norm).__name__}()" in run["python"]
 
 
@@ -71,8 +75,11 @@ def test_a_film_as_gif_holds_the_frames(tmp_path):
 
 
 def test_formulas_link_to_pages_of_theory():
-    named = set(re.findall(r'page: "(\w+)"', (PAGE / "panels.js").read_text(encoding="utf-8")))
+    files = [PAGE / "panels.js", *(PAGE / "panels").glob("*.js")]
+    named = {name for path in files for name in re.findall(r'page: "(\w+)"', path.read_text(encoding="utf-8"))}
+    sections = set(re.findall(r"^  (\w+): \{$", (PAGE / "notes.js").read_text(encoding="utf-8"), re.M))
     assert len(named) >= 6
+    assert named == sections  # each formula leads to a section in the page, and each section to a page
     for name in named:
         assert (HERE.parent.parent / "docs" / "theory" / f"{name}.md").is_file()
 

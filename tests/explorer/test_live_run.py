@@ -141,6 +141,12 @@ def test_configs_of_the_page():
     assert patched({"norm": {"kind": "mix", "tau": 2.0}}, {"norm": "post"}) == {"norm": {"kind": "post"}}
 
 
+def taken(data):
+    """Take the config of a message."""
+    refuse_names(data)
+    return set_up(data)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -166,7 +172,7 @@ def test_configs_of_the_page():
 )
 def test_bad_configs_are_refused_in_one_line(data, message):
     with pytest.raises(ValueError, match=message) as caught:
-        set_up(data)
+        taken(data)
     assert "\n" not in str(caught.value)
 
 

@@ -112,15 +112,15 @@ GAUSSIAN = {
 
 
 @contextlib.contextmanager
-def served(config):
-    """The address of a server that begins with a config, and what a page there may ask for."""
+def served(config, replay=None):
+    """The address of a server that begins with a config or replays a run, and what a page there may ask for."""
     uvicorn = pytest.importorskip("uvicorn", reason='needs pip install -e ".[explore]"')
     from tokenfield.explorer.serve import free_port, settings
     from tokenfield.explorer.server import application
 
     with free_port(0) as listening:
         port, token = listening.getsockname()[1], "token-of-a-test"
-        server = uvicorn.Server(settings(application(port, token, config=config)))
+        server = uvicorn.Server(settings(application(port, token, config=config, replay=replay)))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         try:
@@ -132,7 +132,6 @@ def served(config):
         assert not thread.is_alive()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("config", "names"), [(None, []), (GAUSSIAN, ["standard deviations", "cone of covariances"])])
 def test_the_server_runs_the_page_live(opened, config, names):
     with served(config) as (address, allowed):
@@ -179,7 +178,6 @@ def test_tokens_of_many_dimensions_are_seen_along_three(opened):
         assert page.locator("[data-panel=attention]").is_visible()
 
 
-@pytest.mark.slow
 def test_a_browser_without_websockets_is_told_so(opened):
     with served(None) as (address, allowed):
         page, _ = opened(address, allowed, script="delete globalThis.WebSocket;")

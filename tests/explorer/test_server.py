@@ -5,6 +5,7 @@ import json
 import random
 import threading
 import time
+import tomllib
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 import tokenfield as tkf
+from tokenfield.config.run import RunConfig
 from tokenfield.explorer import client as clients
 from tokenfield.explorer import page_files, server
 from tokenfield.explorer.frames import decode
@@ -140,7 +142,10 @@ def test_a_live_run_sends_the_states_of_simulate(client, monkeypatch):
         info, first = hear(page), hear(page)
         assert info["type"] == "info"
         assert info["config"] == SMALL
-        assert {"softmax", "hardmax"} <= set(info["names"])
+        assert {("softmax", "softmax attention (SA)"), ("relu", "ReLU")} <= {tuple(each) for each in info["names"]}
+        assert ["none", "no norm"] in info["norms"]
+        assert "multihead" not in dict(info["names"])  # needs heads
+        assert 'kind = "softmax"' in info["toml"]
         assert info["theory"] == []
         predicted = hear(page)  # a little later
         assert any(row["key"] and row["formula"] for row in predicted["theory"])
@@ -176,6 +181,61 @@ def test_a_live_run_sends_the_states_of_simulate(client, monkeypatch):
             frames.append(hear(page))
         assert frames[-1] == {"type": "end", "reason": "t1"}
         assert frames[-2].time == pytest.approx(1e-3)
+
+
+def test_changes_keep_what_they_do_not_name(client, monkeypatch):
+    monkeypatch.setattr(clients, "REST", 1e3)
+    config = {
+        "attention": {"kind": "relu", "beta": 4.0},
+        "norm": {"kind": "mix", "tau": 3.0},
+        "tokens": {"n": 5, "d": 2},
+    }
+    with connect(client(config=config)) as page:
+        tell(page, type="start", changes={"beta": 3.0})
+        assert hear(page)["config"] == config | {"attention": {"kind": "relu", "beta": 3.0}}
+        assert hear(page).n == 5
+        tell(page, type="set", beta=2.0, tau=1.0)
+        changed = config | {"attention": {"kind": "relu", "beta": 2.0}, "norm": {"kind": "mix", "tau": 1.0}}
+        info = hear(page)
+        assert info["config"] == changed
+        found = RunConfig.model_validate(tomllib.loads(info["toml"]))
+        assert (found.attention.kind, found.attention.get("beta"), found.norm.get("tau"), found.tokens.n) == (
+            "relu",
+            2.0,
+            1.0,
+            5,
+        )
+        hear(page)
+        tell(page, type="set", tokens={"x": [[1.0, 0.0], [0.6, 0.8]], "weights": [0.25, 0.75]})
+        state = tomllib.loads(hear(page)["toml"])["state"]
+        assert state == {"kind": "tokens", "x": [[1.0, 0.0], [0.6, 0.8]], "weights": [0.25, 0.75]}
+
+
+def test_the_run_file_of_the_command_may_name_files_and_classes_and_a_page_may_not(client, monkeypatch, tmp_path):
+    monkeypatch.setattr(clients, "REST", 1e3)
+    np.save(tmp_path / "a.npy", [[1.0, 0.5], [0.0, 2.0]])
+    np.save(tmp_path / "x.npy", [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+    tokens = {"kind": "file", "file": str(tmp_path / "x.npy")}
+    own = {"attention": {"kind": "tokenfield:ReLU", "A": str(tmp_path / "a.npy")}, "tokens": tokens}
+    with connect(client(config=own)) as page:
+        tell(page, type="start", config=own)
+        assert "the page may name a kind, not a file or a module" in hear(page)["message"]
+        tell(page, type="start", changes={"tokens": tokens})
+        assert "tokens.kind: the page may name a kind" in hear(page)["message"]
+        tell(page, type="start", changes={})
+        assert hear(page)["config"]["attention"] == own["attention"]
+        np.testing.assert_allclose(hear(page).values, np.load(tmp_path / "x.npy").ravel(), atol=1e-7)
+        for patch in ({"A": "b.npy"}, {"kind": "os:system"}, {"tokens": tokens}):
+            tell(page, type="set", **patch)
+            assert "the page may name a kind" in hear(page)["message"]
+        tell(page, type="set", causal=True)
+        assert hear(page)["config"]["attention"] == own["attention"] | {"causal": True}
+        hear(page)
+        tell(page, type="tokens", x=["/etc/passwd"])
+        assert "the page may name a kind" in hear(page)["message"]
+    with connect(client()) as page:
+        tell(page, type="start")
+        assert hear(page)["message"] == "config must be a table: the server was started without a run file"
 
 
 def test_a_replay_is_sent_to_those_who_have_the_token(client):

@@ -13,7 +13,7 @@ from . import messages
 from .frames import encode
 from .names import kernel_names, norm_names
 from .run import LiveRun
-from .setup import Setup
+from .setup import Setup, as_toml, patched, refuse_names
 
 _THEORY = ThreadPoolExecutor(1, "tokenfield-theory")
 """One thread for all pages: predictions are slow Python code, and many at once would block the server."""
@@ -23,11 +23,18 @@ REST = 0.4  # seconds without a change before predictions are computed
 class Client:
     """The run of one websocket. `send_text` and `send_bytes` send to that websocket.
 
+    `own` is the config that the server was started with. It may name files and modules; messages of the page may not.
+
     Messages are handled one after another. A separate task sends frames while the run plays.
     """
 
-    def __init__(self, send_text: Callable[[str], Awaitable[None]], send_bytes: Callable[[bytes], Awaitable[None]]):
-        self._send_text, self._send_bytes = send_text, send_bytes
+    def __init__(
+        self,
+        send_text: Callable[[str], Awaitable[None]],
+        send_bytes: Callable[[bytes], Awaitable[None]],
+        own: dict[str, Any] | None = None,
+    ):
+        self._send_text, self._send_bytes, self._own = send_text, send_bytes, own
         self._run: LiveRun | None = None
         self._playing, self._changed = asyncio.Event(), asyncio.Event()
         self._lock = asyncio.Lock()
@@ -69,7 +76,7 @@ class Client:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _on_start(self, message: dict[str, Any]) -> None:
-        config = messages.table(message, "config")
+        config = self._config(message)
         async with self._lock:
             run = await self._in_thread(LiveRun, config)
             old, self._run = self._run, run
@@ -100,6 +107,7 @@ class Client:
     async def _on_set(self, message: dict[str, Any]) -> None:
         run, patch = self._started(), {key: value for key, value in message.items() if key != "type"}
         async with self._lock:
+            refuse_names(patch)
             await self._in_thread(run.set, patch)
             self._changed.set()
             await self._show(run)
@@ -107,9 +115,22 @@ class Client:
     async def _on_tokens(self, message: dict[str, Any]) -> None:
         run = self._started()
         async with self._lock:
+            refuse_names(message.get("x"), "x")
             await self._in_thread(run.place, message.get("x"))
             self._changed.set()
             await self._show(run)
+
+    def _config(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Return the config of a message "start": its own, or that of the server with the changes of the message."""
+        if "config" in message:
+            config = messages.table(message, "config")
+            refuse_names(config)
+            return config
+        if self._own is None:
+            raise ValueError("config must be a table: the server was started without a run file")
+        changes = messages.table(message, "changes")
+        refuse_names(changes)
+        return patched(self._own, changes)
 
     def _started(self) -> LiveRun:
         if self._run is None:
@@ -183,6 +204,7 @@ def _info(run: LiveRun) -> dict[str, Any]:
         "d": getattr(state, "d", None),
         "log": run.waits,
         "config": {key: value for key, value in setup.data.items() if key != "tokens" or "x" not in value},
+        "toml": as_toml(setup),
     }
 
 

@@ -92,7 +92,7 @@ def application(
             )
             await websocket.close(TOO_MANY)
             return
-        client = Client(_sender(websocket.send_text), _sender(websocket.send_bytes))
+        client = Client(_sender(websocket.send_text), _sender(websocket.send_bytes), config)
         clients.add(client)
         player = asyncio.create_task(client.play())
         try:

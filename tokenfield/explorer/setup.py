@@ -1,4 +1,4 @@
-"""Make a model and a state from a config of the page: the only module of the explorer that uses `tokenfield.config`."""
+"""Make a model and a state from a config: the only module of the explorer that uses `tokenfield.config`."""
 
 import re
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 
 from .._shown import shown
 from ..config import build
-from ..config.run import RunConfig, read
+from ..config.run import RunConfig, read, to_toml
 from ..driver.choice import reduction
 from ..normalization import AbstractSphereNorm
 from ..states import Tokens
@@ -22,8 +22,11 @@ SHORT = {
     "causal": ("attention", "causal"),
     "A": ("attention", "A"),
     "V": ("attention", "V"),
+    "rule": ("attention", "rule"),
     "kappa": ("noise", "kappa"),
     "norm": ("norm", "kind"),
+    "tau": ("norm", "tau"),
+    "alpha": ("norm", "alpha"),
 }
 """Short names of keys in a message "set"."""
 
@@ -44,7 +47,6 @@ def set_up(data: dict[str, Any], state: Any = None) -> Setup:
         data: tables of a run file; `tokens` may contain `x` and `weights` directly.
         state: the state to start from instead of that of the config.
     """
-    refuse_names(data)
     data = _without_none(data)
     if isinstance(data.get("noise"), dict) and "kappa" not in data["noise"]:
         del data["noise"]
@@ -62,8 +64,19 @@ def set_up(data: dict[str, Any], state: Any = None) -> Setup:
     model = build.model(config)
     if state is None:
         state = build.start(config) if given is None else _on_sphere(given, model)
+    if isinstance(state, Tokens):
+        _refuse_many(state.n, state.d)  # the size of a file is not known before
     refuse_slow(model, state)
     return Setup(data, config, model, state)
+
+
+def as_toml(setup: Setup) -> str:
+    """Return the run as a run file; tokens placed by hand are its state."""
+    tokens = setup.data.get("tokens")
+    if not isinstance(tokens, dict) or "x" not in tokens:
+        return to_toml(setup.config)
+    state = {"kind": "tokens"} | {key: tokens[key] for key in ("x", "weights") if key in tokens}
+    return to_toml(read(None, {key: value for key, value in setup.data.items() if key != "tokens"} | {"state": state}))
 
 
 def _without_none(data: dict[str, Any]) -> dict[str, Any]:

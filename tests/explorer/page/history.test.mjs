@@ -9,11 +9,15 @@ import { History } from "../../../tokenfield/explorer/page/history.js";
 import { firstClusters, growthRates, interestingModes } from "../../../tokenfield/explorer/page/theory.js";
 
 /** The history of a run until its ripples are no longer small. */
-function followed(config) {
+function followed(config, then = null) {
   const { attention, tokens } = config, runner = new Runner(config), history = new History(interestingModes(attention.beta, tokens.d));
   for (let step = 0; step < 200 && !history.growth?.over; step++) {
     const frame = runner.frame();
     history.add(frame, frame.x, NaN, 1000 * (step + 1));
+    if (then && step === 5) {
+      history.change(frame, frame.x, NaN);
+      runner.setModel(then);
+    }
     runner.advance(runner.t + 0.1);
   }
   return history;
@@ -28,6 +32,13 @@ for (const [d, beta, n] of [[2, 20, 600], [2, 100, 600], [2, 5, 400], [3, 9, 600
     const off = known.map(({ rate, found }) => Math.abs(found / rate - 1)).sort((a, b) => a - b);
     assert.ok(off.length >= 3 && off[Math.floor(off.length / 2)] < 0.17, String(off));
   });
+
+test("after a change of beta the rates are those of the new one", () => {
+  const of = (beta) => readConfig({ attention: { beta }, tokens: { n: 600, d: 2, seed: 1 } }).config, { growth } = followed(of(2), of(20));
+  const rates = growthRates(20, 2, "softmax", growth.rates.length - 1), most = Math.max(...rates);
+  const off = rates.flatMap((rate, k) => (k > 0 && rate > most / 2 && Number.isFinite(growth.rates[k]) ? [Math.abs(growth.rates[k] / rate - 1)] : [])).sort((a, b) => a - b);
+  assert.ok(off.length >= 3 && off[Math.floor(off.length / 2)] < 0.17, String(off));
+});
 
 test("the modes that are shown reach beyond the one that grows fastest", () => {
   for (const beta of [null, 0, 1, 20, 100, 1000])

@@ -11,6 +11,9 @@ import { forServer, Replay } from "../../../tokenfield/explorer/page/sources.js"
 import { clusters } from "../../../tokenfield/explorer/page/engine/measure.js";
 import { makeTokens } from "../../../tokenfield/explorer/page/engine/starts.js";
 import { visibleGroups } from "../../../tokenfield/explorer/page/views/groups.js";
+import { makeAttention, crossAttention } from "../../../tokenfield/explorer/page/engine/kernels.js";
+import { asChanges, merged, patched } from "../../../tokenfield/explorer/page/tables.js";
+import { thinned } from "../../../tokenfield/explorer/page/views/field.js";
 import { STORIES, STORY_NAMES } from "../../../tokenfield/explorer/page/stories.js";
 
 const RAW = [
@@ -26,7 +29,7 @@ test("a link gives back the run and the view", () => {
   for (const raw of RAW) {
     const { config, problems } = readConfig(raw);
     assert.deepEqual(problems, []);
-    const view = { ...DEFAULT_VIEW, speed: 0.25, log: true, yaw: 1.5, pitch: -0.25, trails: false, field: true, compare: "pre", story: "wait", step: 2 };
+    const view = { ...DEFAULT_VIEW, speed: 0.25, log: true, yaw: 1.5, pitch: -0.25, spin: -0.75, trails: false, field: true, compare: "pre", story: "wait", step: 2 };
     const read = readLink(`#${writeLink(config, view)}`, STORY_NAMES);
     assert.deepEqual(read.problems, []);
     assert.deepEqual(view, read.view);
@@ -157,4 +160,50 @@ test("keys that the page does not know are named, and make a model foreign if th
   assert.deepEqual(of({ context: { n: 3 }, mlp: null }), [["context"], true]);
   assert.equal(of({ norm: { kind: "none" } })[1], true);
   assert.deepEqual(of(readConfig({}).config), [[], false]);
+});
+
+test("changes name what was changed, and nothing else", () => {
+  const { config } = readConfig({ attention: { kind: "softmax", beta: 2 } });
+  assert.deepEqual(asChanges(config, { attention: { beta: 3 } }), { beta: 3 });
+  assert.deepEqual(asChanges(config, { attention: { causal: true } }), { causal: true });
+  assert.deepEqual(asChanges(config, { norm: { kind: "mix" } }), { norm: { kind: "mix", tau: 2 } });
+  assert.deepEqual(asChanges(config, { norm: { tau: 3 } }), { tau: 3 });
+  assert.deepEqual(asChanges(config, { norm: { kind: "none" } }), { norm: { kind: "none" } });
+  assert.deepEqual(asChanges(config, { noise: { kappa: 4 } }), { kappa: 4 });
+  assert.deepEqual(asChanges(config, { noise: null }), { kappa: null });
+  assert.deepEqual(asChanges(config, { attention: { kind: "l2", A: null } }), { attention: { kind: "l2", beta: 2, causal: false } });
+  assert.deepEqual(asChanges(config, { attention: { kind: "relu" } }), { attention: { kind: "relu", beta: 2 } });
+  const A = [[1, 0, 0], [0, 1, 0], [0, 0, 2]], general = readConfig(merged(config, { attention: { A } })).config;
+  assert.deepEqual(asChanges(config, { attention: { A } }), { A, beta: null });
+  assert.deepEqual(asChanges(general, { attention: { A: null } }), { A: null, beta: 2 });
+});
+
+test("tables with changes, as the server makes them", () => {
+  const tables = { attention: { kind: "relu", A: "a.npy" }, noise: { kappa: 2, seed: 3 }, tokens: { n: 5 } };
+  assert.deepEqual(patched(tables, { beta: 2, A: null, kappa: 3, norm: "pre" }), { attention: { kind: "relu", beta: 2 }, noise: { kappa: 3, seed: 3 }, tokens: { n: 5 }, norm: { kind: "pre" } });
+  assert.deepEqual(patched(tables, { kappa: null, tokens: { n: 9 }, state: null }), { attention: tables.attention, tokens: { n: 9 } });
+  assert.deepEqual(tables.noise, { kappa: 2, seed: 3 });
+});
+
+test("a link has the changes to a run that the page does not know, or all of it", () => {
+  const { config } = readConfig({}), changes = { beta: 2, norm: { kind: "none" } }, data = { attention: { kind: "relu" }, tokens: { n: 40, d: 8 } };
+  const own = readLink(writeLink(config, DEFAULT_VIEW, { data, changes })), made = readLink(writeLink(config, { ...DEFAULT_VIEW, speed: 2 }, { data, changes: null }));
+  assert.deepEqual([own.tables, own.named, own.problems], [{ changes }, false, []]);
+  assert.deepEqual([made.tables, made.named, made.view.speed], [{ data, changes: null }, false, 2]);
+  assert.equal(writeLink(config, DEFAULT_VIEW, { data, changes: {} }), "");
+  assert.equal(readLink(writeLink(config, DEFAULT_VIEW)).named, true);
+  for (const text of ["run=3", "run=[]", "changes={", "run=null"]) assert.match(readLink(text).problems.join(), /must be a table of a link/);
+});
+
+test("the field of many tokens is that of a part of them, and of few that of all", () => {
+  const { x } = makeTokens({ kind: "sphere", n: 30000, d: 3, seed: 2 }), attention = makeAttention({ kind: "softmax", beta: 2 }, 3), y = Float64Array.of(0, 0, 1, 0.6, 0.8, 0);
+  const at = (most) => {
+    const { x: some, weights } = thinned(Float32Array.from(x), null, 30000, 3, most), out = new Float64Array(6);
+    assert.ok(weights.length <= most && Math.abs(weights.reduce((a, b) => a + b) - 1) < 1e-9);
+    crossAttention(attention, y, 2, some, weights, out);
+    return out;
+  };
+  const [all, part] = [at(30000), at(2000)];
+  all.forEach((value, k) => assert.ok(Math.abs(value - part[k]) < 0.05));
+  assert.deepEqual([...thinned(Float32Array.of(1, 0, 0, 1), Float32Array.of(0.25, 0.75), 2, 2).weights], [0.25, 0.75]);
 });

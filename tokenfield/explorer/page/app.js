@@ -10,11 +10,12 @@ import { pointerMethods } from "./app/pointer.js";
 import { runsMethods } from "./app/runs.js";
 import { shareMethods } from "./app/share.js";
 import { sweepMethods } from "./app/sweep.js";
-import { DEFAULT_CONFIG, isForeign, readConfig } from "./engine/config.js";
+import { DEFAULT_CONFIG, readConfig } from "./engine/config.js";
 import { makeAttention } from "./engine/kernels.js";
 import { TOKENS } from "./frames.js";
 import { DEFAULT_VIEW, readLink } from "./link.js";
 import { STORY_NAMES } from "./stories.js";
+import { patched } from "./tables.js";
 import { Camera } from "./views/camera.js";
 
 const PLOT_PERIOD = 60; // least milliseconds between the drawings of two plots
@@ -37,7 +38,7 @@ export function mount(root, options = {}) {
 
 class App {
   constructor(root, options) {
-    Object.assign(this, { root, options, runs: [], tool: "turn", playing: false, sweep: null, influence: null, gamma: null, wanted: null });
+    Object.assign(this, { root, options, runs: [], tool: "turn", playing: false, sweep: null, influence: null, gamma: null, wanted: null, tables: null, info: null });
     this.mode = options.mode ?? "page";
     this.still = globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches ?? false;
     this.view = { ...DEFAULT_VIEW };
@@ -52,25 +53,16 @@ class App {
   begin() {
     this.root.classList.add("tkf");
     this.build();
-    const read = this.options.link ? readLink(location.hash, STORY_NAMES) : { given: false, problems: [] };
-    if (read.given) Object.assign(this, { config: read.config, view: read.view });
-    else if (this.options.config) {
-      const given = readConfig(this.options.config);
-      this.config = given.config;
-      if (this.mode === "live" && given.problems.length + given.unknown.length) this.foreign = this.options.config; // the server may know more
-      else [...given.problems, ...given.unknown.map((key) => `This page does not know ${key} and leaves it out.`)].forEach((line) => this.say(line));
-      if (this.foreign) this.config = { ...this.config, foreign: isForeign(given) };
-    }
-    if (read.problems.length) this.say(`The link was not understood in full, and defaults are used instead: ${read.problems.join("; ")}.`);
+    const read = this.options.link ? readLink(location.hash, STORY_NAMES) : { given: false, problems: [], view: this.view, config: this.config };
+    this.takeLink(read);
     if (this.still) {
       this.view.trails = read.given ? this.view.trails : false;
       this.say("Your system asks for less motion: press Play to start.");
     }
-    this.camera.set(this.view.yaw, this.view.pitch);
     if (this.mode === "replay") this.beginReplay();
     else if (this.view.story) this.openStory(this.view.story, Math.floor(this.view.step), location.hash.includes("yaw="));
     else this.start();
-    if (this.mode !== "replay" && !read.given && !this.foreign) this.introduce();
+    if (this.mode !== "replay" && !read.given && !this.tables) this.introduce();
     if (this.options.link)
       addEventListener("hashchange", () => location.hash.slice(1) !== this.written && this.fromLink(), { signal: this.listeners.signal });
     addEventListener("keydown", (event) => this.key(event), { signal: this.listeners.signal });
@@ -104,11 +96,26 @@ class App {
 
   fromLink() {
     const read = readLink(location.hash, STORY_NAMES);
-    Object.assign(this, { config: read.config, view: read.view });
-    if (read.problems.length) this.say(`The link was not understood in full, and defaults are used instead: ${read.problems.join("; ")}.`);
-    this.camera.set(this.view.yaw, this.view.pitch);
+    this.takeLink(read);
     if (this.view.story) this.openStory(this.view.story, Math.floor(this.view.step), location.hash.includes("yaw="));
     else this.start();
+  }
+
+  /** Take the run and the view of a link, or the run that the page was given if the link names none. */
+  takeLink({ config, view, problems, named, tables }) {
+    const { options } = this, live = this.mode === "live";
+    Object.assign(this, { config, view, tables: null });
+    this.camera.set(view.yaw, view.pitch);
+    this.camera.spinTo(view.spin);
+    if (live && tables?.data) this.takeTables(tables);
+    else if (options.config && !named) {
+      const given = readConfig(options.config), unknown = given.unknown.map((key) => `This page does not know ${key} and leaves it out.`);
+      this.config = given.config;
+      if (live && given.problems.length + unknown.length) this.takeTables({ data: patched(options.config, tables?.changes ?? {}), changes: tables?.changes ?? {} }); // the server may know more
+      else [...given.problems, ...unknown].forEach((line) => this.say(line));
+    }
+    const lost = tables && !this.tables ? ["the run needs tokenfield explore"] : [];
+    if (problems.length + lost.length) this.say(`The link was not understood in full, and defaults are used instead: ${[...problems, ...lost].join("; ")}.`);
   }
 
   /** Draw fewer pixels, shorter trails and fewer plots where the browser cannot keep up, as without a GPU. */
@@ -128,7 +135,7 @@ class App {
 
   drawScene() {
     const { scene, runs, theme, view, parts } = this;
-    const items = runs.map((run) => ({ frame: run.frame, attention: view.field && run.frame?.d <= 3 && run.frame.kind === TOKENS ? makeAttention(run.config.attention, run.frame.d) : null }));
+    const items = runs.map((run) => ({ frame: run.frame, attention: view.field && !run.config.foreign && run.frame?.d <= 3 && run.frame.kind === TOKENS ? makeAttention(run.config.attention, run.frame.d) : null }));
     scene.draw(items, theme, { trails: view.trails, field: view.field, chosen: this.chosen, first: this.config.attention.causal });
     const below = `${Math.min(scene.bottom + 8, scene.height - 30).toFixed(0)}px`;
     if (parts.names.style.top !== below) parts.names.style.top = below;

@@ -1,11 +1,11 @@
 /** The run on the page as Python and as TOML, in tokenfield's own words. */
 
-import { tokenCount } from "./engine/config.js";
-
 const KERNEL = { softmax: "Softmax", unnormalized: "Unnormalized", l2: "L2", sigmoid: "Sigmoid", hardmax: "Hardmax" };
 const NORM = { post: "PostLN", pre: "PreLN", peri: "PeriLN", mix: "MixLN", ngpt: "NGPT", sqrt: "SqrtScaling" };
 
 const real = (value) => (Number.isInteger(value) ? `${value}.0` : String(value));
+const unit = (row) => row.map((value) => value / Math.hypot(...row));
+const shares = (weights) => weights.map((w) => w / weights.reduce((a, b) => a + b, 0));
 const matrix = (rows) => `[${rows.map((row) => `[${row.map(real).join(", ")}]`).join(", ")}]`;
 
 /** Return Python code that runs this config to time t1 and prints its clusters. */
@@ -36,8 +36,7 @@ function pythonTokens(t) {
   if (t.x) {
     const rows = `[\n${t.x.map((row) => `    [${row.join(", ")}],`).join("\n")}\n]`;
     if (!t.weights) return `tkf.Tokens(${rows}).normalized()`;
-    const total = t.weights.reduce((a, b) => a + b, 0);
-    return `tkf.Tokens(${rows}, weights=[${t.weights.map((w) => real(w / total)).join(", ")}]).normalized()`;
+    return `tkf.Tokens(${rows}, weights=[${shares(t.weights).map(real).join(", ")}]).normalized()`;
   }
   if (t.kind === "circle") return `tkf.circle_tokens([${t.angles.map(real).join(", ")}])`;
   if (t.kind === "clusters") return `tkf.separated_clusters(${t.n}, ${t.d}, k=${t.k}, spread=${real(t.spread)}, seed=${t.seed})`;
@@ -58,11 +57,11 @@ export function toToml(config, t1) {
   if (norm.kind === "ngpt") lines.push(`alpha = ${real(norm.alpha)}`);
   if (noise) lines.push("", "[noise]", `kappa = ${real(noise.kappa)}`);
   lines.push("", "[tokens]");
-  if (tokens.x && tokens.x[0].length === 2) {
+  if (tokens.x && tokens.x[0].length === 2 && !tokens.weights) {
     lines.push('kind = "circle"', `angles = [${tokens.x.map(([x, y]) => real(Number(Math.atan2(y, x).toFixed(9)))).join(", ")}]`);
   } else if (tokens.x) {
-    lines.push(`# ${tokenCount(tokens)} tokens placed by hand: save them with the Python code, numpy.savetxt("tokens.txt", tokens.x)`);
-    lines.push('kind = "file"', 'file = "tokens.txt"');
+    lines.splice(-1, 1, "[state]", 'kind = "tokens"', `x = [${tokens.x.map((row) => `[${unit(row).map(real).join(", ")}]`).join(", ")}]`);
+    if (tokens.weights) lines.push(`weights = [${shares(tokens.weights).map(real).join(", ")}]`);
   } else if (tokens.kind === "circle") lines.push('kind = "circle"', `angles = [${tokens.angles.map(real).join(", ")}]`);
   else {
     lines.push(`kind = "${tokens.kind}"`);
@@ -70,6 +69,11 @@ export function toToml(config, t1) {
     if (tokens.spread !== undefined) lines.push(`spread = ${real(tokens.spread)}`);
   }
   return `${lines.join("\n")}\n`;
+}
+
+/** Return a run file that ends at time t1, unless it says itself when it ends. */
+export function withEnd(toml, t1) {
+  return /^(t1|depth) = /m.test(toml) ? toml : `t1 = ${real(rounded(t1))}\n${toml}`;
 }
 
 function rounded(t1) {

@@ -20,10 +20,24 @@ export class History {
     this.growth = null; // {rates}: measured growth rates of modes, NaN where not known
     this.first = null;
     this.changes = []; // times at which the model was changed
+    this.origin = null; // the sample at the last of them
   }
 
   get last() {
     return this.samples.at(-1);
+  }
+
+  /** The sample from which predictions begin: at the last change of the model, or at the start. */
+  get begin() {
+    return this.origin ?? this.samples[0];
+  }
+
+  /** Note that the model changes at a frame. */
+  change(frame, x, groups) {
+    if (!frame) return;
+    this.add(frame, x, groups, performance.now(), true);
+    Object.assign(this, { origin: this.last, first: null, growth: null });
+    this.changes.push(frame.time);
   }
 
   /** Take a frame, unless the last one was taken a moment ago; x holds unit directions, groups is their number. */
@@ -34,6 +48,7 @@ export class History {
     const sample = { t: time, time, logTime: frame.logTime, energy: frame.energy, order: frame.order, clusters: frame.clusters, groups, cosine: NaN, columns: null };
     if (frame.kind === TOKENS && x) {
       sample.cosine = meanCosine(frame.order, weights);
+      sample.length = meanLength(frame);
       sample.columns = cosineHistogram(x, n, d);
       if (n <= MOST_FOR_MODES && d <= 3) this.follow(x, weights, d, time, now);
     } else if (frame.kind === DENSITY) {
@@ -42,26 +57,37 @@ export class History {
       this.follow(circle(n), frame.x.map((value) => value / total), 2, time, now);
     } else if (frame.kind === GAUSSIAN) {
       const { big, small } = axesOf(conePoint(frame));
-      Object.assign(sample, { axes: [big, small], mean: [frame.x[0], frame.x[1]] });
+      Object.assign(sample, { axes: [big, small], mean: [frame.x[0], frame.x[1]], cov: [frame.x[d], frame.x[d + 1], frame.x[2 * d + 1]] });
     }
     this.samples.push(sample);
     if (this.samples.length > MOST) this.samples = this.samples.filter((_, k) => k % 2 === 0 || k === this.samples.length - 1);
   }
 
-  /** Measure how fast each mode has grown since the start, as long as all are small and no two others feed it. */
+  /** Measure how fast each mode has grown since the start or the last change of the model, as long as all are small and no two others feed it. */
   follow(x, weights, d, t, now) {
     if (this.growth?.over || now - this.followed < MODE_PERIOD) return;
     this.followed = now;
     const amplitudes = modeAmplitudes(x, weights, d, Math.min(this.modes, MOST_MODES[d]));
     if (!this.first) this.first = { t, amplitudes };
     const small = Math.max(...amplitudes.slice(1)) < LINEAR;
-    if (!small || this.changes.length) this.growth = { ...(this.growth ?? { rates: null }), over: true };
+    if (!small) this.growth = { ...(this.growth ?? { rates: null }), over: true };
     else if (t > this.first.t) {
       const before = this.growth?.rates, own = ownModes(amplitudes, d);
       const rates = amplitudes.map((a, k) => (own[k] ? Math.log(a / this.first.amplitudes[k]) / (t - this.first.t) : (before?.[k] ?? NaN)));
       this.growth = { rates, over: false };
     }
   }
+}
+
+/** Return the mean length of the tokens of a frame. */
+function meanLength({ n, d, x }) {
+  let sum = 0;
+  for (let i = 0; i < n; i++) {
+    let square = 0;
+    for (let a = 0; a < d; a++) square += x[i * d + a] ** 2;
+    sum += Math.sqrt(square);
+  }
+  return sum / n;
 }
 
 /** Return for each mode whether it is much larger than what two others add to it: i and j feed i + j and |i - j|, on the sphere all between. */

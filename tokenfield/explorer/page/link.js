@@ -3,16 +3,39 @@
 import { dimension, readConfig } from "./engine/config.js";
 import { NORMS } from "./engine/norms.js";
 
-export const DEFAULT_VIEW = { speed: 1, log: false, yaw: 0.6, pitch: 0.35, trails: true, field: false, compare: null, story: null, step: 0 };
+export const DEFAULT_VIEW = { speed: 1, log: false, yaw: 0.6, pitch: 0.35, spin: 0, trails: true, field: false, compare: null, story: null, step: 0 };
 export const SPEED_RANGE = [0.01, 100];
 
 const round = (value) => Number(value.toPrecision(12));
 const list = (matrix) => matrix.flat().map(round).join(",");
 
-/** Return the fragment, without "#", of a config and a view {speed, log, yaw, pitch, trails, field, compare, story, step}. */
-export function writeLink(config, view) {
-  const { attention, norm, noise, tokens } = config, out = new URLSearchParams();
+/**
+ * Return the fragment, without "#", of a config and a view {speed, log, yaw, pitch, spin, trails, field, compare, story, step}. Of a run
+ * that the page does not know in full (see tables.js) it has the tables, or the changes to those of the server.
+ */
+export function writeLink(config, view, tables = null) {
+  const out = new URLSearchParams();
   const put = (key, value, usual) => value !== usual && value !== null && value !== undefined && out.set(key, String(value));
+  if (!tables) putModel(config, put);
+  else if (!tables.changes) put("run", JSON.stringify(tables.data));
+  else put("changes", JSON.stringify(tables.changes), "{}");
+  put("speed", round(view.speed), 1);
+  put("log", view.log ? 1 : 0, 0);
+  put("yaw", Number(view.yaw.toFixed(2)), DEFAULT_VIEW.yaw);
+  put("pitch", Number(view.pitch.toFixed(2)), DEFAULT_VIEW.pitch);
+  put("spin", Number(view.spin.toFixed(2)), DEFAULT_VIEW.spin);
+  put("trails", view.trails ? 1 : 0, 1);
+  put("field", view.field ? 1 : 0, 0);
+  put("vs", view.compare);
+  if (view.story) {
+    put("story", view.story);
+    put("step", view.step, 0);
+  }
+  return out.toString().replaceAll("%2C", ",");
+}
+
+function putModel(config, put) {
+  const { attention, norm, noise, tokens } = config;
   put("kernel", attention.kind);
   if (attention.kind !== "hardmax" && !attention.A) put("beta", round(attention.beta));
   if (attention.A) put("A", list(attention.A));
@@ -35,30 +58,22 @@ export function writeLink(config, view) {
     for (const key of ["n", "d", "seed", "k", "spread"]) put(key, tokens[key]);
   }
   put("t1", config.t1);
-  put("speed", round(view.speed), 1);
-  put("log", view.log ? 1 : 0, 0);
-  put("yaw", Number(view.yaw.toFixed(2)), DEFAULT_VIEW.yaw);
-  put("pitch", Number(view.pitch.toFixed(2)), DEFAULT_VIEW.pitch);
-  put("trails", view.trails ? 1 : 0, 1);
-  put("field", view.field ? 1 : 0, 0);
-  put("vs", view.compare);
-  if (view.story) {
-    put("story", view.story);
-    put("step", view.step, 0);
-  }
-  return out.toString().replaceAll("%2C", ",");
 }
 
-const KNOWN = "kernel beta A V causal slope rule norm tau alpha kappa x w angles start n d seed k spread t1 speed log yaw pitch trails field vs story step".split(" ");
+const MODEL = "kernel beta A V causal slope rule norm tau alpha kappa x w angles start n d seed k spread t1".split(" ");
+const KNOWN = [...MODEL, ..."run changes speed log yaw pitch spin trails field vs story step".split(" ")];
 
-/** Return {config, view, problems, given}: `given` is false if the fragment says nothing. */
+/**
+ * Return {config, view, problems, given, named, tables}: `given` is false if the fragment says nothing, `named` if it has no key
+ * of a run, and `tables` is null or what the link has of a run of the server, {data} or {changes}.
+ */
 export function readLink(fragment, storyNames = []) {
   const problems = [], view = { ...DEFAULT_VIEW };
   let params;
   try {
     params = new URLSearchParams(fragment.replace(/^#/, ""));
   } catch {
-    return { ...readConfig({}), view, problems: ["the link could not be read"], given: true };
+    return { ...readConfig({}), view, problems: ["the link could not be read"], given: true, named: false, tables: null };
   }
   const keys = [...params.keys()];
   for (const key of keys) if (!KNOWN.includes(key)) problems.push(`unknown key ${quoted(key)}`);
@@ -80,6 +95,17 @@ export function readLink(fragment, storyNames = []) {
     if (values.length === 1) return values[0];
     if (side * side !== values.length) return params.get(key);
     return Array.from({ length: side }, (_, i) => values.slice(i * side, (i + 1) * side));
+  };
+  const json = (key) => {
+    if (!params.has(key)) return null;
+    try {
+      const value = JSON.parse(params.get(key));
+      if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+    } catch {
+      // not JSON: said below
+    }
+    problems.push(`${key} must be a table of a link made by this page, got ${quoted(params.get(key))}`);
+    return null;
   };
   const defined = (table) => Object.fromEntries(Object.entries(table).filter(([, value]) => value !== undefined));
   const raw = {
@@ -107,6 +133,7 @@ export function readLink(fragment, storyNames = []) {
   view.speed = within("speed", ...SPEED_RANGE, 1);
   view.yaw = within("yaw", -10, 10, view.yaw);
   view.pitch = within("pitch", -1.6, 1.6, view.pitch);
+  view.spin = within("spin", -3.2, 3.2, view.spin);
   view.log = flag("log", false);
   view.trails = flag("trails", true);
   view.field = flag("field", false);
@@ -117,7 +144,8 @@ export function readLink(fragment, storyNames = []) {
     view.story = story;
     view.step = within("step", 0, 9, 0);
   } else if (story !== null) problems.push(`story must be one of ${storyNames.join(", ")}, got ${quoted(story)}`);
-  return { config: read.config, view, problems, given: keys.length > 0 };
+  const data = json("run"), changes = json("changes"), tables = data ? { data, changes: null } : changes && { changes };
+  return { config: read.config, view, problems, given: keys.length > 0, named: keys.some((key) => MODEL.includes(key)), tables };
 }
 
 function quoted(text) {

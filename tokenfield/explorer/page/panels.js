@@ -4,18 +4,21 @@
  */
 
 import { dimension, effectiveBeta, MOST_TOKENS, tokenCount } from "./engine/config.js";
-import { attentionMatrix, makeAttention } from "./engine/kernels.js";
+import { attentionMatrix, attentionRow, makeAttention } from "./engine/kernels.js";
 import { DENSITY, SPHERE_DENSITY, TOKENS } from "./frames.js";
 import { short } from "./numbers.js";
 import { MEASURE_PANELS } from "./panels/measures.js";
-import { column, lines, placed, readout, timeAxis, times } from "./panels/time.js";
+import { column, dashed, lines, placed, readout, timeAxis, times } from "./panels/time.js";
 import {
-  criticalGamma, criticalKappa, equiangularCurve, firstClusters, flowInfluence, growthRates, halfWayCosine, interestingModes,
-  layerContraction, logMergeTime, recencyEnds, stationaryOrder, terminalLaw,
+  criticalGamma, criticalKappa, equiangularCurve, equiangularEnergy, equiangularOrder, firstClusters, flowInfluence, growthRates,
+  halfWayCosine, interestingModes, kuramotoOrder, layerContraction, logMergeTime, ownAttention, recencyEnds, attentionToSelf,
+  stationaryOrder, terminalLaw, uniformEnergy,
 } from "./theory.js";
 
 const COLLAPSED = 0.999;
 const MATRIX = 96; // largest number of rows of the matrix that is drawn
+const MANY = 20; // tokens from which on the mean over uniform ones says something of them
+const FEW_ROWS = 24; // rows of which the attention to the own cluster is measured
 
 /** Return what theory needs to know of a run; `kind` is null where there are no formulas. */
 export function theoryCase({ config, frame }) {
@@ -42,13 +45,28 @@ function remembered(f, most = 40) {
   };
 }
 const firstOf = remembered(firstClusters);
-const curveOf = remembered((n, beta, norm, kind, rho0, logUnit) => equiangularCurve(n, beta, norm, kind, rho0, COLLAPSED, 600, logUnit));
+const curveOf = remembered((n, beta, norm, kind, rho0, logUnit, t0, r0) => equiangularCurve(n, beta, norm, kind, rho0, COLLAPSED, 600, logUnit, t0, r0));
 const orderOf = remembered(stationaryOrder, 400);
 const ratesOf = remembered(growthRates);
 const influenceOf = remembered((n, t, slope) => [...flowInfluence(n, t, slope)]);
 
 /** True if there are more tokens than sums over all pairs are taken of. */
 const isMany = ({ frame }) => frame?.kind === TOKENS && frame.n > MOST_TOKENS;
+/** True if all tokens have the same weight, as the equiangular curve takes them. */
+const isEven = ({ weights }) => !weights || weights.every((w) => Math.abs(w - weights[0]) < 1e-6 * weights[0]);
+
+/** Return the prediction {times, rho, until, when} of tokens at equal angles since the last change of the model, or null. */
+function equiangular({ history, frame, config }) {
+  const c = theoryCase({ config, frame }), from = history.begin;
+  if (!c.kind || c.noise || frame?.kind !== TOKENS || c.n < 2 || !isEven(frame) || !Number.isFinite(from?.cosine)) return null;
+  const rho0 = Math.max(-1 / (c.n - 1) + 1e-9, from.cosine), digits = (value) => Number(value.toPrecision(6));
+  if (rho0 >= COLLAPSED || !Number.isFinite(from.t)) return null;
+  const { times: t, rho } = curveOf(c.n, c.beta, c.norm, c.kind, digits(rho0), c.logUnit, digits(from.t), digits(from.length ?? 1));
+  const since = history.origin ? ", from the cosine measured when the model was changed" : "";
+  const when = (c.n <= c.d ? "tokens at equal angles" : `tokens at equal angles, which need d ≥ n; here d = ${c.d}, so it is a reference only`) + since;
+  return { times: t, rho, until: t.length > 1 ? t.at(-1) : Infinity, when };
+}
+
 const nothing = (text) => ({ spec: { empty: text }, marks: [], text });
 
 export const PANELS = {
@@ -59,7 +77,17 @@ export const PANELS = {
       const [run] = runs, { last } = run.history;
       if (!last || runs.every((each) => !Number.isFinite(each.history.last?.energy)))
         return nothing(isMany(run) ? "Not measured for so many tokens." : "This model has no energy.");
-      const marks = [], hlines = [], vlines = [], stairs = staircase(run), merge = nextMerge(run);
+      const marks = [], hlines = [], vlines = [], stairs = staircase(run), merge = nextMerge(run), drawn = lines(runs, "energy", theme);
+      const c = theoryCase(run), curve = Number.isFinite(last.energy) ? equiangular(run) : null;
+      if (curve && c.n <= c.d) {
+        drawn.push(dashed(runs, curve.times, curve.rho.map((rho) => equiangularEnergy(rho, c.n, c.beta)), theme));
+        marks.push({ label: "equiangular", formula: "Ē = (1 + (n−1) exp(β(ρ−1)))/n, with ρ(t) of equal angles", when: curve.when, page: "normalization" });
+      }
+      if (c.kind && !stairs && c.beta > 0 && c.n >= MANY && Number.isFinite(last.energy)) {
+        const level = uniformEnergy(c.n, c.beta, c.d);
+        hlines.push({ y: level, color: theme.theory });
+        marks.push({ label: `uniform ${short(level)}`, formula: "Ē = 1/n + (1−1/n) w₀ e^{−β},  w₀ = Γ(d/2) (2/β)^{d/2−1} I_{d/2−1}(β)", when: "independent uniform tokens, on average; in a density n = ∞", page: "modes" });
+      }
       if (stairs) {
         hlines.push({ y: stairs.level, color: theme.theory });
         marks.push({ label: `step Σm² = ${short(stairs.level)}`, formula: "Ē = Σ_c m_c², the sum of squared cluster masses", when: "clusters that have collapsed and are far apart", page: "metastability" });
@@ -69,7 +97,7 @@ export const PANELS = {
         marks.push({ label: `next merge t ≈ ${short(merge.time)}`, formula: "T = ∫ dρ / ((1−ρ²) F), F = m_j/(m_i E + m_j) + m_i/(m_j E + m_i), E = exp(β(1−ρ)) (softmax); F = (m_i+m_j) exp(βρ) (unnormalized)", when: `the closest pair, cosine ${short(merge.rho)}; the others are taken to stand still`, page: "metastability" });
       }
       return {
-        spec: { x: timeAxis(runs, log, merge?.time), y: { min: 0, max: 1.02 }, lines: lines(runs, "energy", theme), hlines, vlines },
+        spec: { x: timeAxis(runs, log, merge?.time), y: { min: 0, max: 1.02 }, lines: drawn, hlines, vlines },
         marks,
         readout: readout(runs, "energy", theme),
         text: `Energy ${short(last.energy)}.`,
@@ -80,17 +108,20 @@ export const PANELS = {
     title: "Order parameter",
     about: "Length of the mean direction, |Σ wᵢ xᵢ|: 1 for one cluster, near 0 for tokens in balance.",
     make({ runs, theme, log }) {
-      const [run] = runs, { last, samples } = run.history, c = theoryCase(run), marks = [], hlines = [];
-      const drawn = lines(runs, "order", theme);
+      const [run] = runs, { last, begin } = run.history, c = theoryCase(run), marks = [], hlines = [];
+      const drawn = lines(runs, "order", theme), curve = equiangular(run);
       if (c.kind && c.noise && c.post) {
         const kc = criticalKappa(c.beta, c.d, c.kind, c.logUnit), m = orderOf(c.beta, c.noise.kappa, c.d, c.kind, c.logUnit);
         hlines.push({ y: m, color: theme.theory });
         marks.push({ label: `κ_c = ${short(kc)}`, formula: c.kind === "softmax" ? "κ_c = β w₀/w₁" : "κ_c = β/w₁", when: "noise √(2/κ) dW, many tokens; order is possible for κ > κ_c", page: "noise" });
         marks.push({ label: `m₁ = ${short(m)}`, formula: c.kind === "softmax" ? "μ ∝ Z^{κ/β}, m₁ = |∫x dμ|" : "μ ∝ exp(κ W∗μ), W = exp(β⟨x,y⟩)/β, m₁ = |∫x dμ|", when: "stationary law with one peak, many tokens", page: "noise" });
-      } else if (c.kind && c.beta === 0 && c.d === 2 && c.post && !c.noise && samples.length) {
-        const r0 = samples[0].order, x = Array.from({ length: 80 }, (_, k) => (k / 79) * Math.max(1, last.t));
-        drawn.push({ x: x.map(placed(runs)), y: x.map((t) => (r0 * Math.exp(t / 2)) / Math.sqrt(1 - r0 * r0 + r0 * r0 * Math.exp(t))), color: theme.theory, dash: [5, 4], width: 1.5 });
-        marks.push({ label: "Kuramoto r(t)", formula: "r = r₀ exp(t/2) / √(1 − r₀² + r₀² eᵗ)", when: "β = 0 on the circle, many tokens, start close to uniform", page: "noise" });
+      } else if (c.kind && c.beta === 0 && c.d === 2 && c.post && !c.noise && begin) {
+        const x = Array.from({ length: 80 }, (_, k) => begin.t + (k / 79) * Math.max(1, last.t - begin.t));
+        drawn.push(dashed(runs, x, x.map((t) => kuramotoOrder(begin.order, t - begin.t)), theme));
+        marks.push({ label: "Kuramoto r(t)", formula: "r = r₀ exp(t/2) / √(1 − r₀² + r₀² eᵗ)", when: "β = 0 on the circle, many tokens, start close to uniform; r₀ and t from the last change of the model", page: "noise" });
+      } else if (curve) {
+        drawn.push(dashed(runs, curve.times, curve.rho.map((rho) => equiangularOrder(rho, c.n)), theme));
+        marks.push({ label: "equiangular", formula: "r² = (1 + (n−1)ρ)/n, with ρ(t) of equal angles", when: curve.when, page: "normalization" });
       }
       return {
         spec: { x: timeAxis(runs, log), y: { min: 0, max: 1.02 }, lines: drawn, hlines },
@@ -125,16 +156,12 @@ export const PANELS = {
     about: "Shades: share of pairs at each cosine, over time. Line: mean cosine.",
     make({ runs, theme, log }) {
       const [run] = runs, { samples, last } = run.history, c = theoryCase(run), marks = [], vlines = [];
-      const drawn = lines(runs, "cosine", theme);
-      let until = 0;
+      const drawn = lines(runs, "cosine", theme), curve = equiangular(run), until = curve?.until ?? 0;
       if (c.kind && samples.length && c.n > 1 && !c.noise) {
-        const rho0 = Math.max(-1 / (c.n - 1) + 1e-9, samples[0].cosine);
-        if (rho0 < COLLAPSED) {
-          const curve = curveOf(c.n, c.beta, c.norm, c.kind, Number(rho0.toPrecision(6)), c.logUnit);
-          until = curve.times.length > 1 ? curve.times.at(-1) : Infinity;
-          drawn.push({ x: curve.times.map(placed(runs)), y: curve.rho, color: theme.theory, dash: [5, 4], width: 1.5 });
+        if (curve) {
+          const { when } = curve;
+          drawn.push(dashed(runs, curve.times, curve.rho, theme));
           if (Number.isFinite(until)) vlines.push({ x: placed(runs)(until), color: theme.theory });
-          const when = c.n <= c.d ? "exact for equal angles" : `exact for equal angles, which need d ≥ n; here d = ${c.d}, so it is a reference only`;
           marks.push({ label: "equiangular", formula: "ρ' = (2/s) exp(βρ) (1−ρ)(1+(n−1)ρ)/Z,  Z = e^β + (n−1) exp(βρ) (softmax), n (unnormalized)", when, page: "normalization" });
           marks.push({ label: `collapse ${short(until)}`, formula: "T = ∫ dρ/ρ' up to ρ = 0.999", when, page: "normalization" });
         }
@@ -191,8 +218,9 @@ export const PANELS = {
         for (let b = 0; b < size; b++) values[a * size + b] /= most;
         if (a && group && group[chosen[a]] !== group[chosen[a - 1]]) breaks.push(a);
       }
+      const marks = attentionMarks(run, attention, weights);
       const bands = run.color && chosen.map((i) => (run.color[i] < 0 ? theme.single : theme.palette[run.color[i]]));
-      return { spec: { image: { size, values, bands, breaks: breaks.length > 16 ? [] : breaks } }, marks: [], text: `Attention of ${size} tokens.` };
+      return { spec: { image: { size, values, bands, breaks: breaks.length > 16 ? [] : breaks } }, marks, text: `Attention of ${size} tokens.` };
     },
   },
   sweep: {
@@ -252,6 +280,14 @@ export const PANELS = {
     },
   },
   ...MEASURE_PANELS,
+  density: {
+    ...MEASURE_PANELS.density,
+    make(given) {
+      const c = theoryCase(given.runs[0]), found = MEASURE_PANELS.density.make(given);
+      if (!c.kind || c.noise) return found;
+      return { ...found, marks: [{ label: `k_max = ${firstOf(c.beta, c.d)} peaks`, formula: "k_max = argmax_k k(k+d−2) w_k", when: "peaks of a small perturbation of the uniform density, as long as it is small", page: "modes" }] };
+    },
+  },
 };
 
 /** The panels of each kind of frame; stories add others to those of tokens. */
@@ -264,7 +300,7 @@ export const PANELS_OF = [
 
 /** Return the level of the staircase if nearly all tokens are in a few clusters. */
 function staircase(run) {
-  const groups = clusterMasses(run);
+  const groups = run.config.foreign ? null : clusterMasses(run);
   return groups && { level: groups.reduce((sum, { mass }) => sum + mass * mass, 0) };
 }
 
@@ -297,6 +333,23 @@ function nearGroups(x, n, d) {
     group[i] = found;
   }
   return group;
+}
+
+/** Return how much tokens attend to their own cluster, or to themselves before there are any: theory and measured. */
+function attentionMarks(run, attention, weights) {
+  const c = theoryCase(run), { frame, x } = run, { n, d, labels } = frame, groups = clusterMasses(run);
+  if (c.kind !== "softmax" || n < 2) return [];
+  const size = Math.min(n, FEW_ROWS), few = Array.from({ length: size }, (_, k) => Math.floor((k * n) / size)), all = Float64Array.from(x);
+  const part = (seen, i) => attentionRow(attention, all, weights, i).reduce((sum, value, j) => sum + (seen(i, j) ? value : 0), 0);
+  const measured = (seen) => few.reduce((sum, i) => sum + part(seen, i), 0) / size;
+  if (groups && groups.length > 1 && groups.length <= 6) {
+    const cosines = groups.map((a) => groups.map((b) => a.center.reduce((sum, value, k) => sum + value * b.center[k], 0)));
+    const own = groups.map((_, a) => ownAttention(a, groups.map(({ mass }) => mass), cosines, c.beta));
+    const predicted = few.reduce((sum, i) => sum + own[labels[i]], 0) / size;
+    return [{ label: `own cluster ${short(predicted)}`, formula: "p_{own} = m_a / Σ_b m_b exp(−β(1−ρ_{ab}))", when: `clusters that have collapsed; mean over tokens, measured ${short(measured((i, j) => labels[i] === labels[j]))}`, page: "metastability" }];
+  }
+  if (!isEven(frame) || groups || n < MANY) return [];
+  return [{ label: `uniform: 1/n = ${short(1 / n)}, self ${short(attentionToSelf(n, c.beta, d))}`, formula: "mean p_{ij} = 1/n,  p_{ii} = e^β / (e^β + (n−1) w₀)", when: `many uniform tokens; measured on themselves ${short(measured((i, j) => i === j))}`, page: "modes" }];
 }
 
 /** Return {time, rho} at which the pair of clusters that is first to merge does so, by the two-cluster formula. */

@@ -1,6 +1,6 @@
 /**
- * Where frames come from. Every source has start(config), play(pace), pause(), step(), set(config), close(), and calls
- * onframe(frame, {ended}), oninfo(info) and onerror(text). A pace is {speed, log}.
+ * Where frames come from. Every source has start(config, request), play(pace), pause(), step(), set(config, changes), close(), and
+ * calls onframe(frame, {ended}), oninfo(info) and onerror(text). A pace is {speed, log}; `request` and `changes` are for the server.
  */
 
 import { decodeFrame, decodeFrames } from "./frames.js";
@@ -96,8 +96,9 @@ export class Live extends Source {
     else this.waiting.push(text);
   }
 
-  start(config) {
-    this.send({ type: "start", config: forServer(config) });
+  /** Start a config of the page, or what `request` says: {config}, tables, or {changes} to the run file of the server. */
+  start(config, request = null) {
+    this.send({ type: "start", ...(request ?? { config: forServer(config) }) });
   }
 
   play({ speed, log }) {
@@ -112,12 +113,9 @@ export class Live extends Source {
     this.send({ type: "step" });
   }
 
-  /** Change the tables that are named. Keys that are null clear what the server knows. */
-  set(config, names = ["attention", "norm", "noise"]) {
-    const { attention, norm, noise } = forServer(config);
-    const none = { beta: null, A: null, V: null, rule: null, positions: null };
-    const tables = { attention: { ...none, ...attention }, norm: { tau: null, alpha: null, ...norm }, noise: noise ?? null };
-    this.send({ type: "set", ...Object.fromEntries(names.map((name) => [name, tables[name]])) });
+  /** Change the model; null clears what the server knows. */
+  set(config, changes) {
+    this.send({ type: "set", ...changes });
   }
 
   drawn() {}

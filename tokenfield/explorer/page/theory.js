@@ -131,19 +131,19 @@ function equiangularRates(n, beta, norm, kind, logUnit) {
 }
 
 /**
- * Return {times, rho} of n equiangular tokens from cosine rho0 until rho1 (FORMULAS §7). The independent variable is
- * -log(1 - rho), in equal steps of Runge–Kutta of order 4.
+ * Return {times, rho} of n equiangular tokens from cosine rho0 and length r0 at time t0 until rho1 (FORMULAS §7). The independent
+ * variable is -log(1 - rho), in equal steps of Runge–Kutta of order 4.
  */
-export function equiangularCurve(n, beta, norm, kind, rho0, rho1 = 0.999, steps = 600, logUnit = 0) {
+export function equiangularCurve(n, beta, norm, kind, rho0, rho1 = 0.999, steps = 600, logUnit = 0, t0 = 0, r0 = 1) {
   const rates = equiangularRates(n, beta, norm, kind, logUnit);
-  if (!(1 + (n - 1) * rho0 > 1e-12) || !(rho0 < rho1)) return { times: [0], rho: [rho0] };
+  if (!(1 + (n - 1) * rho0 > 1e-12) || !(rho0 < rho1)) return { times: [t0], rho: [rho0] };
   const start = -Math.log1p(-rho0), h = (-Math.log1p(-rho1) - start) / steps;
   const right = (lambda, t, r) => {
     const [rate, growth] = rates(t, Math.exp(-lambda), r);
     return [1 / rate, growth / rate];
   };
-  let t = 0, r = 1;
-  const times = [0], rho = [rho0];
+  let t = t0, r = r0;
+  const times = [t0], rho = [rho0];
   for (let i = 0; i < steps; i++) {
     const l = start + i * h;
     const [t1, r1] = right(l, t, r);
@@ -156,6 +156,37 @@ export function equiangularCurve(n, beta, norm, kind, rho0, rho1 = 0.999, steps 
     rho.push(-Math.expm1(-(l + h)));
   }
   return { times, rho };
+}
+
+/** Return the order parameter of n equiangular tokens: r^2 = (1 + (n-1) rho)/n. */
+export function equiangularOrder(rho, n) {
+  return Math.sqrt(Math.max(0, (1 + (n - 1) * rho) / n));
+}
+
+/** Return the normalized energy of n equiangular tokens: (1 + (n-1) e^{beta(rho-1)})/n. */
+export function equiangularEnergy(rho, n, beta) {
+  return (1 + (n - 1) * Math.exp(beta * (rho - 1))) / n;
+}
+
+/** Return the expected normalized energy of n independent uniform tokens: 1/n + (1 - 1/n) w_0 e^{-beta} (FORMULAS §8). */
+export function uniformEnergy(n, beta, d) {
+  return 1 / n + (1 - 1 / n) * Math.exp(logMultiplier(0, beta, d) - beta);
+}
+
+/** Return the order parameter of many tokens on the circle under beta = 0 a time t after r0: the Kuramoto model, close to uniform. */
+export function kuramotoOrder(r0, t) {
+  const e = r0 * r0 * Math.exp(t);
+  return Math.sqrt(e / (1 - r0 * r0 + e));
+}
+
+/** Return how much a token of cluster a attends to its own cluster: m_a / sum_b m_b e^{-beta(1-rho_ab)} (softmax). */
+export function ownAttention(a, masses, cosines, beta) {
+  return masses[a] / masses.reduce((sum, mass, b) => sum + mass * Math.exp(-beta * (1 - cosines[a][b])), 0);
+}
+
+/** Return how much one of n uniform tokens attends to itself, many tokens: e^beta/(n w_0) (softmax). */
+export function attentionToSelf(n, beta, d) {
+  return 1 / (1 + (n - 1) * Math.exp(logMultiplier(0, beta, d) - beta));
 }
 
 /** Return the time at which n equiangular tokens reach cosine rho1 from rho0: the time of collapse for rho1 = 0.999. */
@@ -261,6 +292,52 @@ export function flowInfluence(n, t, slope = 0) {
     for (let j = 0; j < n; j++) sum[j] += weight * row[j];
   }
   return sum;
+}
+
+/**
+ * Return the covariance [a, c, b] of a Gaussian in the plane a time t after it was [a, c, b]: S (I - t M S)^{-1}, with
+ * M = v (A + A^T), under softmax attention without a norm; null from the blow-up on (FORMULAS §5).
+ */
+export function gaussianCovariance(A, v, [a, c, b], t) {
+  const [p, q, r] = gaussianRates(A, v);
+  const [k, l, m, n] = [1 - t * (p * a + q * c), -t * (p * c + q * b), -t * (q * a + r * c), 1 - t * (q * c + r * b)]; // I - t M S
+  const determinant = k * n - l * m;
+  if (!(determinant > 1e-12) || t >= gaussianBlowup(A, v, [a, c, b])) return null;
+  return [(a * n - c * m) / determinant, (c * k - a * l) / determinant, (b * k - c * l) / determinant];
+}
+
+/** Return M = v (A + A^T) as [p, q, r]. */
+function gaussianRates([[a, b], [c, d]], v) {
+  return [2 * v * a, v * (b + c), 2 * v * d];
+}
+
+/** Return when the covariance blows up: one over the largest eigenvalue of M S, or Infinity if that is not positive. */
+export function gaussianBlowup(A, v, [a, c, b]) {
+  const [p, q, r] = gaussianRates(A, v), half = (p * a + 2 * q * c + r * b) / 2, determinant = (p * r - q * q) * (a * b - c * c);
+  const largest = half + Math.sqrt(Math.max(0, half * half - determinant));
+  return largest > 1e-12 * (Math.abs(p) + Math.abs(q) + Math.abs(r)) * (a + b) ? 1 / largest : Infinity;
+}
+
+/** Return the means at times t after the first of them: m' = v (I + S A) m, by Runge–Kutta of order 4 between them. */
+export function gaussianMeans(A, v, mean, cov, times, steps = 8) {
+  const right = (t, [x, y]) => {
+    const s = gaussianCovariance(A, v, cov, t);
+    if (!s) return [NaN, NaN];
+    const [g, h] = [A[0][0] * x + A[0][1] * y, A[1][0] * x + A[1][1] * y];
+    return [v * (x + s[0] * g + s[1] * h), v * (y + s[1] * g + s[2] * h)];
+  };
+  const means = [mean];
+  for (let k = 1; k < times.length; k++) {
+    let m = means[k - 1];
+    const h = (times[k] - times[k - 1]) / steps;
+    for (let i = 0; i < steps; i++) {
+      const t = times[k - 1] - times[0] + i * h, at = (slope, part) => m.map((value, j) => value + part * h * slope[j]);
+      const a = right(t, m), b = right(t + h / 2, at(a, 0.5)), c = right(t + h / 2, at(b, 0.5)), d = right(t + h, at(c, 1));
+      m = m.map((value, j) => value + (h / 6) * (a[j] + 2 * b[j] + 2 * c[j] + d[j]));
+    }
+    means.push(m);
+  }
+  return means;
 }
 
 /** Return the time from which the last positions are no longer favored: 2 (1 - e^{-slope}) / rate (FORMULAS §13). */

@@ -16,30 +16,34 @@ const MATRICES = {
 export const controlsMethods = {
   buildControls() {
     const parts = this.parts, a = () => this.config.attention;
-    const attention = (patch) => this.setModel({ attention: { ...a(), ...patch } });
+    const attention = (patch) => this.setModel({ attention: patch });
     const toBeta = (s) => nice(200 * s ** 3), fromBeta = (beta) => Math.cbrt(Math.max(0, beta) / 200);
-    parts.kernel = choice("Kernel", KERNEL_NAMES, "softmax", (kind) => attention({ kind, A: kind === "l2" ? null : a().A }), "How scores become attention: softmax is the SA flow, unnormalized the USA flow");
+    parts.kernel = choice("Kernel", KERNEL_NAMES, "softmax", (kind) => attention({ kind, ...(kind === "l2" ? { A: null } : {}) }), "How scores become attention: softmax is the SA flow, unnormalized the USA flow");
     parts.beta = slider("β", { min: 0, max: 1, step: 0.002, value: fromBeta(9), shown: (s) => short(toBeta(s)), title: "Inverse temperature: larger is sharper", onchange: (s) => attention({ beta: toBeta(s) }) });
     parts.A = this.matrixControl("A", "Score matrix: s(x, y) = ⟨Ax, y⟩", (A) => attention({ A }));
     parts.V = this.matrixControl("V", "Value matrix", (V) => attention({ V }));
     parts.causal = check("causal", false, (causal) => attention({ causal }), "Token i sees tokens 1 to i only");
     parts.rule = check("attend to others", false, (on) => attention({ rule: on ? "others" : "self" }), "Hardmax: a token does not attend to itself, or to tokens at the same place");
-    parts.norm = choice("Norm", NORM_NAMES, "post", (kind) => this.setModel({ norm: { kind }, noise: kind === "post" ? this.config.noise : null }), "Where layer normalization is applied");
-    parts.tau = slider("τ", { min: 0.1, max: 10, step: 0.1, value: 2, shown: short, title: "Mix-LN: time at which Post-LN ends", onchange: (tau) => this.setModel({ norm: { kind: "mix", tau } }) });
-    parts.alpha = slider("α", { min: 0.1, max: 4, step: 0.1, value: 1, shown: short, title: "nGPT: rate", onchange: (alpha) => this.setModel({ norm: { kind: "ngpt", alpha } }) });
-    parts.noisy = check("noise", false, (on) => this.setModel({ noise: on ? { kappa: 4 } : null, norm: on ? { kind: "post" } : this.config.norm }), "Brownian motion of strength √(2/κ); needs Post-LN");
+    parts.norm = choice("Norm", NORM_NAMES, "post", (kind) => this.setModel({ norm: { kind }, ...(kind === "post" || !this.config.noise ? {} : { noise: null }) }), "Where layer normalization is applied");
+    parts.tau = slider("τ", { min: 0.1, max: 10, step: 0.1, value: 2, shown: short, title: "Mix-LN: time at which Post-LN ends", onchange: (tau) => this.setModel({ norm: { tau } }) });
+    parts.alpha = slider("α", { min: 0.1, max: 4, step: 0.1, value: 1, shown: short, title: "nGPT: rate", onchange: (alpha) => this.setModel({ norm: { alpha } }) });
+    parts.noisy = check("noise", false, (on) => this.setModel({ noise: on ? { kappa: 4 } : null, ...(on && this.config.norm.kind !== "post" ? { norm: { kind: "post" } } : {}) }), "Brownian motion of strength √(2/κ); needs Post-LN");
     parts.kappa = slider("κ", { min: -1, max: 3, step: 0.01, value: 0.6, shown: (v) => short(10 ** v), title: "Inverse noise: smaller is noisier", onchange: (v) => this.setModel({ noise: { kappa: Number((10 ** v).toPrecision(3)) } }) });
     parts.compare = choice("Compare", [["", "Nothing"], ...NORM_NAMES], "", (kind) => {
       this.view.compare = kind || null;
       this.start();
     }, "Run a second norm beside this one");
     const tokens = (patch) => {
-      const t = this.config.tokens, now = { kind: t.x || t.kind === "circle" ? "sphere" : t.kind, n: tokenCount(t), d: dimension(t), seed: t.seed ?? 0, k: t.k, spread: t.spread };
-      const next = { ...now, ...patch };
-      this.setTokens(next.kind === "clusters" ? { ...next, k: Math.min(next.k ?? 4, next.n) } : { kind: next.kind, n: next.n, d: next.d, seed: next.seed });
+      const t = { n: tokenCount(this.config.tokens), d: dimension(this.config.tokens), ...this.config.tokens, ...this.tables?.data.tokens };
+      const known = START_NAMES.some(([kind]) => kind === (t.kind ?? "sphere")) && !t.x;
+      const next = { kind: known ? (t.kind ?? "sphere") : "sphere", n: t.n, d: t.d, seed: t.seed ?? 0, k: t.k, spread: t.spread, ...patch };
+      this.setTokens(next.kind === "clusters" ? { ...next, k: Math.min(next.k ?? 4, next.n) } : { kind: next.kind, n: next.n, d: next.d, seed: next.seed }, known && !patch.kind ? patch : null);
     };
     parts.space = choice("Space", [["3", "Sphere"], ["2", "Circle"]], "3", (d) => {
-      if (this.config.attention.A || Array.isArray(this.config.attention.V)) this.config = { ...this.config, attention: { ...a(), A: null, V: null } };
+      if (this.config.attention.A || Array.isArray(this.config.attention.V)) {
+        if (this.tables) this.changeTables({ A: null, V: null, beta: a().beta });
+        else this.config = { ...this.config, attention: { ...a(), A: null, V: null } };
+      }
       tokens({ d: Number(d) });
     });
     parts.startKind = choice("Start", START_NAMES, "sphere", (kind) => (kind === "hand" ? this.refresh() : tokens({ kind })));
@@ -95,6 +99,12 @@ export const controlsMethods = {
     return { element: make("div", { class: "matrixrow" }, picker.element, grid), set };
   },
 
+  /** Add choices to a menu, as [value, text], unless it has them. */
+  offer({ select }, choices) {
+    const known = new Set(Array.from(select.options, ({ value }) => value));
+    for (const [value, text] of choices ?? []) if (!known.has(value)) select.append(make("option", { value, text: text[0].toUpperCase() + text.slice(1) }));
+  },
+
   /** Do something once the reader has stopped moving a slider. */
   later(key, action) {
     this.waiting ??= {};
@@ -111,12 +121,12 @@ export const controlsMethods = {
 
   /** Make the controls say what the state is. */
   refresh() {
-    const { parts, config, view } = this, { attention, norm, noise, tokens } = config, d = dimension(tokens);
-    parts.kernel.set(this.foreign?.attention?.kind ?? attention.kind); // blank for one that the page does not know
+    const { parts, config, view } = this, { attention, norm, noise, tokens } = config, d = dimension(tokens), data = this.tables?.data;
+    parts.kernel.set(data?.attention?.kind ?? attention.kind); // blank for one that is in no menu
     parts.beta.set(Math.cbrt(Math.max(0, attention.beta) / 200));
     parts.beta.element.querySelector("output").textContent = short(attention.beta);
     parts.beta.element.hidden = attention.kind === "hardmax" || (attention.A !== null && attention.kind !== "l2");
-    const hidden = this.foreign?.attention?.A && !attention.A; // a matrix that the page does not show
+    const hidden = data?.attention?.A && !attention.A; // a matrix that the page does not show
     if (hidden) parts.beta.element.hidden = true;
     parts.A.set(attention.A, d);
     parts.A.element.hidden = attention.kind === "l2" || Boolean(hidden);
@@ -124,7 +134,7 @@ export const controlsMethods = {
     parts.causal.set(attention.causal);
     parts.rule.set(attention.rule === "others");
     parts.rule.element.hidden = attention.kind !== "hardmax";
-    parts.norm.set(this.foreign?.norm?.kind ?? norm.kind);
+    parts.norm.set(data?.norm?.kind ?? norm.kind);
     parts.tau.element.hidden = norm.kind !== "mix";
     parts.tau.set(norm.tau ?? 2);
     parts.alpha.element.hidden = norm.kind !== "ngpt";
@@ -133,7 +143,7 @@ export const controlsMethods = {
     parts.kappa.element.hidden = noise === null;
     if (noise) parts.kappa.set(Math.log10(noise.kappa));
     parts.compare.set(view.compare ?? "");
-    const known = { n: tokenCount(tokens), d, ...this.foreign?.tokens }; // of a run file, which may hold more than the page does
+    const known = { n: tokenCount(tokens), d, ...data?.tokens, ...(data && this.info?.n ? { n: this.info.n, d: this.info.d } : {}) }; // of a run file, which may hold more than the page does
     parts.space.set(String(known.d));
     parts.startKind.set(tokens.x || tokens.kind === "circle" ? "hand" : tokens.kind);
     parts.n.set(fromN(known.n));
@@ -144,10 +154,12 @@ export const controlsMethods = {
     if (document.activeElement !== parts.seed) parts.seed.value = String(tokens.seed ?? 0);
     parts.trails.set(view.trails);
     parts.field.set(view.field);
+    parts.field.element.hidden = Boolean(config.foreign); // the page has no velocities of this model
+    for (const button of parts.code) if (button.dataset.code === "Python") this.tell(button, this.tables ? "The page does not know all of this run: copy it as TOML" : null);
     parts.speed.set(Math.log10(view.speed));
     parts.log.set(view.log);
-    const names = Object.fromEntries(NORM_NAMES);
-    if (!this.root.classList.contains("gaussian")) parts.names.replaceChildren(...(this.runs.length > 1 ? [make("span", { text: names[norm.kind], class: "first" }), make("span", { text: names[view.compare], class: "second" })] : []));
+    const names = Object.fromEntries(NORM_NAMES), own = parts.norm.select.selectedOptions[0]?.text ?? "";
+    if (!this.root.classList.contains("gaussian")) parts.names.replaceChildren(...(this.runs.length > 1 ? [make("span", { text: own, class: "first" }), make("span", { text: names[view.compare], class: "second" })] : []));
     this.showPlaying();
   },
 };

@@ -17,9 +17,9 @@ export const keysMethods = {
       t: () => this.setView({ trails: !this.view.trails }),
       f: () => this.setView({ field: !this.view.field }),
       n: () => this.parts.story.hidden || this.parts.story.querySelector("[data-next]")?.click(),
-      "+": () => this.setModel({ attention: { ...attention, beta: nice(Math.min(200, attention.beta * 1.15 + 0.1)) } }),
+      "+": () => this.setModel({ attention: { beta: nice(Math.min(200, attention.beta * 1.15 + 0.1)) } }),
       "=": () => actions["+"](),
-      "-": () => this.setModel({ attention: { ...attention, beta: nice(Math.max(0, attention.beta / 1.15 - 0.1)) } }),
+      "-": () => this.setModel({ attention: { beta: nice(Math.max(0, attention.beta / 1.15 - 0.1)) } }),
       "?": () => this.help(),
       Escape: () => this.view.story && (this.leaveStory(), this.remember()),
     };

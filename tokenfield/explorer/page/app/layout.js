@@ -1,6 +1,7 @@
 /** The elements of the page, its theme, its notices and its help. */
 
 import { check, icon, make, slider } from "../dom.js";
+import { NOTES } from "../notes.js";
 import { short } from "../numbers.js";
 import { savePicture } from "../picture.js";
 import { STORIES } from "../stories.js";
@@ -8,7 +9,7 @@ import { THEMES } from "../views/palette.js";
 import { Scene } from "../views/scene.js";
 
 const TOOLS = [
-  ["turn", "Turn", "Drag to turn the sphere", "M16.5 5v4h-4M16.2 9A6.5 6.5 0 1 0 16.5 11.5"],
+  ["turn", "Turn", "Drag to turn the sphere or the circle", "M16.5 5v4h-4M16.2 9A6.5 6.5 0 1 0 16.5 11.5"],
   ["add", "Add", "Click to add a token", "M10 4v12M4 10h12"],
   ["move", "Move", "Drag a token", "M10 3v14M3 10h14M8 5l2-2 2 2M8 15l2 2 2-2M5 8l-2 2 2 2M15 8l2 2-2 2"],
   ["paint", "Paint", "Drag to paint a cloud of tokens", "M6 6h.01M11 4.5h.01M8.5 9.5h.01M13.5 8.5h.01M5 13h.01M10.5 13.5h.01M15.5 13h.01"],
@@ -29,8 +30,7 @@ export const layoutMethods = {
       make("div", { class: "group copies", role: "group", "aria-label": "Copy and save" },
         make("span", { class: "what", text: "Copy" }),
         button("Link", "Copy link", () => this.copy("link"), { class: "link" }),
-        button("Python", "Copy as Python", () => this.copy("Python"), { class: "code" }),
-        button("TOML", "Copy as TOML", () => this.copy("TOML"), { class: "code" }),
+        ...(parts.code = ["Python", "TOML"].map((what) => button(what, `Copy as ${what}`, () => this.copy(what), { class: "code", "data-code": what }))),
         make("span", { class: "what", text: "Save" }),
         button("PNG", "Save a picture (PNG)", () => savePicture(this)),
         ...parts.films),
@@ -59,6 +59,14 @@ export const layoutMethods = {
     this.scene = new Scene(parts.canvas, this.camera, this.options.canvas2d === true);
     this.root.dataset.renderer = this.scene.renderer.name;
     if (this.scene.renderer.name !== "WebGL2") this.say("This browser has no WebGL2: the scene is drawn with Canvas2D, which is slower.");
+    parts.canvas.addEventListener("webglcontextlost", (event) => {
+      event.preventDefault(); // so that it may come back
+      this.say("The browser has stopped drawing the scene: its graphics are gone for a moment. The run goes on.");
+    }, { signal: this.listeners.signal });
+    parts.canvas.addEventListener("webglcontextrestored", () => {
+      this.scene.restore();
+      this.dirty = true;
+    }, { signal: this.listeners.signal });
     this.panels = {};
     this.arrangePanels();
     this.listenToPointer(parts.canvas);
@@ -74,6 +82,12 @@ export const layoutMethods = {
     play.textContent = this.playing ? "Pause" : "Play";
     play.setAttribute("aria-label", this.playing ? "Pause (space)" : "Play (space)");
     this.root.dataset.playing = String(this.playing);
+  },
+
+  /** Disable a button with the reason why, or enable it again if there is none. */
+  tell(button, why) {
+    button.disabled = why !== null;
+    button.title = why ?? button.getAttribute("aria-label");
   },
 
   setTool(name) {
@@ -112,13 +126,34 @@ export const layoutMethods = {
   },
 
   help() {
-    const keys = [["space", "play or pause"], [".", "one step"], ["R", "rewind"], ["+ and −", "increase or decrease β"], ["arrows", "turn the sphere (scene in focus)"], ["T, F", "trails, vector field"], ["N", "next step of a story"], ["Esc", "leave a story"]];
+    const keys = [["space", "play or pause"], [".", "one step"], ["R", "rewind"], ["+ and −", "increase or decrease β"], ["arrows", "turn the sphere or the circle (scene in focus)"], ["T, F", "trails, vector field"], ["N", "next step of a story"], ["Esc", "leave a story"]];
     const dialog = make("dialog", {}, make("h2", { text: "Help" }),
       make("p", { text: "Tokens move on a sphere under self-attention. Change the model on the left while they move. Dashed violet lines in the plots are predictions of theory, without a simulation; the labels under a plot show the formula." }),
       make("p", { text: "Editing tokens starts a new run from what you see. The address of the page holds everything: copy it to show the same run to others." }),
       make("dl", {}, ...keys.flatMap(([key, text]) => [make("dt", { text: key }), make("dd", { text })])),
       make("p", { class: "fine", text: `Scene: ${this.scene.renderer.name}. Engine: ${this.mode === "live" ? "tokenfield on this machine" : this.mode === "replay" ? "a saved run" : "in this page, checked against tokenfield"}.` }),
-      make("form", { method: "dialog" }, make("button", { class: "primary", text: "Close" })));
+      make("div", { class: "steps" },
+        make("form", { method: "dialog" }, make("button", { class: "primary", text: "Close" })),
+        make("button", { text: "Where formulas come from", onclick: () => (dialog.close(), this.theory()) })));
+    this.show(dialog);
+  },
+
+  /** Show where the formulas come from, at a section of NOTES, and what tokenfield predicts for the run if a server says so. */
+  theory(name = null) {
+    const { docs } = this.options, rows = (this.info?.theory ?? []).filter(({ valid, value }) => valid && value !== null);
+    const linked = (page) => (docs ? make("p", {}, make("a", { href: `${docs}${page}.html`, target: "_blank", rel: "noopener", text: "The whole theory, with checks" })) : make("p", { class: "fine", text: `The whole theory, with checks: docs/theory/${page}.md of tokenfield.` }));
+    const sections = Object.entries(NOTES).map(([page, { title, text }]) => make("section", { id: `theory-${page}` }, make("h3", { text: title }),
+      ...text.map((line) => make("p", line.startsWith("= ") ? { class: "formula", math: line.slice(2) } : { math: line })), linked(page)));
+    const table = rows.length && make("section", { id: "theory-run" }, make("h3", { text: "Predictions of tokenfield for this model" }),
+      make("dl", {}, ...rows.flatMap(({ name: what, value, formula, note }) => [make("dt", { text: what, title: note }), make("dd", {}, make("b", { text: typeof value === "number" ? short(value) : String(value) }), make("div", { class: "fine", text: formula }))])));
+    const close = make("form", { method: "dialog" }, make("button", { class: "primary", text: "Close" }));
+    const dialog = make("dialog", { class: "theory" }, make("h2", { text: "Where formulas come from", tabindex: "-1", autofocus: true }), table || null, ...sections, close);
+    this.parts.tip.hidden = true;
+    this.show(dialog);
+    if (name) dialog.querySelector(`#theory-${name}`).scrollIntoView();
+  },
+
+  show(dialog) {
     this.root.append(dialog);
     dialog.addEventListener("close", () => dialog.remove());
     dialog.showModal();

@@ -69,9 +69,9 @@ export const plotsMethods = {
   },
 
   showTip(element, { formula, when, page }) {
-    const { tip } = this.parts, { docs } = this.options;
+    const { tip } = this.parts;
     clearTimeout(this.tipTimer);
-    const source = !page ? "" : docs ? make("a", { href: `${docs}${page}.html`, target: "_blank", rel: "noopener", text: "Where it comes from" }) : make("div", { class: "fine", text: `More in docs/theory/${page}.md of tokenfield.` });
+    const source = page ? make("button", { class: "textlink", text: "Where it comes from", onclick: () => this.theory(page) }) : "";
     tip.replaceChildren(make("div", { class: page ? "formula" : "", math: formula }), when ? make("div", { class: "fine", math: `Holds for: ${when}.` }) : "", source);
     tip.hidden = false;
     tip.onmouseenter = () => clearTimeout(this.tipTimer);

@@ -34,12 +34,14 @@ export const pointerMethods = {
     }, { signal: this.listeners.signal });
     canvas.addEventListener("pointermove", (event) => {
       if (!drag) return;
-      const [x, y] = at(event), { radius } = this.scene.place(drag.index);
+      const [x, y] = at(event), { cx, cy, radius } = this.scene.place(drag.index);
       const [dx, dy] = [x - drag.x, y - drag.y];
       drag.moved += Math.abs(dx) + Math.abs(dy);
+      const angle = Math.atan2(cy - y, x - cx) - Math.atan2(cy - drag.y, drag.x - cx); // around the center
       [drag.x, drag.y] = [x, y];
       if (drag.tool === "turn") {
-        if (drag.d > 2 || ![TOKENS, DENSITY].includes(drag.kind)) this.camera.turn(dx / radius, dy / radius);
+        if (isFlat(drag)) this.camera.spinTo(this.camera.spin + angle);
+        else this.camera.turn(dx / radius, dy / radius);
         this.dirty = true;
       } else if (drag.tool === "move") {
         drag.rows[drag.token] = quantized(this.scene.directionAt(x, y, drag.index, drag.d));
@@ -62,7 +64,8 @@ export const pointerMethods = {
       const turns = { ArrowLeft: [-0.1, 0], ArrowRight: [0.1, 0], ArrowUp: [0, -0.1], ArrowDown: [0, 0.1] };
       if (!turns[event.key]) return;
       event.preventDefault();
-      this.camera.turn(...turns[event.key]);
+      if (this.runs[0]?.frame && isFlat(this.runs[0].frame)) this.camera.spinTo(this.camera.spin - turns[event.key][0] - turns[event.key][1]);
+      else this.camera.turn(...turns[event.key]);
       this.dirty = true;
       this.remember();
     });
@@ -98,6 +101,11 @@ export const pointerMethods = {
     this.dirty = true;
   },
 };
+
+/** True if a frame lies on the circle. */
+function isFlat({ kind, d }) {
+  return kind === DENSITY || (kind === TOKENS && d === 2);
+}
 
 /** Return a direction as whole numbers up to GRID. */
 function quantized(direction) {

@@ -1,10 +1,11 @@
 /** Runs of the page: where they come from, how they start, change and are played. */
 
 import { make } from "../dom.js";
-import { dimension, effectiveBeta, readConfig } from "../engine/config.js";
+import { dimension, effectiveBeta, isForeign, readConfig } from "../engine/config.js";
 import { GAUSSIAN, isLater, TOKENS } from "../frames.js";
 import { History } from "../history.js";
 import { forServer, InPage, Live, Replay } from "../sources.js";
+import { asChanges, merged, patched } from "../tables.js";
 import { interestingModes } from "../theory.js";
 
 /** Methods of App: app.js adds them to the class. */
@@ -24,7 +25,7 @@ export const runsMethods = {
       const { config, exact } = source.readConfig();
       this.config = config;
       this.root.classList.toggle("inexact", !exact);
-      this.runs = [this.makeRun(0, source, this.config)];
+      this.runs = [Object.assign(this.makeRun(0, source, this.config), { tables: source.config ?? {} })];
       Object.assign(this.view, source.usualPace());
       this.root.classList.add("replay");
       this.refresh();
@@ -36,16 +37,45 @@ export const runsMethods = {
   },
 
   makeRun(index, source, config) {
-    const run = { index, source, config, frame: null, x: null, history: newHistory(config), pending: false };
+    const run = { index, source, config, tables: config, frame: null, x: null, history: newHistory(config), pending: false };
     source.onframe = (frame, { ended }) => this.take(run, frame, ended);
     source.onerror = (text) => this.say(text, true);
     source.oninfo = (info) => {
       if (info.ended) {
         this.say(`The run has ended: ${info.reason}.`);
         this.pause();
-      }
+      } else if (!index) this.hear(info);
     };
     return run;
+  },
+
+  /** Take what the server says of a run: its run file, and the kernels and norms that it has. */
+  hear(info) {
+    const before = this.info;
+    this.info = info;
+    this.offer(this.parts.kernel, info.names);
+    this.offer(this.parts.norm, info.norms);
+    if (!before || (this.tables && (before.n !== info.n || before.d !== info.d))) this.refresh();
+  },
+
+  /** Show the run of some tables of a run file, of which the page may know only a part. */
+  takeTables(tables) {
+    const read = readConfig(tables.data), known = !read.problems.length && !read.unknown.length;
+    this.tables = known && !tables.changes ? null : tables;
+    this.config = { ...read.config, foreign: isForeign(read) };
+  },
+
+  /** Apply changes to the tables of a run. */
+  changeTables(changes) {
+    const { data, changes: before } = this.tables ?? { data: forServer(this.config), changes: null };
+    this.takeTables({ data: patched(data, changes), changes: before && { ...before, ...changes } });
+  },
+
+  /** Return what to ask the server for, if the page does not know the whole run: with another norm for the one beside. */
+  request(index) {
+    if (!this.tables) return null;
+    const { data, changes } = this.tables, beside = index ? { norm: { kind: this.view.compare }, kappa: null } : {};
+    return changes ? { changes: { ...changes, ...beside } } : { config: patched(data, beside) };
   },
 
   /** Start from the beginning with the current config, beside another norm if that is wanted. */
@@ -58,15 +88,15 @@ export const runsMethods = {
       return;
     }
     if (!keepStory) this.leaveStory();
-    const wasPlaying = this.playing || !this.runs.length ? !this.still : this.playing;
+    const wasPlaying = this.playing || (!this.runs.length && !this.still);
     const configs = [this.config];
     if (this.view.compare && this.view.compare !== this.config.norm.kind) configs.push(this.beside());
     while (this.runs.length > configs.length) this.runs.pop().source.close();
     configs.forEach((config, index) => {
       this.runs[index] ??= this.makeRun(index, this.makeSource(), config);
       const run = this.runs[index];
-      Object.assign(run, { config, history: newHistory(config), fresh: true }); // the last frame stays until the first new one
-      run.source.start(this.foreign && !index ? this.foreign : config);
+      Object.assign(run, { config, tables: this.tables?.data ?? config, history: newHistory(config), fresh: true }); // the last frame stays until the first new one
+      run.source.start(config, this.request(index));
     });
     this.influence = null;
     if (wasPlaying) this.play();
@@ -77,7 +107,7 @@ export const runsMethods = {
 
   beside() {
     const { config } = readConfig({ ...this.config, noise: null, norm: { kind: this.view.compare } });
-    return config;
+    return { ...config, foreign: this.config.foreign };
   },
 
   take(run, frame, ended) {
@@ -120,28 +150,35 @@ export const runsMethods = {
     this.camera.set(Math.atan2(mean[1], mean[0]) + 0.2, 0.7 * Math.asin(mean[2] / (Math.hypot(...mean) || 1)));
   },
 
-  /** Change the model and go on from the current tokens. */
+  /** Change parts of the tables of the model and go on from the current tokens. */
   setModel(patch) {
-    const { config, problems } = readConfig({ ...this.config, ...patch });
-    problems.forEach((line) => this.say(line));
-    this.config = config;
-    const changed = Object.keys(patch); // what the page does not know of a run stays as it is
-    for (const name of this.foreign ? changed : []) this.foreign = { ...this.foreign, [name]: forServer(config)[name] ?? null };
+    const { config, problems } = readConfig(merged(this.config, patch)), changes = asChanges(this.config, patch);
+    const { attention } = patch, about = (index) => (index ? asChanges(this.config, { attention }) : changes);
+    if (this.tables || (this.mode === "live" && problems.length)) this.changeTables(changes); // what the page does not know stays
+    else {
+      problems.forEach((line) => this.say(line));
+      this.config = config;
+    }
     this.runs.forEach((run, index) => {
-      run.config = index ? this.beside() : config;
-      run.history.changes.push(run.history.last?.t ?? 0);
-      run.source.set(run.config, changed);
+      Object.assign(run, { config: index ? this.beside() : this.config, tables: this.tables?.data ?? this.config });
+      run.history.change(run.frame, run.x, run.groups);
+      run.source.set(run.config, about(index));
     });
     this.dirty = true;
     this.refresh();
     this.remember();
   },
 
-  setTokens(tokens) {
+  /** Start from other tokens; `patch` has what differs, if little does. */
+  setTokens(tokens, patch = null) {
     const { config, problems } = readConfig({ ...this.config, tokens });
-    problems.forEach((line) => this.say(line));
-    this.config = config;
-    this.foreign = null;
+    if (this.tables) {
+      const { tokens: table } = forServer({ tokens });
+      this.changeTables({ tokens: patch && this.tables.data.tokens ? { ...this.tables.data.tokens, ...patch } : table, state: null });
+    } else {
+      problems.forEach((line) => this.say(line));
+      this.config = config;
+    }
     this.start();
   },
 

@@ -1,6 +1,6 @@
 /** Links, copies as code, and films. */
 
-import { toPython, toToml } from "../copy.js";
+import { toPython, toToml, withEnd } from "../copy.js";
 import { make } from "../dom.js";
 import { writeLink } from "../link.js";
 import { startFilm } from "../picture.js";
@@ -17,7 +17,7 @@ export const shareMethods = {
   },
 
   link() {
-    return writeLink(this.config, { ...this.view, yaw: this.camera.yaw, pitch: this.camera.pitch });
+    return writeLink(this.config, { ...this.view, yaw: this.camera.yaw, pitch: this.camera.pitch, spin: this.camera.spin }, this.tables);
   },
 
   async copy(what) {
@@ -25,7 +25,7 @@ export const shareMethods = {
     const text = {
       link: () => `${location.href.split("#")[0]}#${this.link()}`,
       Python: () => toPython(this.config, t1),
-      TOML: () => toToml(this.config, t1),
+      TOML: () => (this.tables ? withEnd(this.info?.toml ?? "", t1) : toToml(this.config, t1)),
     }[what]();
     this.lastCopy = text;
     try {

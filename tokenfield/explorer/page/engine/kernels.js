@@ -55,6 +55,13 @@ export function attentionMatrix(att, x, w, order) {
   return matrix;
 }
 
+/** Return how much token i attends to each token. */
+export function attentionRow(att, x, w, i) {
+  const row = new Float64Array(w.length);
+  coefficients(att, x, i, x, w, row, true);
+  return row;
+}
+
 /** Kernels of the score on the unit sphere are symmetric: each pair is visited once. */
 function symmetricSums(att, x, w, out) {
   const n = w.length, d = att.d;

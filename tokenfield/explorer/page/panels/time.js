@@ -12,6 +12,9 @@ export const placed = (runs) => (isLong(runs) ? Math.log10 : (t) => t);
 export const times = (runs, run) => (isLong(runs) ? run.history.samples.map(({ logTime }) => logTime / Math.LN10) : column(run, "t"));
 const colors = (theme) => [theme.line, theme.second];
 
+/** Return a curve of theory over time. */
+export const dashed = (runs, t, y, theme) => ({ x: t.map(placed(runs)), y, color: theme.theory, dash: [5, 4], width: 1.5 });
+
 /** Return the range of time to show, with room for a prediction that is not far away. */
 export function timeAxis(runs, log, until = 0) {
   const now = Math.max(...runs.map((run) => run.history.last?.t ?? 0), 1e-9);

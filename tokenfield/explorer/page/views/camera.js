@@ -1,8 +1,15 @@
-/** The view of the sphere: a rotation, turned by dragging. */
+/** The view of the sphere, a rotation, and of the circle, an angle: both are turned by dragging. */
 
 export class Camera {
   constructor(yaw = 0.6, pitch = 0.35) {
     this.set(yaw, pitch);
+    this.spinTo(0);
+  }
+
+  /** Turn the circle to an angle, counterclockwise. */
+  spinTo(angle) {
+    this.spin = Math.atan2(Math.sin(angle), Math.cos(angle));
+    this.plane = [Math.cos(angle), Math.sin(angle)];
   }
 
   set(yaw, pitch) {

@@ -7,7 +7,7 @@ export function drawDensity(scene, { n, x }, place, theme) {
   scene.ring(place, 0.62 * place.radius, theme);
   const most = Math.max(...x, 1e-12);
   const at = (k) => {
-    const angle = (2 * Math.PI * k) / n, radius = place.radius * (0.62 + (0.36 * Math.max(0, x[k % n])) / most);
+    const angle = (2 * Math.PI * k) / n + scene.camera.spin, radius = place.radius * (0.62 + (0.36 * Math.max(0, x[k % n])) / most);
     return [place.cx + radius * Math.cos(angle), place.cy - radius * Math.sin(angle)];
   };
   for (let k = 0; k < n; k++) scene.line(...at(k), ...at(k + 1), 2, theme.palette[0], 0.95);

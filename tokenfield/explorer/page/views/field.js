@@ -1,11 +1,12 @@
 /** The vector field of attention, at places where there may be no token. */
 
+import { MOST_TOKENS } from "../engine/config.js";
 import { crossAttention } from "../engine/kernels.js";
 
 /** Arrows of the velocity P Gamma(y) at points y of the sphere; the longest is a fixed length. */
 export function drawField(scene, index, { n, d, weights }, attention, place, theme) {
-  const { x } = scene.view(index), y = gridPoints(d), m = y.length / d, out = new Float64Array(m * d);
-  crossAttention(attention, y, m, Float64Array.from(x), weights ?? new Float64Array(n).fill(1 / n), out);
+  const y = gridPoints(d), m = y.length / d, out = new Float64Array(m * d), some = thinned(scene.view(index).x, weights, n, d);
+  crossAttention(attention, y, m, some.x, some.weights, out);
   let most = 1e-12;
   for (let i = 0; i < m; i++) {
     let inner = 0, square = 0;
@@ -25,6 +26,16 @@ export function drawField(scene, index, { n, d, weights }, attention, place, the
     const [ux, uy] = [(x1 - x0) / long, (y1 - y0) / long];
     for (const turn of [0.5, -0.5]) scene.line(x1, y1, x1 - head * (ux - turn * uy), y1 - head * (uy + turn * ux), 1.3, tint, 0.6);
   }
+}
+
+/** Return tokens and weights in double precision; of many tokens every k-th, with weights that add up to the same. */
+export function thinned(x, weights, n, d, most = MOST_TOKENS) {
+  const step = Math.ceil(n / most), count = Math.ceil(n / step), w = Float64Array.from({ length: count }, (_, k) => (weights ? weights[k * step] : 1 / n));
+  const total = weights ? weights.reduce((a, b) => a + b) : 1, sum = w.reduce((a, b) => a + b);
+  return {
+    x: Float64Array.from({ length: count * d }, (_, k) => x[Math.floor(k / d) * step * d + (k % d)]),
+    weights: step > 1 ? w.map((value) => (value * total) / sum) : w,
+  };
 }
 
 /** Points that cover the circle or the sphere evenly (a Fibonacci lattice). */

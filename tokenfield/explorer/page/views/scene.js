@@ -39,6 +39,11 @@ export class Scene {
     this.bottom = Infinity; // lower end of what was drawn
   }
 
+  /** Draw again after the browser has taken the graphics away and given them back. */
+  restore() {
+    this.renderer = new GlRenderer(this.canvas);
+  }
+
   /** Return the state of drawing of one run; there is one for each run side by side. */
   view(index) {
     this.views[index] ??= { colors: new ClusterColors(), trail: [], color: null };
@@ -148,7 +153,10 @@ export class Scene {
 
   /** Return where a direction is on the screen: [x, y, toward the viewer]. */
   screen(place, d, x, y, z, radius = 1) {
-    if (d === 2) return [place.cx + place.radius * radius * x, place.cy - place.radius * radius * y, 1];
+    if (d === 2) {
+      const [c, s] = this.camera.plane;
+      return [place.cx + place.radius * radius * (c * x - s * y), place.cy - place.radius * radius * (s * x + c * y), 1];
+    }
     const [right, up, toward] = this.camera.look(x, y, z);
     return [place.cx + place.radius * right, place.cy - place.radius * up, toward];
   }
@@ -193,7 +201,7 @@ export class Scene {
   trails(index, place, theme, d, side) {
     const { trail, color } = this.view(index), long = Math.ceil(this.trailPart * trail.length);
     if (long < 2) return;
-    const n = trail[0].length / d, { cx, cy, radius } = place, [r, u, f] = this.camera.rows, { crowd, columns } = this;
+    const n = trail[0].length / d, { cx, cy, radius } = place, { rows: [r, u, f], plane: [cos, sin] } = this.camera, { crowd, columns } = this;
     for (let i = 0; i < n; i++) {
       const tint = color[i] < 0 ? theme.single : theme.palette[color[i]];
       let x1 = 0, y1 = 0, z1 = 0;
@@ -202,8 +210,8 @@ export class Scene {
         let x0, y0, z0 = 1;
         if (d === 2) {
           const inside = 1 - (INWARD * k) / LONGEST_TRAIL;
-          x0 = cx + radius * inside * a;
-          y0 = cy - radius * inside * b;
+          x0 = cx + radius * inside * (cos * a - sin * b);
+          y0 = cy - radius * inside * (sin * a + cos * b);
         } else {
           const c = past[i * d + 2];
           x0 = cx + radius * (r[0] * a + r[1] * b + r[2] * c);
@@ -262,8 +270,8 @@ export class Scene {
   directionAt(px, py, index, d) {
     const place = this.place(index), right = (px - place.cx) / place.radius, up = (place.cy - py) / place.radius;
     if (d === 3) return this.camera.unlook(right, up);
-    const far = Math.hypot(right, up) || 1;
-    return [right / far, up / far];
+    const far = Math.hypot(right, up) || 1, [c, s] = this.camera.plane;
+    return [(c * right + s * up) / far, (c * up - s * right) / far];
   }
 
   /** True if a point of the canvas is on the ball, or near the circle. */
