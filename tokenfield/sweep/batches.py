@@ -4,6 +4,7 @@ The batches depend on the plan alone. Bits can depend on the shape of a batch, s
 engine, in any order, and after any interruption.
 """
 
+import functools
 import json
 import math
 from typing import Any, NamedTuple
@@ -30,8 +31,9 @@ class Batch(NamedTuple):
     width: int
 
 
+@functools.lru_cache(maxsize=1)
 def batches(cells: Cells) -> list[Batch]:
-    """Return all batches of a plan."""
+    """Return all batches of a plan. The last result is stored, as every model is built to choose its method."""
     groups: dict[Any, list[int]] = {}
     repeats = range(cells.plan.repeats)
     for point, config in enumerate(cells.configs):
