@@ -15,7 +15,7 @@ from .parameters import GAMMA, resolve
 from .plan import Plan, Spaced
 from .store import chunks
 
-TEXT = 120  # bytes for the texts of a cell: id, error, method, reductions
+TEXT = 90  # bytes for the texts of a cell: id, error, method, reductions
 CONFIG = 5200  # bytes for the configs of a point, with the copy in the engine
 SHARE = 0.5  # fraction of the free memory that the dataset may take
 BLOCK = 4096  # minimum bytes of a file or a folder

@@ -56,8 +56,8 @@ class Store:
 
     def put(self, numbers: tuple[int, ...], outcomes: list[Outcome]) -> None:
         """Save the outcomes of pending cells: first all numbers, then their status."""
-        waiting = [(k, outcome) for k, outcome in zip(numbers, outcomes, strict=True) if self.status[k] == PENDING]
-        numbers, outcomes = tuple(k for k, _ in waiting), [outcome for _, outcome in waiting]
+        pending = [(k, outcome) for k, outcome in zip(numbers, outcomes, strict=True) if self.status[k] == PENDING]
+        numbers, outcomes = tuple(k for k, _ in pending), [outcome for _, outcome in pending]
         places = [np.unravel_index(k, self.cells.shape) for k in numbers]
         for place, outcome in zip(places, outcomes, strict=True):
             for name, value in outcome.values.items():
