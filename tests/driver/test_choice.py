@@ -1,6 +1,8 @@
 """The method of a run is chosen from the run alone: it gives the same numbers by itself, among others and in a sweep."""
 
+import itertools
 import json
+import math
 
 import numpy as np
 import pytest
@@ -30,25 +32,28 @@ def test_a_stop_rule_keeps_the_plain_method():
     assert tkf.simulate(SA, STARTS[0], 600.0, **options).config["method"] == "tsit5"
 
 
-def test_cells_of_a_sweep_have_the_merges_of_single_runs():
-    betas = [4.0, 9.0]
+def test_cells_of_a_sweep_have_the_methods_and_merges_of_single_runs(tmp_path):
+    betas, ends = [4.0, 9.0], [10.0, 1e6]
     plan = {
         "name": "waits",
         "run": {
-            "t1": 1e6,
             "attention": {"kind": "softmax"},
             "norm": {"kind": "post"},
             "tokens": {"kind": "circle", "angles": [0.0, 0.3, 1.0, 2.6]},
         },
-        "axes": {"beta": betas},
+        "axes": {"t1": ends, "beta": betas},
         "record": {"merge": {"event": "merge"}, "r": "order_parameter"},
     }
-    found = tkf.sweep(plan)
+    tkf.sweep(plan, tmp_path)
+    found = tkf.sweep.SweepResult.open(tmp_path)
     assert not found.failed
-    for beta, merge in zip(betas, found.dataset["merge"].values.ravel(), strict=True):
-        model = tkf.Transformer(tkf.Softmax(beta=beta), norm=tkf.PostLN())
-        alone = tkf.simulate(model, STARTS[0], 1e6)
-        assert merge == pytest.approx(alone.events[0].time, rel=1e-12)
+    for t1, beta in itertools.product(ends, betas):
+        cell = found.dataset.sel(t1=t1, beta=beta).isel(repeat=0)
+        alone = tkf.simulate(tkf.Transformer(tkf.Softmax(beta=beta), norm=tkf.PostLN()), STARTS[0], t1)
+        merge = next((event.time for event in alone.events if event.kind == "merge"), math.nan)
+        assert cell["merge"].item() == pytest.approx(merge, rel=1e-12, nan_ok=True)
+        assert cell["method_used"].item() == alone.config["method"] == ("coarsen" if t1 > 500 else "tsit5")
+        assert cell["reductions_used"].item() == ", ".join(alone.config["reductions"])
 
 
 @pytest.mark.parametrize(
@@ -62,3 +67,9 @@ def test_cells_of_a_sweep_have_the_merges_of_single_runs():
 )
 def test_results_record_the_reductions(start, t1, reductions):
     assert tkf.simulate(SA, start, t1, save_at=2).config["reductions"] == reductions
+
+
+def test_clusters_that_need_more_time_than_a_double_can_hold_are_not_followed():
+    """The speed is V = 1e-320."""
+    model = tkf.Transformer(tkf.Softmax(beta=1.0, V=1e-320), norm=tkf.PostLN())
+    assert tkf.simulate(model, STARTS[0], 1e3, save_at=2).config["method"] == "tsit5"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
+from tokenfield.driver import batch
 
 
 @pytest.mark.slow
@@ -39,6 +40,30 @@ def test_members_with_their_own_models_blow_up_at_their_own_times():
             assert not events
             exact = tkf.theory.gaussian_closed_form(a, None, cov, 3.0)
             assert np.abs(np.asarray(run.final.cov) - exact).max() < 1e-4 * np.abs(exact).max()
+
+
+def test_only_members_that_blow_up_run_again(monkeypatch):
+    """They run again at tolerances that locate the blow-up. The numbers of the others are those that they have alone."""
+    taken, real = [], batch.run_members
+
+    def run_members(*arguments):
+        rows, saved = real(*arguments)
+        taken.append(np.asarray(rows.carry.steps + rows.carry.rejected))
+        return rows, saved
+
+    monkeypatch.setattr(batch, "run_members", run_members)
+    models = [tkf.Transformer(tkf.Softmax(A=a * np.eye(2))) for a in (-1.0, 2.0, 0.5, 0.1)]
+    start = tkf.Gaussian(None, np.array([[0.7, 0.1], [0.1, 0.3]]))
+    runs = tkf.simulate_many(models, [start] * 4, 1.0, save_at=5)
+    blown = [bool(events) for events in runs.events]
+    assert blown == [tkf.theory.gaussian_blowup_time(a * np.eye(2), None, start.cov) < 1 for a in (-1.0, 2.0, 0.5, 0.1)]
+    assert [(again > 0).tolist() for again in taken] == [[True] * 4, blown]
+    assert 0 < sum(blown) < 4
+    for run, model, steps in zip(runs, models, taken[0], strict=True):
+        single = tkf.simulate(model, start, 1.0, save_at=np.linspace(0, 1, 5))
+        assert run.events or steps == single.dataset.attrs["steps"] + single.dataset.attrs["rejected_steps"]
+        np.testing.assert_allclose(run.dataset["cov"], single.dataset["cov"], rtol=1e-9)
+        assert [event.time for event in run.events] == pytest.approx([event.time for event in single.events], rel=1e-12)
 
 
 def test_tokens_in_many_dimensions_are_brought_back_from_their_span():

@@ -273,6 +273,38 @@ def test_members_are_the_single_runs_with_their_seeds():
     assert json.loads(runs.dataset.attrs["config"])["seeds"] == [5, 0, 7]
 
 
+@pytest.mark.parametrize("norm", [tkf.PostLN(), tkf.NoNorm()])
+def test_members_take_the_steps_that_they_take_alone(norm):
+    """By default the step follows from beta and kappa, and without a norm also from the tokens."""
+    noise = tkf.SphereNoise if isinstance(norm, tkf.PostLN) else tkf.EuclideanNoise
+    betas, kappas, seeds = (1.0, 6.0, 2.0), (4.0, 0.1, 50.0), [5, 0, 7]
+    models = [
+        tkf.Transformer(tkf.Softmax(beta=b), norm, noise=noise(kappa)) for b, kappa in zip(betas, kappas, strict=True)
+    ]
+    starts = [tkf.uniform_sphere(8, 3, seed=k) for k in range(3)]
+    runs = tkf.simulate_many(models, starts, 1.0, seeds=seeds, save_at=3)
+    taken = []
+    for run, model, start, seed in zip(runs, models, starts, seeds, strict=True):
+        single = tkf.simulate(model, start, 1.0, seed=seed, save_at=3)
+        np.testing.assert_allclose(run.dataset["x"], single.dataset["x"], rtol=1e-11, atol=1e-11)
+        for name in ("dt", "kappa"):
+            assert run.config[name] == run.dataset.attrs[name] == single.config[name]
+        taken.append(single.dataset.attrs["steps"])
+    assert len(set(taken)) > 1
+    assert runs.dataset.attrs["steps"] == sum(taken)
+
+
+def test_members_whose_series_have_different_degrees_run_one_by_one():
+    models = [on_sphere(tkf.SphereNoise(4.0), tkf.Softmax(beta=beta)) for beta in (0.5, 4.0)]
+    start = tkf.uniform_sphere(400, 2, seed=0)
+    runs = tkf.simulate_many(models, start, 0.1, seeds=[1, 2], save_at=2)
+    for run, model, seed in zip(runs, models, (1, 2), strict=True):
+        single = tkf.simulate(model, start, 0.1, seed=seed, save_at=2)
+        assert run.config["reductions"] == single.config["reductions"] == ["series"]
+        assert run.config["dt"] == single.config["dt"]
+        np.testing.assert_array_equal(run.dataset["x"], single.dataset["x"])
+
+
 def test_the_default_step_follows_the_noise_the_drift_and_the_time():
     dt = lambda model, t1: default_dt(segments(START, model)[0].flow, START, t1)  # noqa: E731
     assert dt(on_sphere(tkf.SphereNoise(0.5)), 2.0) == pytest.approx(0.05 * 0.5 / 2)

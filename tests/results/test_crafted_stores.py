@@ -115,7 +115,7 @@ def test_loading_runs_no_code(make, kind, spy, tmp_path, capsys):
     calls = [
         (tkf.load, craft("run.zarr", "tokenfield-trajectory-2")),
         (ProbeResult.load, craft("probe.zarr", "tokenfield-probe-2")),
-        (tkf.sweep.SweepResult.open, craft("out/sweep.zarr", "tokenfield-sweep-2").parent),
+        (tkf.sweep.SweepResult.open, craft("out/sweep.zarr", "tokenfield-sweep-3").parent),
     ]
     for load, folder in calls:
         with contextlib.suppress(ValueError):

@@ -85,18 +85,20 @@ def test_batches_are_even():
             {"run": {"t1": 1.0, "noise": {"kappa": 2.0}, "tokens": {"n": 6}}, "record": {"r": "energy"}, "repeats": 2},
             {2},
         ),
+        (
+            {"run": {"t1": 1.0, "noise": {"kappa": 2.0}, "norm": {"kind": "none"}}, "record": {"r": "mean_cosine"}},
+            {2},
+        ),
         # These are followed one by one:
         ({"run": {"depth": 3}, "record": {"r": "mean_cosine"}}, {1}),
         ({"run": {"t1": 1.0, "method": "coarsen"}, "record": {"r": "mean_cosine"}}, {1}),
         ({"run": {"t1": float("inf")}, "record": {"r": "mean_cosine"}}, {1}),
         ({"run": {"t1": 1.0, "dt": 0.1}, "record": {"r": "mean_cosine"}}, {1}),
         ({"run": {"t1": 1.0, "merge_tolerance": 0.1}, "record": {"r": "mean_cosine"}}, {1}),
-        (
-            {"run": {"t1": 1.0, "noise": {"kappa": 2.0}, "norm": {"kind": "none"}}, "record": {"r": "mean_cosine"}},
-            {1},
-        ),
         ({"run__tokens": {"n": 150}, "batch": None, "repeats": 2}, {6}),
         ({"run__tokens": {"n": 600}, "batch": None}, {1}),
+        ({"run__tokens": {"n": 300}}, {1}),
+        ({"run": {"t1": 1e6, "tokens": {"n": 6}}, "record": {"r": "mean_cosine"}}, {1}),
     ],
 )
 def test_sizes_of_batches(keys, sizes):

@@ -66,6 +66,27 @@ def test_cells_are_the_runs_of_simulate(small):
     assert small.counts == {"cells": 12, "done": 12, "failed": 0}
 
 
+@pytest.mark.parametrize(("n", "d", "norm"), [(6, 3, "post"), (4, 7, "pre"), (300, 2, "post")])
+def test_a_cell_has_the_same_numbers_and_method_alone_in_any_batch_and_in_simulate(n, d, norm):
+    """300 tokens on the circle use a series at the tolerance of the run, but not at tolerance 0."""
+    record = {"r": "order_parameter", "length": {"observable": "mean_cosine", "times": [0.5, 1.0]}}
+    run = {"t1": 1.0, "tokens": {"n": n, "d": d}, "norm": {"kind": norm}, "rtol": 1e-4}
+    plan = {"run": run, "axes": {"beta": [1.0, 2.0]}, "repeats": 2, "record": record}
+    found = [tkf.sweep(changed(plan, batch=batch)) for batch in (1, 2, 3)]
+    for i, j in itertools.product(range(2), range(2)):
+        model = softmax([1.0, 2.0][i], tkf.PostLN() if norm == "post" else tkf.PreLN())
+        alone = tkf.simulate(model, start(found[0], i, j, n, d), 1.0, save_at=[0.5, 1.0], rtol=1e-4)
+        cosine = [float(tkf.mean_cosine(state)) for state in alone.states]
+        reductions = {300: ["series"], 4: ["span"]}.get(n, [])
+        assert alone.config["reductions"] == reductions
+        for cell in (each.dataset.isel(beta=i, repeat=j) for each in found):
+            close = 0 if n == 300 else 1e-12  # large runs are not batched
+            assert float(cell["r"]) == pytest.approx(float(tkf.order_parameter(alone.final)), rel=close, abs=0)
+            np.testing.assert_allclose(cell["length"], cosine, rtol=close)
+            assert cell["method_used"].item() == alone.config["method"] == "tsit5"
+            assert cell["reductions_used"].item() == ", ".join(reductions)
+
+
 @pytest.mark.slow
 def test_every_quantity_at_the_end_and_on_a_grid_of_times():
     times = [0.0, 1.0, 2.0]
@@ -159,7 +180,8 @@ def test_a_blow_up_is_an_event_and_leaves_no_value_after_it():
 @pytest.mark.slow
 @pytest.mark.parametrize("dt", [None, 0.02])
 def test_noisy_cells_are_single_runs_whatever_their_neighbors(dt):
-    """By default the step follows from beta and kappa: cells that differ in these do not run side by side."""
+    """By default the step follows from beta and kappa, and cells that differ in these do not run side by side: the one with the
+    larger step would wait for the other."""
     kappas = [2.0, 200.0]
     plan = {
         "run": {"t1": 0.5, "tokens": {"n": 6, "d": 3}, "attention": {"beta": 2.0}} | ({"dt": dt} if dt else {}),

@@ -33,7 +33,7 @@ def coarsens(model: Transformer, t1: float) -> bool:
     """Return True if a run of tokens is so long that following clusters is faster than following all tokens."""
     if coarse_obstacle(model) is not None:
         return False
-    return t1 > LONG * math.exp(coarse_parameters(model)[1])
+    return t1 > 0 and math.log(t1) > math.log(LONG) + coarse_parameters(model)[1]
 
 
 def check_infinite(model: Transformer, state: Any, t1: float, method: str | None) -> None:

@@ -69,7 +69,7 @@ def simulate_many(
         t1, save_at, rtol, atol, stop_when, method, progress, max_steps: as for `simulate`.
         checkpoint, checkpoint_every: as for `simulate`; one file for the ensemble, or one for each member where members run
             one by one (those that are coarsened, use a series, or are densities that need more modes).
-        dt: the fixed step size of runs with noise, as for `simulate`; by default the smallest of the members' defaults.
+        dt: the fixed step size of runs with noise, as for `simulate`; by default that of each member follows from its own run.
 
     Returns:
         An `Ensemble`: the first axis of `.dataset` is `member`, and `ensemble[k]` is the `Trajectory` of member k.
@@ -102,12 +102,16 @@ def simulate_many(
         refuse(stop_when=stop_when is not None, rtol=rtol != RTOL, atol=atol != ATOL)
         times, numbers = save_times(save_at, t1, states), _checked_seeds(seeds, models[0], len(states))
         method, max_steps = checked_method(method, states[0], models[0]), count("max_steps", max_steps)
-        reduced, y0, dt = _noisy_members(models, states, t1, dt)
+        dt = None if dt is None else positive("dt", dt)
+        reduced, y0, steps_of = _noisy_members(models, states, t1, dt)
+        given = {"save_at": times, "method": method, "dt": dt, "max_steps": max_steps}
+        if any("series" in each.names for each in reduced) and any(each is not models[0] for each in models):
+            return _noisy_one_by_one(models, states, t1, given, session, numbers)  # series of different degrees
         keys = jax.vmap(jax.random.key)(jnp.asarray(numbers))
-        steps = Langevin(method, jnp.full(len(states), dt), keys)
+        steps = Langevin(method, jnp.asarray(steps_of), keys)
         options = Options(t1, times, RTOL, ATOL, steps, None, max_steps)
         plan = Plan(options, flows_of([each.state for each in reduced], [each.model for each in reduced]), y0)
-        return _simulate_noisy(models, states, reduced, plan, numbers, session)
+        return _simulate_noisy(models, states, reduced, plan, numbers, session, given)
     if seeds is not None or dt is not None:
         raise ValueError(
             f"{'seeds' if dt is None else 'dt'} is for models with noise, but nothing in this model is random"
@@ -183,8 +187,10 @@ def _one_by_one(
         "method": [run.config["method"] for run in runs],
         "reductions": [run.config["reductions"] for run in runs],
     }
-    config |= {} if seeds is None else {"seeds": list(seeds)}
-    about = {} if seeds is None else {name: config[name] for name in ("dt", "kappa")}
+    about = {}
+    if seeds is not None:
+        about = {name: _one_or_all([run.config[name] for run in runs]) for name in ("dt", "kappa")}
+        config |= {**about, "seeds": list(seeds)}
     numbers = (sum(run.dataset.attrs[name] for run in runs) for name in ("steps", "rejected_steps"))
     events = [json.loads(run.dataset.attrs["events"]) for run in runs]
     dataset = stacked_dataset(stack(stacked, np), times, np.array(counts), final, np.array(ends))
@@ -232,8 +238,8 @@ def _checked_seeds(seeds: Any, model: Transformer, members: int) -> list[int]:
 
 def _noisy_members(
     models: list[Transformer], states: list[Any], t1: float, dt: float | None
-) -> tuple[list[Reduction], Any, float]:
-    """Return the reductions of members with noise, their stacked unknowns, and the step size that they share."""
+) -> tuple[list[Reduction], Any, list[float]]:
+    """Return the reductions of members with noise, their stacked unknowns, and their step sizes: by default, each its own."""
     made: dict[tuple[int, int], tuple[Reduction, Any, float]] = {}
     pairs = [(id(state), id(each)) for state, each in zip(states, models, strict=True)]
     for pair, state, each in zip(pairs, states, models, strict=True):
@@ -242,9 +248,10 @@ def _noisy_members(
             flow = segments(small.state, small.model)[0].flow
             if not isinstance(flow, AbstractNoisyFlow):
                 raise ValueError("model: either all models must have noise or none")
-            made[pair] = small, flow.retract(flow.pack(small.state)), float(default_dt(flow, small.state, t1))
+            step = float(default_dt(flow, small.state, t1)) if dt is None else dt
+            made[pair] = small, flow.retract(flow.pack(small.state)), step
     reduced, starts, steps_of = zip(*(made[pair] for pair in pairs), strict=True)
-    return list(reduced), stack(starts), min(steps_of) if dt is None else positive("dt", dt)
+    return list(reduced), stack(starts), list(steps_of)
 
 
 def _simulate_noisy(
@@ -254,26 +261,43 @@ def _simulate_noisy(
     plan: Plan,
     seeds: list[int],
     session: Session,
+    given: dict[str, Any],
 ) -> Ensemble:
-    """Run members that share their steps, each with its own random key."""
+    """Run members with noise, each with its own step size and random key; `given` are the options for `simulate`."""
     options, steps = plan.options, plan.options.method
     assert isinstance(steps, Langevin)
-    dt = float(steps.dt[0])
-    check_steps(plan, dt)
-    rows, saved = run_members(plan._replace(options=options._replace(max_steps=options.max_steps + 1)), None, session)
-    status = np.asarray(rows.carry.status)
+    dt = np.asarray(steps.dt)
+    check_steps(plan, float(dt.min()))
+    last, saved = run_members(plan._replace(options=options._replace(max_steps=options.max_steps + 1)), None, session)
+    status = np.asarray(last.carry.status)
     if (status == FAILED).any():
         first = int(np.argmax(status == FAILED))
         alone = Langevin(steps.scheme, steps.dt[first], steps.key[first])
-        fail(alone, plan.segments[0].flow, float(rows.carry.t[first]), rows.carry.y)
-    described = models if any(each is not models[0] for each in models) else models[0]
+        fail(alone, plan.segments[0].flow, float(last.carry.t[first]), last.carry.y)
     if _needs_more_modes(states, status):
-        given = {"save_at": options.save_at, "method": steps.scheme, "dt": dt, "max_steps": options.max_steps}
-        runs = _one_by_one(models, described, states, options.t1, given, session, seeds)
-        return Ensemble(runs.dataset.assign_coords(seed=("member", seeds)))
-    kappa = float(models[0].noise.kappa)  # type: ignore[union-attr]
-    config = {"t1": options.t1, "method": steps.scheme, "dt": dt, "kappa": kappa}
-    config |= {"max_steps": options.max_steps, "seeds": seeds}
-    ends = outcome_of(plan.segments, rows, saved, status)
-    dataset = _dataset(models, described, ends, reduced, options, config, dt=dt, kappa=kappa)
+        return _noisy_one_by_one(models, states, options.t1, given, session, seeds)
+    about = {"dt": _one_or_all(dt.tolist()), "kappa": _one_or_all([float(each.noise.kappa) for each in models])}  # type: ignore[union-attr]
+    config = {"t1": options.t1, "method": steps.scheme, **about, "max_steps": options.max_steps, "seeds": seeds}
+    ends = outcome_of(plan.segments, last, saved, status)
+    dataset = _dataset(models, _one_or_all(models), ends, reduced, options, config, **about)
     return Ensemble(dataset.assign_coords(seed=("member", seeds)))
+
+
+def _noisy_one_by_one(
+    models: list[Transformer],
+    states: list[Any],
+    t1: float,
+    given: dict[str, Any],
+    session: Session,
+    seeds: list[int],
+) -> Ensemble:
+    """Run each member with `simulate` and its seed."""
+    runs = _one_by_one(models, _one_or_all(models), states, t1, given, session, seeds)
+    return Ensemble(runs.dataset.assign_coords(seed=("member", seeds)))
+
+
+def _one_or_all(settings: list[Any]) -> Any:
+    """Return a setting that is the same for all members once, otherwise the list."""
+    first = settings[0]
+    same = all(each is first or (isinstance(each, float) and each == first) for each in settings)
+    return first if same else settings

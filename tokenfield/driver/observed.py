@@ -7,11 +7,11 @@ import jax
 import numpy as np
 
 from ..flows import is_random
-from ..solver.methods import checked_method, runge_kutta, with_unrolled_stages
+from ..solver.methods import runge_kutta, with_unrolled_stages
 from ..stop_rule import AbstractStopRule
 from ..transformer import Transformer
 from .batch import solve_many
-from .choice import reductions
+from .choice import chosen_method, reductions
 from .continuous import ATOL, RTOL
 from .ending import check_members, event_kinds
 from .members import log_time_unit, observe_each, shared_rule, unpack
@@ -29,6 +29,8 @@ class Observed(NamedTuple):
         end_time: (m,) time at which each run ended.
         events: for each member, the kind of event that ended it; None for a run that reached t1.
         log_time_unit: as for `Trajectory`.
+        method: the method of all runs.
+        reductions: for each member, the names of its reductions.
     """
 
     saved: Any
@@ -38,6 +40,8 @@ class Observed(NamedTuple):
     end_time: np.ndarray
     events: list[str | None]
     log_time_unit: float
+    method: str
+    reductions: list[tuple[str, ...]]
 
 
 def observe_many(
@@ -66,13 +70,19 @@ def observe_many(
         raise ValueError("model: observe_many takes no seeds: use simulate_many for a model with noise")
     rule = shared_rule(stop_when, models, states)
     times = np.asarray(save_at, float)
-    steps = with_unrolled_stages(runge_kutta(checked_method(method, states[0], models[0])))
-    options = Options(t1, times, rtol, atol, steps, rule, max_steps, observe)
-    ends = solve_many(reductions(states, models, 0.0, rule, rotation_invariant), options, width)
+    pairs = zip(states, models, strict=True)
+    methods = {chosen_method(method, state, model, t1, stop_when is not None) for state, model in pairs}
+    reduced = reductions(states, models, rtol + atol, rule, rotation_invariant)
+    if "coarsen" in methods or any("series" in each.names for each in reduced):
+        raise ValueError("states: members that are coarsened or use a series do not run in a batch: use simulate")
+    name = methods.pop()
+    options = Options(t1, times, rtol, atol, with_unrolled_stages(runge_kutta(name)), rule, max_steps, observe)
+    ends = solve_many(reduced, options, width)
     kinds = event_kinds(rule)
     arrays = lambda tree: jax.tree.map(np.asarray, tree)  # noqa: E731
     final = arrays(unpack(ends.flow, ends.y))
     events = [kinds.get(status) for status in ends.status.tolist()]
     check_members(models, final, ends.t, t1, events)
     seen = arrays(ends.saved), ends.counts, arrays(observe_each(ends.flow, ends.y, observe))
-    return Observed(*seen, final, ends.t, events, log_time_unit(ends.flow))
+    names = [each.names for each in reduced]
+    return Observed(*seen, final, ends.t, events, log_time_unit(ends.flow), name, names)

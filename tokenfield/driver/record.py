@@ -12,8 +12,8 @@ from jaxtyping import Array, Int
 
 from .._xla import WIDE_VECTORS
 from .._xla.arrays import compiled_once, from_numpy
-from ..solver.base import RUNNING, Carry, Problem, Settings, choose
-from ..solver.loop import advance
+from ..solver.base import RUNNING, Carry, Problem, Settings
+from ..solver.loop import advance, unknowns_at
 from ..solver.loop import begin as begin_carry
 from .run import AbstractLoop, Reached
 
@@ -87,7 +87,7 @@ def _saved(problem: Problem, record: Record) -> Record:
 
 def _write(problem: Problem, r: Record) -> Record:
     time = _save_time(problem.settings, r.count)
-    y = choose(time == r.carry.t, r.carry.y, problem.method.at(problem.flow, r.dense, time))
+    y = unknowns_at(problem, r.carry, r.dense, time)
     saved = jax.tree.map(lambda buffer, leaf: buffer.at[r.count].set(leaf), r.saved, y)
     return Record(r.carry, r.dense, saved, r.count + 1)
 

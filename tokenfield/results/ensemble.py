@@ -19,6 +19,8 @@ from .trajectory import Event, Trajectory, time_range
 if TYPE_CHECKING:
     import xarray
 
+OWN_NUMBERS = ("dt", "kappa")  # numbers of runs with noise, which may differ between members
+
 
 class Ensemble:
     """An ensemble of runs: a dataset whose first axis is `member`, and a `Trajectory` for each member.
@@ -77,7 +79,8 @@ class Ensemble:
             saved = xarray.concat([saved, last], "time", data_vars="minimal", combine_attrs="override")
         own = {name: json.loads(self.dataset.attrs[name]) for name in ("events", "config")}
         config = {name: _own(name, value, k, len(self)) for name, value in own["config"].items()}
-        return Trajectory(saved.assign_attrs(events=json.dumps(own["events"][k]), config=json.dumps(config)))
+        about = {name: config[name] for name in OWN_NUMBERS if name in saved.attrs}
+        return Trajectory(saved.assign_attrs(events=json.dumps(own["events"][k]), config=json.dumps(config), **about))
 
     def _repr_html_(self) -> str:
         first = self[0].facts()
@@ -92,7 +95,9 @@ class Ensemble:
 
 def _own(name: str, value: Any, k: int, members: int) -> Any:
     """Return a setting of member k: a setting that may differ between members is a list with one entry for each."""
-    each = name in ("model", "method") or (name == "reductions" and any(isinstance(item, list) for item in value))
+    each = name in ("model", "method", *OWN_NUMBERS) or (
+        name == "reductions" and any(isinstance(item, list) for item in value)
+    )
     return value[k] if each and isinstance(value, list) and len(value) == members else value
 
 

@@ -34,6 +34,12 @@ def attempt(problem: Problem, carry: Carry) -> tuple[Carry, Any]:
     return Carry(new.t, decided(new.t_next), new.y, new.memory, decided(status), new.steps, new.rejected), dense
 
 
+def unknowns_at(problem: Problem, carry: Carry, dense: Any, time: Array) -> Any:
+    """Return the unknowns at a time in the last step: from its end on those of the carry, before it the interpolant."""
+    between = problem.method.at(problem.flow, dense, jnp.minimum(time, carry.t))
+    return choose(time >= carry.t, carry.y, between)
+
+
 def locate(problem: Problem, carry: Carry, dense: Any, differentiated: bool) -> Carry:
     """Cut the last step at the first time at which the stop rule holds, by bisection on the interpolant.
 

@@ -23,7 +23,7 @@ from ..transformer import Transformer, only_transformer
 from .base import FAILED, FINISHED, MAX_STEPS, RUNNING, STOPPED, AbstractMethod, Carry, Problem, Settings, choose
 from .langevin import SCHEMES, Langevin, default_dt
 from .layers import Layers
-from .loop import advance, begin
+from .loop import advance, begin, unknowns_at
 from .methods import checked_method, runge_kutta
 from .runge_kutta import RungeKutta
 from .solution import Solution
@@ -217,8 +217,7 @@ def _segment(problem: Problem, carry: Carry, max_steps: int, adjoint: Any, end_a
         target = jnp.minimum(time, settings.t1)
         carry, dense = state
         carry, dense = advance(problem, carry, dense, target, jnp.asarray(max_steps), max_steps, adjoint)
-        y = choose(time >= carry.t, carry.y, problem.method.at(flow, dense, jnp.minimum(time, carry.t)))
-        return (carry, dense), (flow.unpack(y), time <= carry.t)
+        return (carry, dense), (flow.unpack(unknowns_at(problem, carry, dense, time)), time <= carry.t)
 
     start, times = (carry, problem.method.no_step(carry.y)), settings.save_at
     if end_alone:

@@ -15,8 +15,9 @@ from .._jax import in_double
 from .._kinds import call, find, is_ours, our_kinds, parameters
 from .._memory import refuse_large
 from .._shown import nearest, shown
-from ..attention import Measure, Softmax
+from ..attention import Softmax
 from ..driver.progress import Progress
+from ..flows.layers import LayerFlow
 from ..normalization import NGPT, AbstractSphereNorm, MixLN, PeriLN, PostLN, PreLN, SqrtScaling
 from ..normalization.base import unit
 from ..results.labels import with_labels
@@ -25,6 +26,7 @@ from ..states import Tokens, uniform_sphere
 from ..states.near_equal import nearly_equiangular
 from ..theory.layer_curves import equiangular_layers
 from ..theory.random_weights import LEAST_NOISY_DIMENSION, random_weight_layers
+from ..transformer import Transformer
 
 if TYPE_CHECKING:
     import xarray
@@ -184,6 +186,7 @@ def _run(
         return tokens, mean_cosines(tokens)
 
     tokens = jnp.stack([x] * len(norms))
+    # `Layers` would store the weights of all layers; this scan draws them once for all rules and stores none.
     _, cosines = jax.lax.scan(layer, tokens, jnp.arange(depth))
     return jnp.concatenate([mean_cosines(tokens)[None], cosines]).T
 
@@ -195,13 +198,13 @@ def one_layer(
     beta: Array,
     t: Float[Array, ""],
 ) -> Float[Array, "rules n d"]:
-    """Return each set of tokens after one layer under its rule, all with the same Q, K, V, as in `tkf.layers` with step 1."""
+    """Return each set of tokens after one layer of step 1 under its rule, all with the same Q, K, V."""
     n = tokens.shape[1]
     Q, K, V = weights
     attention = Softmax(beta, Q=Q, K=K, V=V)
     w, positions = jnp.full(n, 1 / n, tokens.dtype), jnp.arange(1, n + 1) / n
-    sublayer = lambda y: attention.of_itself(t, Measure(y, w, positions))  # noqa: E731
-    after = [norm.layer(t, x, sublayer, 1.0) for norm, x in zip(norms, tokens, strict=True)]
+    flows = [LayerFlow(model=Transformer(attention, norm), weights=w, positions=positions) for norm in norms]
+    after = [flow.layer(t, x, jnp.ones((), x.dtype))[0] for flow, x in zip(flows, tokens, strict=True)]
     return jnp.stack([each.astype(tokens.dtype) for each in after])
 
 

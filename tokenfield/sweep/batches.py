@@ -4,14 +4,15 @@ The batches depend on the plan alone. Bits can depend on the shape of a batch, s
 engine, in any order, and after any interruption.
 """
 
+import functools
 import json
 import math
 from typing import Any, NamedTuple
 
-from ..attention import Softmax, Unnormalized
 from ..config.run import RunConfig
-from ..normalization import PostLN
+from .built import built
 from .cells import Cells
+from .plan import Plan
 
 AT_ONCE = 1 << 17  # maximum number of pairs of tokens in memory at once
 SMALLEST = 4
@@ -30,14 +31,17 @@ class Batch(NamedTuple):
     width: int
 
 
+@functools.lru_cache(maxsize=1)
 def batches(cells: Cells) -> list[Batch]:
-    """Return all batches of a plan."""
-    groups: dict[str, list[int]] = {}
+    """Return all batches of a plan. The last result is stored, as every model is built to choose its method."""
+    groups: dict[Any, list[int]] = {}
     repeats = range(cells.plan.repeats)
     for point, config in enumerate(cells.configs):
-        kind = _kind(config) + ("coarsened" if _coarsens(cells, config) else "")
+        kind = _kind(config), runs_alone(config) or _coarsens(cells, point)
         groups.setdefault(kind, []).extend(point * len(repeats) + r for r in repeats)
-    return [batch for members in groups.values() for batch in _cut(members, *size_and_width(cells, members[0]))]
+    found = ((members, alone) for (_, alone), members in groups.items())
+    sizes = lambda first, alone: size_and_width(cells.plan, cells[first].config, alone)  # noqa: E731
+    return [batch for members, alone in found for batch in _cut(members, *sizes(members[0], alone))]
 
 
 def in_one_thread(cells: Cells, all_batches: list[Batch]) -> bool:
@@ -59,8 +63,8 @@ def _kind(config: RunConfig) -> str:
 
 
 def _free(config: RunConfig) -> dict[str, set[str]]:
-    """Return the numbers that may differ within a batch. The step of a run with noise follows from the model
-    unless it is given, and the rule energy-settled takes beta from it. No run may depend on its neighbors in the grid."""
+    """Return the numbers that may differ within a batch. With noise, runs whose steps differ would wait for the one with the
+    smallest step; its default follows from the model. The rule energy-settled, which a batch shares, takes beta from it."""
     if config.noise is not None and config.dt is None:
         return {"noise": {"seed"}, "tokens": FREE["tokens"]}
     if config.stop_when is not None and "energy" in config.stop_when:
@@ -68,44 +72,38 @@ def _free(config: RunConfig) -> dict[str, set[str]]:
     return FREE
 
 
-def _alone(config: RunConfig) -> bool:
-    """Return True for runs that are run one by one: layers, coarsening, a fixed step without noise, or a step that depends on
-    the start."""
-    if config.state is not None:
+def runs_alone(config: RunConfig) -> bool:
+    """Return True for runs that are run one by one: layers, a state other than tokens, a fixed step without noise, …"""
+    if config.depth is not None or config.state is not None:
         return True
-    if config.noise is not None:
-        return config.dt is None and config.norm.made_by is not PostLN
-    plain = config.depth is None and config.dt is None and config.merge_tolerance is None and config.t1 != math.inf
-    return not plain or config.method == "coarsen"
+    controlled = config.dt is not None or config.merge_tolerance is not None or config.t1 == math.inf
+    return controlled and config.noise is None
 
 
-def _coarsens(cells: Cells, config: RunConfig) -> bool:
-    """Return True for runs that `simulate` would coarsen by default: a cell gives the same numbers alone and in any batch."""
-    asked = config.stop_when is not None or config.method is not None or _alone(config)
-    could = config.norm.made_by is PostLN and config.attention.made_by in (Softmax, Unnormalized)
-    if asked or config.noise is not None or not could or cells.plan.state == "equiangular":
+def _coarsens(cells: Cells, point: int) -> bool:
+    """Return True for cells that `simulate` would coarsen: they run one by one."""
+    from ..driver.choice import chosen_method
+
+    cell = cells[point * cells.plan.repeats]
+    pair = built(cells.plan, cell)
+    if isinstance(pair, Exception):  # the cell fails with this error when it is run
         return False
-    from ..config import build
-    from ..driver.choice import coarsens
-
-    try:
-        assert config.t1 is not None
-        return coarsens(build.model(config), config.t1)
-    except Exception:  # running the cell will report the error
-        return False
+    model, state = pair
+    config = cell.config
+    assert config.t1 is not None
+    return chosen_method(config.method, state, model, config.t1, config.stop_when is not None) == "coarsen"
 
 
-def size_and_width(cells: Cells, first: int) -> tuple[int, int]:
-    """Return the size and the width of batches for cells like this one."""
-    config = cells.configs[first // cells.plan.repeats]
-    if _alone(config) or _coarsens(cells, config):
-        return 1, 1
-    n = 16 if cells.plan.state == "equiangular" else config.tokens.n
+def size_and_width(plan: Plan, config: RunConfig, alone: bool) -> tuple[int, int]:
+    """Return the size and the width of batches of cells with a config; `alone`: they run one by one."""
+    n = 16 if plan.state == "equiangular" else config.tokens.n
     width = AT_ONCE // n**2
     width = 1 if width < SMALLEST else min(width, LARGEST)
-    if cells.plan.batch is not None:
-        return cells.plan.batch, min(width, cells.plan.batch)
-    if width == 1 or config.noise is not None:
+    if alone or (width == 1 and config.noise is None):  # a large run is not faster in a batch, and may use a series
+        return 1, 1
+    if plan.batch is not None:
+        return plan.batch, min(width, plan.batch)
+    if config.noise is not None:
         return width, width
     return max(width, min(MOST, IN_A_BATCH // n**2)), width
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 LARGEST = 2**63 - 1
 MOST_CELLS = 10_000_000
-TAKEN = {"repeat", "status", "error", "id", "seed_used", "end_time"}
+TAKEN = {"repeat", "status", "error", "id", "seed_used", "end_time", "method_used", "reductions_used"}
 ROUNDING = 1e-9
 
 

@@ -9,10 +9,11 @@ from .._cpus import available_cpus
 from ..config import build
 from ..config.run import RunConfig
 from .batches import Batch, batches
+from .built import start
 from .cells import Cell, Cells
 from .outcome import Outcome
 from .plan import Plan, Recorded, Spaced
-from .run_batch import check_seeds, run_cells, start
+from .run_batch import check_seeds, run_cells
 from .sizes import disk_of, held_by, memory_of, refuse_too_large
 
 FIRST_PART = 0.01  # fraction of the time of a batch that is run first

@@ -71,4 +71,5 @@ def _of_trajectory(plan: Plan, model: Any, run: Any) -> Outcome:
         held = float("nan") if blown else measure(states[-1])
         return np.array([measure(states[j]) if here else held for j, here in zip(nearest, known, strict=True)])
 
-    return Outcome(keep(plan, value, events), end, "")
+    method, reductions = run.config.get("method", "layers"), ", ".join(run.config.get("reductions", []))
+    return Outcome(keep(plan, value, events), end, "", method, reductions)

@@ -1,6 +1,6 @@
 """The saved result of one cell."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,11 +9,13 @@ from .plan import Plan, Recorded
 
 
 class Outcome(NamedTuple):
-    """The saved result of one cell: numbers by name, or the text of its error."""
+    """The saved result of one cell: numbers by name, and how they were computed; or the text of its error."""
 
     values: dict[str, np.ndarray]
     end_time: float
     error: str
+    method: str = ""
+    reductions: str = ""
 
 
 def times_of(plan: Plan) -> np.ndarray:
@@ -23,7 +25,7 @@ def times_of(plan: Plan) -> np.ndarray:
 
 
 def keep(
-    plan: Plan, value: Callable[[str, Recorded], Any], events: list[tuple[str | None, float]]
+    plan: Plan, value: Callable[[str, Recorded], Any], events: Sequence[tuple[str | None, float]]
 ) -> dict[str, np.ndarray]:
     """Return every quantity of the plan: values by the function given, times of events from the list."""
     values = {}

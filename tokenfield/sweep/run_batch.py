@@ -4,8 +4,8 @@ import functools
 from typing import Any
 
 from .._jax import in_double
-from ..config import build
 from .batches import Batch, batches, in_one_thread
+from .built import built
 from .cells import Cell, Cells, is_random
 from .one_by_one import follow, noisy
 from .outcome import Outcome
@@ -44,17 +44,17 @@ def run_cells(plan: Plan, cells: list[Cell], size: int, width: int) -> list[Outc
     """Run cells side by side. If that fails, run each half alone, in a batch of the same shape: one bad cell is found after a
     few attempts, and the others have the same bits as without it."""
     try:
-        built = _build(plan, cells)
-        bad = [isinstance(pair, Exception) for pair in built]
+        pairs = _build(plan, cells)
+        bad = [isinstance(pair, Exception) for pair in pairs]
         if any(bad):
             good = iter(
                 run_cells(plan, [cell for cell, is_bad in zip(cells, bad, strict=True) if not is_bad], size, width)
                 if not all(bad)
                 else ()
             )
-            return [_failed(pair) if is_bad else next(good) for pair, is_bad in zip(built, bad, strict=True)]
+            return [_failed(pair) if is_bad else next(good) for pair, is_bad in zip(pairs, bad, strict=True)]
         padded = [*cells, *[cells[-1]] * (size - len(cells))]
-        models, states = zip(*built, *[built[-1]] * (size - len(cells)), strict=True)
+        models, states = zip(*pairs, *[pairs[-1]] * (size - len(cells)), strict=True)
         return _run(plan, padded, list(models), list(states), width)[: len(cells)]
     except Exception as error:
         if len(cells) == 1:
@@ -73,25 +73,12 @@ def _build(plan: Plan, cells: list[Cell]) -> list[Any]:
     firsts: dict[int, tuple[Any, Any]] = {}
 
     def one(cell: Cell) -> Any:
-        try:
-            if id(cell.config) not in firsts:
-                firsts[id(cell.config)] = build.model(cell.config), start(plan, cell)
-                return firsts[id(cell.config)]
-            model, like = firsts[id(cell.config)]
-            return model, start(plan, cell, like)
-        except Exception as error:
-            return error
+        pair = built(plan, cell, firsts.get(id(cell.config)))
+        if not isinstance(pair, Exception):
+            firsts.setdefault(id(cell.config), pair)
+        return pair
 
     return [one(cell) for cell in cells]
-
-
-def start(plan: Plan, cell: Cell, like: Any = None) -> Any:
-    """Return the initial state of a cell; `like` is that of another repeat of the same point."""
-    if plan.state == "equiangular":
-        from ..states import Equiangular
-
-        return Equiangular(cell.config.tokens.rho, cell.config.tokens.n) if like is None else like
-    return build.start(cell.config, cell.seed, like)
 
 
 def _run(plan: Plan, cells: list[Cell], models: list[Any], states: list[Any], width: int) -> list[Outcome]:

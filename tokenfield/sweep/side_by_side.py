@@ -103,5 +103,6 @@ def side_by_side(
     outcomes = []
     for k, (kind, end) in enumerate(zip(seen.events, seen.end_time.tolist(), strict=True)):
         value = lambda name, _, k=k: found[name][k]  # noqa: E731
-        outcomes.append(Outcome(keep(plan, value, [] if kind is None else [(kind, end)]), end, ""))
+        events = [] if kind is None else [(kind, end)]
+        outcomes.append(Outcome(keep(plan, value, events), end, "", seen.method, ", ".join(seen.reductions[k])))
     return outcomes

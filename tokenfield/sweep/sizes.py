@@ -8,14 +8,14 @@ from typing import NamedTuple
 from .._cost import PAIRS, SAVED, STAGES, STARTS, WHOLE
 from .._memory import bytes_text, free_memory
 from ..config.run import RunConfig
-from .batches import size_and_width
+from .batches import runs_alone, size_and_width
 from .cells import Cells
 from .outcome import times_of
 from .parameters import GAMMA, resolve
 from .plan import Plan, Spaced
 from .store import chunks
 
-TEXT = 80  # bytes for id and error of a cell
+TEXT = 90  # bytes for the texts of a cell: id, error, method, reductions
 CONFIG = 5200  # bytes for the configs of a point, with the copy in the engine
 SHARE = 0.5  # fraction of the free memory that the dataset may take
 BLOCK = 4096  # minimum bytes of a file or a folder
@@ -33,7 +33,10 @@ def size_of(plan: Plan) -> int:
 def disk_of(plan: Plan) -> int:
     """Return the bytes of the dataset on disk, uncompressed: numbers, and the folders and files of each array."""
     series = [() if q.times is None else (len(q.times.expanded()),) for q in plan.record.values()]
-    shapes = [*((*plan.shape, *extra) for extra in series), *[plan.shape] * 5]  # end, status, error, id, seed
+    shapes = [
+        *((*plan.shape, *extra) for extra in series),
+        *[plan.shape] * 7,
+    ]  # end, status, error, method, reductions, id, seed
     labels = len(plan.shape) + sum(map(len, series))  # arrays with a folder, a description, a folder and a file
     places = sum(map(_places, shapes)) + 4 * labels + 4  # the dataset's folder, its description (two blocks), the plan
     return size_of(plan) + BLOCK * places + 2 * len(plan.model_dump_json(exclude_none=True))
@@ -91,7 +94,7 @@ def largest(plan: Plan) -> Held:
     """Return the largest batch. Axes that do not change sizes are left out, so that this is fast."""
     fixed = {name: Spaced(values=axis.expanded()[:1]) for name, axis in plan.axes.items() if _smooth(name)}
     cells = Cells(plan.model_copy(update={"axes": {**plan.axes, **fixed}}))
-    sizes = [size_and_width(cells, point * plan.repeats) for point in range(len(cells.configs))]
+    sizes = [size_and_width(plan, config, runs_alone(config)) for config in cells.configs]
     each = zip(cells.configs, sizes, strict=True)
     return max(held_by(plan, config, min(size, plan.count), min(width, plan.count)) for config, (size, width) in each)
 

@@ -18,7 +18,7 @@ from .batches import batches, in_one_thread
 from .cells import Cells
 from .outcome import Outcome
 from .plan import Plan, differences
-from .stored import DATASET, FORMAT, Damage, coordinates, lost_cells, plan_in, read, results
+from .stored import DATASET, FORMAT, TEXTS, Damage, coordinates, lost_cells, plan_in, read, results
 
 if TYPE_CHECKING:
     import xarray
@@ -31,6 +31,8 @@ LABELS = {
     "error": "error of a cell that failed",
     "id": "hash of the cell",
     "seed_used": "seed of the cell",
+    "method_used": "method of the cell",
+    "reductions_used": "reductions of the cell, separated by commas",
 }
 CHUNK = 1 << 15  # numbers in a file
 
@@ -54,14 +56,16 @@ class Store:
 
     def put(self, numbers: tuple[int, ...], outcomes: list[Outcome]) -> None:
         """Save the outcomes of pending cells: first all numbers, then their status."""
-        waiting = [(k, outcome) for k, outcome in zip(numbers, outcomes, strict=True) if self.status[k] == PENDING]
-        numbers, outcomes = tuple(k for k, _ in waiting), [outcome for _, outcome in waiting]
+        pending = [(k, outcome) for k, outcome in zip(numbers, outcomes, strict=True) if self.status[k] == PENDING]
+        numbers, outcomes = tuple(k for k, _ in pending), [outcome for _, outcome in pending]
         places = [np.unravel_index(k, self.cells.shape) for k in numbers]
         for place, outcome in zip(places, outcomes, strict=True):
             for name, value in outcome.values.items():
                 self.arrays[name][place] = value
             self.arrays["end_time"][place] = outcome.end_time
             self.arrays["error"][place] = outcome.error
+            self.arrays["method_used"][place] = outcome.method
+            self.arrays["reductions_used"][place] = outcome.reductions
             self.arrays["status"][place] = FAILED if outcome.error else DONE
         for name in results(self.plan):
             self._write(name, places)
@@ -70,7 +74,7 @@ class Store:
         """Mark the cells of damaged files as pending: first their status, then blank numbers and new files."""
         lost = lost_cells(self.cells.shape, damage)
         for name in reversed(results(self.plan)):
-            self.arrays[name][lost] = {"status": PENDING, "error": ""}.get(name, np.nan)
+            self.arrays[name][lost] = PENDING if name == "status" else "" if name in TEXTS else np.nan
             for each in damage:
                 if each.name == name:
                     each.file.unlink(missing_ok=True)
@@ -108,7 +112,7 @@ def layout(plan: Plan, cells: Cells) -> "xarray.Dataset":
         )
     variables["end_time"] = (dims, np.full(plan.shape, np.nan), {"long_name": "time at which the run ended"})
     variables["status"] = (dims, np.zeros(plan.shape, np.int8), {"flag_meanings": "pending done failed"})
-    variables["error"] = (dims, np.full(plan.shape, "", dtype="T"))
+    variables |= {name: (dims, np.full(plan.shape, "", dtype="T")) for name in TEXTS}
     variables["id"] = (dims, np.array(cells.ids(), dtype="T").reshape(plan.shape))
     variables["seed_used"] = (dims, np.array(cells.seeds(), np.int64).reshape(plan.shape))
     attributes = {**what_fixes_bits(cells), "plan": plan.model_dump_json(exclude_none=True)}

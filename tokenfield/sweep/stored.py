@@ -17,7 +17,8 @@ from .plan import Plan
 if TYPE_CHECKING:
     import xarray
 
-DATASET, FORMAT = "sweep.zarr", "tokenfield-sweep-2"
+DATASET, FORMAT = "sweep.zarr", "tokenfield-sweep-3"
+TEXTS = ("method_used", "reductions_used", "error")  # results that are text
 
 
 class Damage(NamedTuple):
@@ -33,7 +34,7 @@ class Damage(NamedTuple):
 
 def results(plan: Plan) -> list[str]:
     """Return the arrays that change, in the order in which they are written: a cell's status comes after its numbers."""
-    return [*plan.record, "end_time", "error", "status"]
+    return [*plan.record, "end_time", *TEXTS, "status"]
 
 
 def coordinates(plan: Plan) -> dict[str, np.ndarray]:
@@ -67,9 +68,10 @@ def plan_in(folder: Path) -> Plan:
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"{place} is damaged: {reason}. Give another folder, or --overwrite") from None
-    if known is None and "plan" in found:
+    if known != FORMAT and "plan" in found:
+        without = ", without checksums" if known is None else ""
         raise ValueError(
-            f"{place} was written by an older tokenfield, without checksums: xarray.open_zarr reads it; "
+            f"{place} was written by an older tokenfield{without}: xarray.open_zarr reads it; "
             "to continue, give another folder, or --overwrite"
         )
     if plan is None:
