@@ -43,8 +43,8 @@ def blocks(text: str) -> list[Block]:
     return [Block(each["kind"], each["text"], text[: each.start()].count("\n") + 1) for each in FENCE.finditer(text)]
 
 
-def run(path: Path, shell: bool = True) -> list[tuple[Block, str]]:
-    """Run a page in the current folder, without `sh` blocks if not `shell`; return each `python` block with what it printed."""
+def run(path: Path) -> list[tuple[Block, str]]:
+    """Run a page in the current folder; return each `python` block with what it printed."""
     names: dict = {"__name__": "__main__"}
     printed = []
     for block in blocks(path.read_text(encoding="utf-8")):
@@ -55,7 +55,7 @@ def run(path: Path, shell: bool = True) -> list[tuple[Block, str]]:
             with contextlib.redirect_stdout(said), matplotlib.rc_context():
                 exec(compile("\n" * block.line + block.text, str(path), "exec"), names)
             printed.append((block, said.getvalue()))
-        elif block.kind == "sh" and shell:
+        elif block.kind == "sh":
             commands(block.text)
     return printed
 

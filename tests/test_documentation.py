@@ -36,28 +36,18 @@ PROGRAMS = [
 ]
 
 
-def compare_with_output(name, **options):
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(PROGRAMS, key=lambda name: name != "start/index.md"))
+def test_page_prints_what_it_says(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     said = pages.expected(PAGES[name])
     try:
-        printed = pages.run(PAGES[name], **options)
+        printed = pages.run(PAGES[name])
     except ValueError as error:
         if "make models" in str(error):
             pytest.skip(str(error))
         raise
     assert {block.line: text for block, text in printed} == said
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(PROGRAMS, key=lambda name: name != "start/index.md"))
-def test_page_prints_what_it_says(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    compare_with_output(name)
-
-
-@pytest.mark.parametrize("name", ["start/theorist.md", "start/builder.md", "start/student.md"])
-def test_python_of_start_pages_prints_what_they_say(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    compare_with_output(name, shell=False)
 
 
 def cited(option, role):
