@@ -15,11 +15,11 @@ atlas-full: $(VENV)/base weights
 	$(BIN)/tokenfield atlas $(ATLAS_FLAGS)
 
 # The documentation site. The first time all examples of the gallery are run; later only those that have changed.
-# Then the examples in docstrings are run, and what they print is compared with what they say.
+# Then the pages and the examples in docstrings are run, and what they print is compared with what they say.
 docs: $(VENV)/docs $(VENV)/test weights browser
 	$(BIN)/python -m sphinx -W --keep-going -q -d docs/_build/doctrees $(DOCS_FLAGS) docs docs/_build/html
 	$(BIN)/python tools/check_site.py docs/_build/html
-	$(BIN)/python -m pytest -n 2 --dist worksteal --all -k example tests/test_documentation.py tests/probe/test_probe_examples.py
+	$(BIN)/python -m pytest -n 2 --dist worksteal --all -k "example or prints or contributing" tests/test_documentation.py tests/probe/test_probe_examples.py
 	@echo "open docs/_build/html/index.html"
 
 test: $(VENV)/test browser weights lint

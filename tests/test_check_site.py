@@ -43,3 +43,30 @@ def test_dead_links_and_files_from_outside_are_found(tmp_path):
         "index.html: no such file: none.html",
         "index.html: no such place: #b",
     ]
+
+
+def test_every_page_outside_the_reference_is_opened_once_or_more(tmp_path):
+    for name in ("index", "theory/a", "theory/b", "gallery/1/plot_x", "api/names/x", "_modules/y", "search", "live"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"{name}.html").touch()
+    *fixed, light, dark = check_site.visits(tmp_path)
+    assert {(size, mode) for size, mode, _ in fixed} == {
+        (size, m) for size in check_site.SIZES for m in check_site.MODES
+    }
+    assert all(names == check_site.OPENED for _, _, names in fixed)
+    assert light == ((390, 844), "light", ["gallery/1/plot_x", "theory/b"])
+    assert dark == ((390, 844), "dark", ["theory/a"])
+
+
+def test_an_example_without_a_picture_is_found(tmp_path):
+    folder = tmp_path / "gallery" / "9_real_models"
+    folder.mkdir(parents=True)
+    (folder / "plot_drawn.html").write_text('<img src="../../_images/sphx_glr_plot_drawn_001.png">')
+    (folder / "plot_silent.html").write_text('<a href="plot_drawn.html"><img src="sphx_glr_plot_silent_thumb.png"></a>')
+    (folder / "plot_skipped.html").write_text("<pre>skipped: x is not installed: make models\n</pre>")
+    assert list(check_site.without_picture(tmp_path)) == [
+        "gallery/9_real_models/plot_silent.html: has no picture",
+        "gallery/9_real_models/plot_skipped.html: has no picture (skipped: x is not installed: make models)",
+    ]
+    (folder / "plot_drawn.html").unlink()  # no example has been run
+    assert list(check_site.without_picture(tmp_path)) == []

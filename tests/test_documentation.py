@@ -106,6 +106,47 @@ def test_readme_prints_what_it_says(tmp_path, monkeypatch):
     assert (tmp_path / "runs/first/report.html").exists()
 
 
+def contributing(file):
+    """Run the block of CONTRIBUTING.md that shows a file of the package, in the package; return its names."""
+    (text,) = [each.text for each in pages.blocks((ROOT / "CONTRIBUTING.md").read_text()) if f"# {file}\n" in each.text]
+    names = {"__name__": Path(file).stem, "__package__": str(Path(file).parent).replace("/", ".")}
+    exec(compile(text, file, "exec"), names)
+    return names
+
+
+def test_contributing_shows_a_kernel_that_works():
+    kernel = contributing("tokenfield/attention/softplus.py")["Softplus"]
+    x = np.asarray(tkf.uniform_sphere(5, 3, seed=0).x)
+    naive = np.array([[np.log(1 + np.exp(2.0 * (x[i] @ x[j]))) / 5 for j in range(5)] for i in range(5)])
+    np.testing.assert_allclose(tkf.attention_matrix(tkf.Tokens(x), kernel(beta=2.0)), naive, rtol=1e-14)
+    rows = tkf.attention_matrix(tkf.Tokens(x), kernel(beta=2.0, normalized=True))
+    np.testing.assert_allclose(rows, naive / naive.sum(axis=1, keepdims=True), rtol=1e-14)
+
+
+def test_contributing_shows_all_that_a_norm_needs():
+    norm = contributing("tokenfield/normalization/my_ln.py")["MyLN"]
+    assert not inspect.isabstract(norm)
+    assert norm().title == "My-LN"
+    methods = {name: each for name, each in vars(norm).items() if inspect.isfunction(each) and name[0] != "_"}
+    for name, method in methods.items():
+        base = getattr(tkf.normalization.AbstractDirectionNorm, name)
+        assert list(inspect.signature(method).parameters) == list(inspect.signature(base).parameters), name
+    assert set(tkf.normalization.AbstractDirectionNorm.__abstractmethods__) < set(methods)
+
+
+def test_contributing_shows_a_claim_that_holds():
+    claim = contributing("tokenfield/atlas/claims/my_claim.py")["CLAIM"]
+    (check,) = claim.measure(True).checks
+    assert check.holds
+    assert float(check.measured) == pytest.approx(2.0, rel=1e-3)
+
+
+def test_the_version_to_cite_is_this_one():
+    for path in (DOCS / "howto" / "cite.md", ROOT / "CITATION.cff"):
+        text = path.read_text(encoding="utf-8")
+        assert re.findall(r"^ *version(?::| =) [{]?([^\s},]+)", text, re.MULTILINE) == [tkf.__version__], path
+
+
 def is_program(text):
     """True for commands, and for text that Python can read."""
     if text.startswith(("tokenfield ", "make ", "pip ")):

@@ -2,15 +2,17 @@
 
     python tools/check_site.py docs/_build/html
 
-Where Playwright and chromium are installed, pages are opened too, at the sizes of a desktop and a phone, light and dark: no page
-may be wider than its window, cut text off, have the wrong colors, ask for anything that is not a file of the site, or complain on
-the console.
+Every example of the gallery must have a picture: one that was skipped, because weights are missing, has none.
+
+Where Playwright and chromium are installed, pages are opened too: one of each kind at the sizes of a desktop and a phone, light and
+dark; all others outside the API reference at the size of a phone, half of them dark. No page may be wider than its window, cut text
+off, have the wrong colors, ask for anything that is not a file of the site, or complain on the console.
 """
 
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,7 +37,10 @@ OPENED = (
     "api/models",
     "api/names/tokenfield.Softmax",
 )
+NOT_READ = ("api", "_modules", "_static")  # folders of the reference, whose pages are alike; and files
+MADE = ("genindex", "py-modindex", "search", "live")
 SIZES = ((1280, 900), (390, 844))
+MODES = ("light", "dark")
 WIDER = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 # Elements that hide what does not fit, and whose text does not; elements of a pixel and MathML are for screen readers.
 CUT = """document.querySelectorAll("mjx-assistive-mml").forEach(each => each.remove()),
@@ -95,26 +100,48 @@ def problems(root: Path) -> Iterator[str]:
                 yield f"{here}: no such place: {url}"
 
 
+def without_picture(root: Path) -> Iterator[str]:
+    """Which examples of the gallery have no picture, one line each; their thumbnails are a placeholder.
+
+    A site without any, built with `-D plot_gallery=0`, is left alone.
+    """
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(root.glob("gallery/*/plot_*.html"))}
+    bare = {path: text for path, text in texts.items() if not re.search(rf"sphx_glr_{path.stem}_\d+\.", text)}
+    for path, text in bare.items() if len(bare) < len(texts) else ():
+        said = re.search(r"skipped: [^<]*", text)
+        yield f"{path.relative_to(root)}: has no picture{f' ({said[0].strip()})' if said else ''}"
+
+
+def visits(root: Path) -> Iterator[tuple[tuple[int, int], str, Sequence[str]]]:
+    """Sizes and modes in which pages are opened, each with the names of the pages."""
+    for size in SIZES:
+        for mode in MODES:
+            yield size, mode, OPENED
+    names = (path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.html"))
+    others = sorted(name for name in names if name not in (*OPENED, *MADE) and name.partition("/")[0] not in NOT_READ)
+    for k, mode in enumerate(MODES):
+        yield SIZES[-1], mode, others[k :: len(MODES)]
+
+
 def opened(root: Path, browser_path: str) -> Iterator[str]:
     """What is wrong with pages in a browser, one line each."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as tool:
         browser = tool.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
-        for width, height in SIZES:
-            for mode in ("light", "dark"):
-                context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=mode)
-                for name in OPENED:
-                    page, where = context.new_page(), f"{name} at {width} pixels, {mode}"
-                    said: list[str] = []
-                    page.on("request", lambda asked, said=said: said.append(asked.url) if outside(asked.url) else None)
-                    page.on("console", lambda line, said=said: said.append(line.text) if line.type == "error" else None)
-                    page.goto((root / f"{name}.html").as_uri())
-                    page.wait_for_timeout(500)
-                    said += looks(page, mode)
-                    yield from (f"{where}: {each}" for each in said)  # what it asked for, or complains of
-                    page.close()
-                context.close()
+        for (width, height), mode, names in visits(root):
+            context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=mode)
+            for name in names:
+                page, where = context.new_page(), f"{name} at {width} pixels, {mode}"
+                said: list[str] = []
+                page.on("request", lambda asked, said=said: said.append(asked.url) if outside(asked.url) else None)
+                page.on("console", lambda line, said=said: said.append(line.text) if line.type == "error" else None)
+                page.goto((root / f"{name}.html").as_uri())
+                page.wait_for_timeout(500)
+                said += looks(page, mode)
+                yield from (f"{where}: {each}" for each in said)  # what it asked for, or complains of
+                page.close()
+            context.close()
         browser.close()
 
 
@@ -134,7 +161,7 @@ def outside(url: str) -> bool:
 
 def main() -> None:
     root = Path(sys.argv[1]).resolve()
-    found = list(problems(root))
+    found = [*problems(root), *without_picture(root)]
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None or find_spec("playwright") is None:
         print("chromium or Playwright is not installed: pages were not opened in a browser")

@@ -95,7 +95,13 @@ PAGES = {
         (
             Group("Figures", "tokenfield.plotting"),
             Group("Reports", "tokenfield.report", more="write_report summary"),
+            Group("The live page", "tokenfield.explorer"),
         ),
+    ),
+    "atlas": Page(
+        "Atlas",
+        "Claims from the literature, checked by experiment: `tokenfield atlas` runs them. :doc:`/theory/claims` lists them.",
+        (Group("Claims", "tokenfield.atlas"),),
     ),
     "base_classes": Page(
         "Base classes",
@@ -107,7 +113,11 @@ PAGES = {
                 more="AbstractAttention AbstractHead AbstractGeneralHead AbstractPairwise",
             ),
             Group("Positions", "tokenfield.attention", more="AbstractBias AbstractMask AbstractRotation"),
-            Group("Normalization", "tokenfield.normalization", more="AbstractNorm AbstractSphereNorm AbstractTokenMap"),
+            Group(
+                "Normalization",
+                "tokenfield.normalization",
+                more="AbstractNorm AbstractSphereNorm AbstractDirectionNorm AbstractGainNorm AbstractTokenMap forever unit",
+            ),
             Group("Spaces", "tokenfield.spaces", more="AbstractSpace AbstractBrownianSpace"),
             Group("Noise", "tokenfield.noise", more="AbstractNoise"),
             Group("Stop rules", "tokenfield.stop_rule", more="AbstractStopRule"),

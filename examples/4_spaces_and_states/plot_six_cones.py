@@ -12,9 +12,8 @@ each column is a kernel.
 """
 
 import tokenfield as tkf
-from tokenfield.studies.gaussian_cones import CASES, cone_starts, run_case
 
-runs = [run_case(case, cone_starts(quick=True)) for case in CASES]
+runs = tkf.studies.cone_study(quick=True)
 
 # %%
 # Open circles are starts, dots are ends, and orange rays and planes are the limits that theory predicts.

@@ -40,6 +40,7 @@ for beta in (1, 4):
 # draws order and disorder of noisy tokens, ``tokenfield lipschitz`` measures smoothness, ``tokenfield sweep run`` runs a
 # grid of parameters, ``tokenfield probe`` measures a real model, ``tokenfield atlas`` checks the claims of the
 # literature, ``tokenfield explore`` opens the live page, and ``tokenfield kinds`` lists kernels, norms and observables.
+# ``tokenfield completion bash`` prints a script with which a shell completes all of these.
 
 tkf.plotting.use_style()
 figure, ax = plt.subplots(figsize=(6.4, 3.8), layout="constrained")

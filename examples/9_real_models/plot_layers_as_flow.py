@@ -10,12 +10,11 @@ from time l to l + 1. We also add ALiBi, which makes tokens look at their neighb
 import matplotlib.pyplot as plt
 
 import tokenfield as tkf
-from tokenfield.probe.packages import model_path
 
 TEXT = "Before we proceed any further, hear me speak. You are all resolved rather to die than to famish?"
 
 try:
-    pre = tkf.from_pretrained(model_path("minilm"), allow_pickle=True)
+    pre = tkf.from_pretrained("minilm", allow_pickle=True)
 except ValueError as error:
     pre = None
     print("skipped:", error)

@@ -7,11 +7,10 @@ SmolLM2, a causal model (``make models`` installs it), after one to eight of its
 """
 
 import tokenfield as tkf
-from tokenfield.probe.packages import english_text, model_path
 
 try:
-    pre = tkf.from_pretrained(model_path("smollm2"))
-    text = english_text()
+    pre = tkf.from_pretrained("smollm2")
+    text = tkf.probe.english_text()
 except ValueError as error:
     pre = None
     print("skipped:", error)

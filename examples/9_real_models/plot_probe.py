@@ -8,12 +8,11 @@ Probe a model: does it collapse, and does theory say so?
 """
 
 import tokenfield as tkf
-from tokenfield.probe.packages import english_text, model_path
 
 try:
-    text = english_text()
+    text = tkf.probe.english_text()
     texts = [text[start : start + 400] for start in range(0, 4000, 500)]
-    result = tkf.probe(model_path("minilm"), texts, null=True, allow_pickle=True)
+    result = tkf.probe("minilm", texts, null=True, allow_pickle=True)
 except ValueError as error:
     result = None
     print("skipped:", error)

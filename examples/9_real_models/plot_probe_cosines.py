@@ -7,12 +7,11 @@ the cosines of all pairs of tokens at each layer. The model is MiniLM (``make mo
 """
 
 import tokenfield as tkf
-from tokenfield.probe.packages import english_text, model_path
 
 try:
-    text = english_text()
+    text = tkf.probe.english_text()
     texts = [text[start : start + 400] for start in range(0, 3000, 500)]
-    result = tkf.probe(model_path("minilm"), texts, allow_pickle=True)
+    result = tkf.probe("minilm", texts, allow_pickle=True)
 except ValueError as error:
     result = None
     print("skipped:", error)

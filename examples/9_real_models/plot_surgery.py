@@ -10,12 +10,11 @@ MiniLM, a small BERT with 6 layers (``make models`` installs it).
 import matplotlib.pyplot as plt
 
 import tokenfield as tkf
-from tokenfield.probe.packages import model_path
 
 TEXT = "Before we proceed any further, hear me speak. You are all resolved rather to die than to famish?"
 
 try:
-    pre = tkf.from_pretrained(model_path("minilm"), allow_pickle=True)
+    pre = tkf.from_pretrained("minilm", allow_pickle=True)
 except ValueError as error:
     pre = None
     print("skipped:", error)

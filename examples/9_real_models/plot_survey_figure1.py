@@ -12,16 +12,15 @@ a package that ``make models`` installs. Without it, this example says so and st
 import matplotlib.pyplot as plt
 
 import tokenfield as tkf
-from tokenfield.probe.packages import model_path, reactions
 
 try:
-    pre = tkf.from_pretrained(model_path("albert"), iterations=48, allow_pickle=True)
+    pre = tkf.from_pretrained("albert", iterations=48, allow_pickle=True)
 except ValueError as error:
     pre = None
     print("skipped:", error)
 
 if pre is not None:
-    tokens = pre.tokens(reactions()[0])
+    tokens = pre.tokens(tkf.probe.reactions()[0])
     traj = tkf.layers(pre.model, tokens, depth=48)
     print(
         f"{len(tokens.x)} tokens in R^{tokens.x.shape[1]}; mean cosines:", tkf.mean_cosine(traj)[::12].values.round(3)

@@ -55,6 +55,16 @@ def test_a_run_ends_in_five_lines(capsys, tmp_path):
     assert (tmp_path / "run" / "report.html").exists()
 
 
+@pytest.mark.parametrize(
+    "attention", [tkf.Softmax(1.0, causal=True), tkf.Hardmax(), tkf.ReLU(1.0), tkf.Softmax(A=np.diag([1.0, 2.0, 3.0]))]
+)
+def test_a_run_without_a_formula_ends_in_five_lines_too(attention):
+    run = tkf.layers(tkf.Transformer(attention, tkf.PostLN()), tkf.uniform_sphere(6, 3, seed=0), 2)
+    lines = dict(run_lines(run, summary(run), "report.html"))
+    assert list(lines) == ["ran", "events", "end", "theory", "open"]
+    assert lines["theory"].startswith("no closed formula to compare this run with")
+
+
 def test_the_command_that_a_run_suggests_works(capsys):
     run = tkf.layers(tkf.Transformer(tkf.Softmax(beta=1.0), tkf.NGPT(2.0)), tkf.uniform_sphere(6, 3, seed=0), 2)
     program, *suggested = shlex.split(dict(run_lines(run, summary(run), None))["theory"])

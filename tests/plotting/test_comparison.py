@@ -2,10 +2,16 @@
 
 import io
 import itertools
+import math
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+
+sys.path.append(str(Path(__file__).parent.parent / "probe"))
+import made_probe
 
 import tokenfield as tkf
 from tokenfield.plotting import style
@@ -86,3 +92,40 @@ def test_names_say_what_differs_and_other_states_join(runs):
 def test_bad_input(runs, make, words):
     with pytest.raises(ValueError, match=words):
         make(runs)
+
+
+def settled():
+    model = tkf.Transformer(tkf.Softmax(beta=50.0), norm=tkf.PostLN())
+    return tkf.simulate(model, tkf.circle_tokens([0.0, 0.5, 2.0]), t1=math.inf)
+
+
+def curves(ax):
+    """All lines, segments and titles of a panel."""
+    lines = [line.get_xydata().tolist() for line in ax.lines]
+    segments = [
+        np.concatenate(each.get_segments()).tolist() for each in ax.collections if hasattr(each, "get_segments")
+    ]
+    return lines, segments, [ax.get_title(loc=side) for side in ("left", "center")], ax.get_xlim(), ax.get_ylim()
+
+
+@pytest.mark.parametrize("name", ["staircase", "merge_tree", "space_time", "probe_theory", "cosine_histograms"])
+def test_figures_of_one_panel_draw_into_axes_of_the_user(name):
+    """They draw there what they draw into a figure of their own, and leave all else alone."""
+    draw = getattr(tkf.plotting, name)
+    run = made_probe.dataset() if name == "probe_theory" else settled()
+    (own,) = draw(run).axes
+    figure = Figure(figsize=(9.0, 3.0), layout="constrained")
+    first, second = figure.subplots(1, 2)
+    first.plot([0.0, 1.0], [2.0, 3.0])
+    before, position = curves(first), first.get_position().bounds
+    assert draw(run, ax=second) is second
+    assert curves(second) == curves(own)
+    assert curves(own)[0] + curves(own)[1] + own.patches != []
+    assert len(second.patches) == len(own.patches)
+    assert curves(first) == before
+    assert first.get_position().bounds == position
+    assert figure.axes == [first, second]
+    assert not figure.legends
+    assert not figure.texts
+    assert tuple(figure.get_size_inches()) == (9.0, 3.0)
+    assert second.get_legend() is None or name in ("probe_theory", "cosine_histograms")

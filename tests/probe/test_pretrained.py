@@ -81,3 +81,15 @@ def test_bad_input(folders):
         tkf.from_pretrained(folders("distilbert"))
     with pytest.raises(ValueError, match="choose a layer"):
         tkf.attention_matrix(pre.tokens("cc"), pre.model)
+
+
+@pytest.mark.parametrize(("kind", "norm"), [("bert", "post-LN"), ("llama", "pre-RMSNorm")])
+def test_a_model_is_shown_in_a_line_without_its_weights(folders, kind, norm):
+    pre = tkf.from_pretrained(folders(kind))
+    assert repr(pre) == f"Pretrained({kind}, {norm}, depth 3, 4 heads, width 16{'; '.join(['', *pre.notes])})"
+    assert repr(pre.loaded) == repr(pre).replace("Pretrained", "Loaded")
+    page = pre._repr_html_()
+    for words in (norm, "3 layers", str(folders(kind)), ">16<", *pre.notes):
+        assert words in page
+    assert "Embedding(" not in page
+    assert pre.loaded._repr_html_().count("<tr") == page.count("<tr")

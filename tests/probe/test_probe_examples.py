@@ -60,4 +60,9 @@ def test_examples_that_need_a_model_run(text, names, folders, request, tmp_path,
         names = {**names, "result": request.getfixturevalue("result")}
     path = folders("llama" if "position_influence" in text else "bert")
     text = text.replace("  # doctest: +SKIP", "").replace("path/to/model", str(path)).replace("…", REACTIONS[0])
-    assert printed.faults(text, "example", names) == []
+    try:
+        assert printed.faults(text, "example", names) == []
+    except ValueError as error:
+        if "make models" in str(error):
+            pytest.skip(str(error))
+        raise

@@ -16,6 +16,7 @@ import tokenfield as tkf
 from tokenfield.atlas import runner
 from tokenfield.atlas.claim import Claim, Evidence, at_most, close, equal
 from tokenfield.atlas.page import write_page
+from tokenfield.cli.lipschitz_numbers import at_tokens
 from tokenfield.lipschitz.growth import Growth, fit_power_law
 from tokenfield.plotting.growth import growth_figure
 from tokenfield.plotting.norms import norms_figure
@@ -25,7 +26,7 @@ from tokenfield.probe.exponents import with_exponents
 from tokenfield.probe.page import write_probe_report
 from tokenfield.probe.predicted import predict
 from tokenfield.report import write_report
-from tokenfield.report.lipschitz import growth_story
+from tokenfield.report.lipschitz import constant_story, growth_story
 from tokenfield.report.norms import norms_story
 from tokenfield.report.phase_diagram import phase_diagram_story
 from tokenfield.report.story import Comparison, Story, write_story
@@ -92,6 +93,13 @@ def pages(tmp_path_factory):
     found = Growth(lengths, constants, fit_power_law(lengths, constants), True, np.ones(3), bounds)
     inputs = {"attention": "softmax", "d": 2, "data": "heavy_tailed", "causal": False}
     swept = tkf.sweep(SWEEP, folder / "found", progress=False)
+    numbers = at_tokens(tkf.Softmax(1.0), tkf.uniform_sphere(8, 3, seed=0), None, 1e-6, 2, 1000)
+    one = {"attention": "softmax", "beta": 1.0, "n": 8, "d": 3, "R": None, "data": "sphere", "seed": 0}
+    cloud = tkf.simulate(
+        tkf.Transformer(tkf.Softmax(A=np.diag([1.0, -1.0]))), tkf.Gaussian([0.1, 0.2], np.eye(2) / 2), 0.3, save_at=4
+    )
+    bumps = tkf.CircleDensity.from_function(lambda a: np.exp(np.cos(3 * a)), modes=16)
+    density = tkf.simulate(tkf.Transformer(tkf.Softmax(4.0), tkf.PostLN()), bumps, 1.0, save_at=4)
     return {
         "story": write_story(story, folder / "story"),
         "run": write_report(run, folder / "run"),
@@ -100,6 +108,9 @@ def pages(tmp_path_factory):
             phase_diagram_story(diagram, None, phase_diagram_figure(diagram)), folder / "diagram"
         ),
         "lipschitz": write_story(growth_story(found, inputs, growth_figure({"x": found})), folder / "growth"),
+        "constant": write_story(constant_story(numbers, one), folder / "constant"),
+        "gaussian": write_report(cloud, folder / "gaussian"),
+        "density": write_report(density, folder / "density"),
         "sweep": write_story(sweep_story(swept, {"cosine": swept.plot()}), folder / "found"),
         "probe": write_probe_report(probed(), folder / "probe"),
         "atlas": folder / "atlas" / "index.html",

@@ -232,3 +232,20 @@ def test_a_class_with_a_name_of_ours_is_not_taken_for_it():
     record = describe(tkf.Transformer(tkf.Softmax(1.0), Softmax()))
     with pytest.raises(ValueError, match=r"model.norm is .*:Softmax, which is not a class of tokenfield"):
         rebuilt(record)
+
+
+def test_a_solution_in_notebooks():
+    solution = tkf.solve(MODEL, tkf.circle_tokens([0.0, 1.0, 2.0]), t1=0.5, save_at=[0.0, 0.25, 0.5])
+    page = solution._repr_html_()
+    for words in (
+        "Tokens(n=3, d=2)",
+        "t = 0 to 0.5, 3 saved",
+        "finished",
+        f"tsit5, {int(solution.stats['steps'])} steps",
+    ):
+        assert words in page
+    stopped = tkf.solve(MODEL, tkf.Equiangular(0.5, 4), t1=9.0, stop_when=tkf.cosine_above(0.6))
+    assert f"stopped at t = {float(stopped.event_time):.6g}" in stopped._repr_html_()
+    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), solution)
+    assert stacked._repr_html_().startswith("<pre>Solution(")
+    assert "<array" not in stacked._repr_html_()

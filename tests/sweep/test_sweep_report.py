@@ -69,3 +69,15 @@ def test_crossings():
     assert crossing(x, np.array([0.0, 0.0, 1.0, 0.0]), 0.25) == 1.25
     assert crossing(x, np.array([0.0, np.nan, 1.0, 1.0]), 0.5) == 1.0
     assert crossing(x, np.zeros(4), 0.5) is None
+
+
+def test_a_sweep_in_notebooks(found):
+    page = found._repr_html_()
+    assert page.startswith("<div")
+    assert f"Sweep: {found.plan.name}" in page
+    rows = dict(re.findall(r"<td[^>]*>([^<]*)</td><td[^>]*>([^<]*)</td>", page))
+    assert rows["gamma"] == "[0.5, 2.0, 4.0]"
+    assert rows["cosine"] == found.dataset["cosine"].attrs["long_name"]
+    assert rows["state"].startswith("3 cells, 3 done, 0 failed")
+    assert "found.mean(&#x27;cosine&#x27;)" in page
+    assert repr(found) == f"SweepResult({found.plan.name}: gamma 3 × repeat 1; 3 of 3 cells done, 0 failed)"

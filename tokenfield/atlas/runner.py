@@ -62,7 +62,13 @@ class Result(NamedTuple):
 
 
 def all_claims() -> list[Claim]:
-    """Return every claim in `atlas/claims`, in the order of `SECTIONS`, then by name."""
+    """Return every claim of the atlas, section by section, then by name.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.atlas.all_claims()[0].section
+        'Models'
+    """
     names = sorted(module.name for module in pkgutil.iter_modules(claims.__path__))
     found = [importlib.import_module(f"{claims.__name__}.{name}").CLAIM for name in names]
     place = lambda section: SECTIONS.index(section) if section in SECTIONS else len(SECTIONS)  # noqa: E731
@@ -70,7 +76,14 @@ def all_claims() -> list[Claim]:
 
 
 def choose(only: Sequence[str] | None) -> list[Claim]:
-    """Return all claims, or those asked for by id."""
+    """Return all claims, or those asked for by id.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> (claim,) = tkf.atlas.choose(["pairing"])
+        >>> claim.title
+        'Only the closest pair moves, in a time rescaled by its current inner product'
+    """
     known = {claim.id: claim for claim in all_claims()}
     if not only:
         return list(known.values())

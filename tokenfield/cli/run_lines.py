@@ -13,6 +13,7 @@ from ..results.moments import event_text, moment_text
 from ..theory.names import KERNELS
 
 LISTED = 3  # events
+NO_FORMULA = "no closed formula to compare this run with; tokenfield predict lists what is known"
 
 
 def run_lines(traj: Trajectory, numbers: Mapping[str, Any], opened: str | None) -> list[tuple[str, str]]:
@@ -25,9 +26,7 @@ def run_lines(traj: Trajectory, numbers: Mapping[str, Any], opened: str | None) 
     """
     rejected = f" ({numbers['rejected_steps']} rejected)" if numbers["rejected_steps"] else ""
     lines = [("ran", f"{_start(traj)}, {model_text(traj)}, {numbers['steps']} steps{rejected}")]
-    lines += [("events", _events(traj)), ("end", _end(numbers))]
-    if theory := _theory(traj, numbers):
-        lines.append(("theory", theory))
+    lines += [("events", _events(traj)), ("end", _end(numbers)), ("theory", _theory(traj, numbers))]
     if opened is not None:
         lines.append(("open", opened))
     return lines
@@ -73,7 +72,7 @@ def _number(value: float | None) -> str:
 
 
 def _theory(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
-    """Return a prediction beside the measurement, or the command that lists predictions for this model."""
+    """Return a prediction beside the measurement, the command that lists predictions for this model, or that there is none."""
     found = comparisons(traj, numbers)
     if found:  # the last one is the most specific
         row = found[-1]
@@ -81,14 +80,14 @@ def _theory(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
         return _plain(f"{row.what}: predicted {row.predicted}; measured {row.measured}{remark}")
     beta = traj.energy_beta
     if beta is None:
-        return ""
+        return NO_FORMULA
     model = traj.model
     if (
         beta != model.beta
         or type(model.attention) not in KERNELS.values()
         or not isinstance(model.norm, AbstractSphereNorm)
     ):
-        return ""
+        return NO_FORMULA
     flags = {"attention": model.attention.kind, "norm": model.norm.kind}
     flags |= {name: getattr(model.norm, name) for name in ("tau", "alpha") if name in parameters(type(model.norm))}
     given = [f"--{name} {value if isinstance(value, str) else f'{float(value):g}'}" for name, value in flags.items()]

@@ -140,7 +140,13 @@ class AbstractDirectionNorm(AbstractSphereNorm):
 
 
 def forever(rule: Rule) -> tuple[tuple[float, Rule], ...]:
-    """Return the segments of a rule that does not change with time."""
+    """Return the segments of a rule that does not change with time: the rule itself, until infinity.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.normalization.forever(tkf.PostLN())
+        ((inf, PostLN()),)
+    """
     return ((math.inf, rule),)
 
 

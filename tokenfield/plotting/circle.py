@@ -1,19 +1,23 @@
 """Angles of tokens in the plane against time."""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from ..results import Trajectory
 from .frames import final_clusters, read_frames
-from .style import Sheet, cluster_heading, cluster_marks, styled, token_colors
+from .style import cluster_heading, cluster_marks, one_panel, styled, token_colors
 from .time_axis import draw_events, draw_time_axis
 
 MOST_LINES = 512
 
 
 @styled
-def space_time(traj: Trajectory, tol: float = 1e-3, width: float = 5.0, height: float = 3.2) -> Sheet:
+def space_time(
+    traj: Trajectory, tol: float = 1e-3, width: float = 5.0, height: float = 3.2, ax: Axes | None = None
+) -> Any:
     """Draw the angle of every token against time, for tokens in the plane. It shows merges, and the long times between them.
 
     The circle is cut at the widest gap between the final tokens, so that no final cluster is cut in two. Times on a
@@ -22,7 +26,11 @@ def space_time(traj: Trajectory, tol: float = 1e-3, width: float = 5.0, height: 
     Args:
         traj: a run of tokens with d = 2.
         tol: tolerance of the final clusters, which give the colors.
-        width, height: in inches.
+        width, height: of the figure in inches, if there is no `ax`.
+        ax: your own matplotlib axes; drawn without a legend of the clusters.
+
+    Returns:
+        A matplotlib figure; or `ax`, if it is given.
 
     Example:
         >>> import tokenfield as tkf
@@ -34,24 +42,29 @@ def space_time(traj: Trajectory, tol: float = 1e-3, width: float = 5.0, height: 
     if shown.d != 2:
         raise ValueError(f"space_time draws the angles of tokens in the plane and needs d = 2, got d = {shown.d}")
     groups, _ = final_clusters(shown, tol)
-    sheet = Sheet(width, height)
-    ax = sheet.add_subplot()
+    panel, drawn = one_panel(ax, width, height)
     angles = np.arctan2(shown.x[..., 1], shown.x[..., 0])
     cut = widest_gap(angles[-1])
     pieces = [unbroken(shown.times, token) for token in (cut + np.mod(angles - cut, 2 * np.pi)).T]
     colors = np.repeat(token_colors(groups), [len(lines) for lines in pieces], axis=0)
     colors[:, 3] = np.clip(6 / np.sqrt(shown.n), 0.35, 0.9)
-    ax.add_collection(LineCollection([line for lines in pieces for line in lines], colors=colors, lw=0.9))
-    _angle_axis(ax, cut)
-    draw_time_axis(traj, ax, shown.times)
-    draw_events(traj, ax)
-    ax.set_title(
+    panel.add_collection(LineCollection([line for lines in pieces for line in lines], colors=colors, lw=0.9))
+    _angle_axis(panel, cut)
+    draw_time_axis(traj, panel, shown.times)
+    draw_events(traj, panel)
+    panel.set_title(
         ("Tokens on the circle" if shown.spherical else "Directions of tokens")
         + f" ({shown.share})" * bool(shown.share)
     )
-    options = {"title": cluster_heading(groups), "title_fontsize": 8, "loc": "center left"}
-    ax.legend(handles=cluster_marks(groups, shown.weights[-1]), bbox_to_anchor=(1.0, 0.5), **options)
-    return sheet
+    if ax is None:  # in the user's axes it would cover the lines, or another panel
+        panel.legend(
+            handles=cluster_marks(groups, shown.weights[-1]),
+            title=cluster_heading(groups),
+            title_fontsize=8,
+            loc="center left",
+            bbox_to_anchor=(1.0, 0.5),
+        )
+    return drawn
 
 
 def widest_gap(angles: np.ndarray) -> float:

@@ -156,12 +156,11 @@ def cone_figure(runs: Sequence[Ensemble]) -> Sheet:
     what the runs do.
 
     Args:
-        runs: the results of `tokenfield.studies.gaussian_cones.run_case` for its `CASES`.
+        runs: the results of `tokenfield.studies.cone_study`.
 
     Example:
-        >>> from tokenfield.plotting import cone_figure
-        >>> from tokenfield.studies.gaussian_cones import CASES, cone_starts, run_case
-        >>> cone_figure([run_case(case, cone_starts(quick=True)) for case in CASES]).savefig("cones.pdf")
+        >>> import tokenfield as tkf
+        >>> tkf.plotting.cone_figure(tkf.studies.cone_study(quick=True)).savefig("cones.pdf")
     """
     sheet = Sheet(WIDTH, 8.9, layout="none")
     left, top, bottom = 0.17, 0.95, 0.03  # fractions of the figure: the pictures lie between these

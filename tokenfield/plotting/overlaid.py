@@ -1,7 +1,7 @@
 """Overlaid histograms of the cosines of tokens at a few layers, as in Figure 1 of the survey."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from .._shown import shown
 from ..results import Trajectory
-from .style import Sheet, styled
+from .style import one_panel, styled
 
 if TYPE_CHECKING:
     import xarray
@@ -25,7 +25,7 @@ def cosine_histograms(
     ax: Axes | None = None,
     width: float = 5.4,
     height: float = 3.4,
-) -> Sheet | Axes:
+) -> Any:
     """Draw histograms of the cosines of all pairs of tokens at a few layers, one over the other.
 
     Args:
@@ -46,9 +46,7 @@ def cosine_histograms(
     """
     chosen = _chosen(layers, _count(run))
     edges, densities, means, names = (_of_run if isinstance(run, Trajectory) else _of_probe)(run, chosen)
-    sheet = Sheet(width, height) if ax is None else None
-    axes = sheet.add_subplot() if sheet is not None else ax
-    assert axes is not None
+    axes, drawn = one_panel(ax, width, height)
     colors = colormaps["viridis_r"](np.linspace(0.1, 0.9, len(chosen)))
     for density, mean, name, color in zip(densities, means, names, colors, strict=True):
         axes.stairs(density, edges, fill=True, color=color, alpha=0.35)
@@ -62,7 +60,7 @@ def cosine_histograms(
     *others, top = np.sort(densities.max(1))
     axes.set_ylim(0, 1.1 * min(top, 3 * max(others, default=top)))  # cut one high peak, to show the others
     axes.legend(frameon=False)
-    return axes if sheet is None else sheet
+    return drawn
 
 
 def _count(run: "Trajectory | xarray.Dataset") -> int:

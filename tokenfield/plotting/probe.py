@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.ticker import MaxNLocator
 
-from .style import DENSITY, GRAY, INK, PALETTE, Sheet, styled, write_title
+from .style import DENSITY, GRAY, INK, PALETTE, Sheet, one_panel, styled, write_title
 
 if TYPE_CHECKING:
     import xarray
@@ -76,26 +76,32 @@ def _spread(ax: Axes, dataset: "xarray.Dataset", density: np.ndarray, mean: str,
 
 
 @styled
-def probe_theory(dataset: "xarray.Dataset", width: float = 5.4, height: float = 3.7) -> Sheet:
+def probe_theory(dataset: "xarray.Dataset", width: float = 5.4, height: float = 3.7, ax: Axes | None = None) -> Any:
     """Draw the mean cosine over layers: measured, with a band over texts; predicted; and with random weights (FORMULAS §7).
 
     Args:
         dataset: the dataset of a probe.
-        width, height: in inches.
+        width, height: of the figure in inches, if there is no `ax`.
+        ax: your own matplotlib axes.
+
+    Returns:
+        A matplotlib figure; or `ax`, if it is given.
 
     Example:
         >>> from tokenfield.plotting import probe_theory
         >>> probe_theory(result.dataset).savefig("theory.png")  # doctest: +SKIP
     """
-    sheet = Sheet(width, height)
-    ax = sheet.add_subplot(xlabel="layer (0: embeddings)", ylabel="mean cosine of two tokens")
+    panel, drawn = one_panel(ax, width, height)
+    panel.set(xlabel="layer (0: embeddings)", ylabel="mean cosine of two tokens")
     layer = dataset["layer"].values
     if "null_mean_cosine" in dataset:
-        _band(ax, layer, dataset["null_mean_cosine"], GRAY, "random weights", marker="s")
-    _band(ax, layer, dataset["mean_cosine"], PALETTE[0], "measured, all tokens", marker="o")
+        _band(panel, layer, dataset["null_mean_cosine"], GRAY, "random weights", marker="s")
+    _band(panel, layer, dataset["mean_cosine"], PALETTE[0], "measured, all tokens", marker="o")
     plain = dataset["mean_cosine_no_special"]
     if float(np.nanmax(np.abs(plain - dataset["mean_cosine"]), initial=0)) > 0.01:
-        ax.plot(layer, plain.mean("text"), color=PALETTE[5], lw=1.2, marker="o", ms=2.5, label="without special tokens")
+        panel.plot(
+            layer, plain.mean("text"), color=PALETTE[5], lw=1.2, marker="o", ms=2.5, label="without special tokens"
+        )
     rule = dataset.attrs.get("predicted_norm", "")
     curves = {
         "predicted_cosine": (f"theory, {rule}, V = I", PALETTE[1], "-"),
@@ -104,13 +110,16 @@ def probe_theory(dataset: "xarray.Dataset", width: float = 5.4, height: float = 
     }
     for name, (label, color, style) in curves.items():
         if name in dataset:
-            ax.plot(layer, dataset[name], color=color, ls=style, lw=1.4, label=label)
-    low = min(0.0, *(float(line.get_ydata().min()) for line in ax.lines))
-    ax.set(xlim=(layer[0], layer[-1]), ylim=(low - 0.02, 1.03))
-    ax.axhline(0, color=INK, lw=0.5, zorder=0)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    sheet.legend(loc="outside lower center", ncols=2)
-    return sheet
+            panel.plot(layer, dataset[name], color=color, ls=style, lw=1.4, label=label)
+    low = min(0.0, *(float(line.get_ydata().min()) for line in panel.lines))
+    panel.set(xlim=(layer[0], layer[-1]), ylim=(low - 0.02, 1.03))
+    panel.axhline(0, color=INK, lw=0.5, zorder=0)
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if ax is None:
+        drawn.legend(loc="outside lower center", ncols=2)
+    else:
+        panel.legend(loc="best")
+    return drawn
 
 
 def _band(ax: Axes, x: np.ndarray, values: Any, color: str, label: str, marker: str = "") -> None:

@@ -1,6 +1,7 @@
 """The staircase of the energy and the tree of merges against the logarithm of time."""
 
 import math
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,14 +9,22 @@ from matplotlib.axes import Axes
 from ..observables import metastable_states
 from ..observables.interaction import normalized_energy_of
 from ..results import Trajectory
-from .style import GRAY, INK, PALETTE, Sheet, styled, write_title
+from .style import GRAY, INK, PALETTE, one_panel, styled, write_title
 
 TEN = math.log(10)
 
 
 @styled
-def staircase(traj: Trajectory, width: float = 5.0, height: float = 3.0) -> Sheet:
+def staircase(traj: Trajectory, width: float = 5.0, height: float = 3.0, ax: Axes | None = None) -> Any:
     """Draw the normalized energy against log time, with the plateaus `sum_c mass_c^2` of the metastable states (FORMULAS §9).
+
+    Args:
+        traj: a run of SA or USA on the sphere.
+        width, height: of the figure in inches, if there is no `ax`.
+        ax: your own matplotlib axes.
+
+    Returns:
+        A matplotlib figure; or `ax`, if it is given.
 
     Example:
         >>> import math, tokenfield as tkf
@@ -28,34 +37,41 @@ def staircase(traj: Trajectory, width: float = 5.0, height: float = 3.0) -> Shee
         raise ValueError("staircase needs a run of SA or USA on the sphere, which has an energy")
     weights, x = traj.dataset["weights"].values, traj.dataset["x"].values
     energy = np.array([float(normalized_energy_of(row, weights, beta)) for row in x])
-    sheet = Sheet(width, height)
-    ax = sheet.add_subplot()
+    panel, drawn = one_panel(ax, width, height)
     shown = np.isfinite(traj.log_times)
     left, right = _limits(traj)
     for state in metastable_states(traj):
-        ax.hlines(
+        panel.hlines(
             state.energy, max(state.log_start / TEN, left), min(state.log_end / TEN, right), color=GRAY, lw=3, alpha=0.5
         )
-    ax.plot(traj.log_times[shown] / TEN, energy[shown], color=PALETTE[0], lw=1.4)
+    panel.plot(traj.log_times[shown] / TEN, energy[shown], color=PALETTE[0], lw=1.4)
     for event in traj.events:
         if event.kind == "merge" and math.isfinite(event.detail["log_time"]):
             before, after = event.detail["energy_before"], event.detail["energy_after"]
-            ax.plot(
+            panel.plot(
                 event.detail["log_time"] / TEN,
                 before + event.detail["energy_fraction"] * (after - before),
                 "o",
                 ms=4,
                 color=PALETTE[1],
             )
-    ax.set(xlabel=r"$\log_{10}\, t$", ylabel="normalized energy", xlim=(left, right), ylim=(0, 1.05))
-    write_title(ax, rf"Staircase, $\beta$ = {beta:g}")
-    ax.spines[["top", "right"]].set_visible(False)
-    return sheet
+    panel.set(xlabel=r"$\log_{10}\, t$", ylabel="normalized energy", xlim=(left, right), ylim=(0, 1.05))
+    write_title(panel, rf"Staircase, $\beta$ = {beta:g}")
+    panel.spines[["top", "right"]].set_visible(False)
+    return drawn
 
 
 @styled
-def merge_tree(traj: Trajectory, width: float = 5.0, height: float = 3.2) -> Sheet:
+def merge_tree(traj: Trajectory, width: float = 5.0, height: float = 3.2, ax: Axes | None = None) -> Any:
     """Draw which clusters merge when: a tree with the logarithm of time on its axis, thicker lines for larger clusters.
+
+    Args:
+        traj: a run with merges, such as one with `t1=math.inf`.
+        width, height: of the figure in inches, if there is no `ax`.
+        ax: your own matplotlib axes.
+
+    Returns:
+        A matplotlib figure; or `ax`, if it is given.
 
     Example:
         >>> import math, tokenfield as tkf
@@ -66,8 +82,7 @@ def merge_tree(traj: Trajectory, width: float = 5.0, height: float = 3.2) -> She
     merges = [event.detail for event in traj.events if event.kind == "merge"]
     if not merges:
         raise ValueError("merge_tree needs a run with merges: simulate(..., method='coarsen')")
-    sheet = Sheet(width, height)
-    ax = sheet.add_subplot()
+    panel, drawn = one_panel(ax, width, height)
     left, right = _limits(traj)
     order, sizes = _leaves(merges)
     place = {token: float(k) for k, token in enumerate(order)}
@@ -78,18 +93,18 @@ def merge_tree(traj: Trajectory, width: float = 5.0, height: float = 3.2) -> She
         a, b = sorted(merge["tokens"])  # a merged cluster is named after its first token
         at = max(merge["log_time"] / TEN, left)
         for token in (a, b):
-            ax.hlines(place[token], begun[token], at, color=PALETTE[0], lw=thick(sizes[token]))
-        ax.vlines(at, *sorted((place[a], place[b])), color=PALETTE[0], lw=1.2)
+            panel.hlines(place[token], begun[token], at, color=PALETTE[0], lw=thick(sizes[token]))
+        panel.vlines(at, *sorted((place[a], place[b])), color=PALETTE[0], lw=1.2)
         place[a] = (place[a] * sizes[a] + place[b] * sizes[b]) / (sizes[a] + sizes[b])
         sizes[a], begun[a] = sizes[a] + sizes[b], at
         del place[b], begun[b]
     for token in place:
-        ax.hlines(place[token], begun[token], right, color=PALETTE[0], lw=thick(sizes[token]))
-    _name_leaves(ax, order, _leaves(merges)[1])
-    ax.set(xlabel=r"$\log_{10}\, t$", xlim=(left, right))
-    write_title(ax, "Merges")
-    ax.spines[["top", "right", "left"]].set_visible(False)
-    return sheet
+        panel.hlines(place[token], begun[token], right, color=PALETTE[0], lw=thick(sizes[token]))
+    _name_leaves(panel, order, _leaves(merges)[1])
+    panel.set(xlabel=r"$\log_{10}\, t$", xlim=(left, right))
+    write_title(panel, "Merges")
+    panel.spines[["top", "right", "left"]].set_visible(False)
+    return drawn
 
 
 def _limits(traj: Trajectory) -> tuple[float, float]:

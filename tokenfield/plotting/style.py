@@ -114,6 +114,14 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
     return wrapped
 
 
+def one_panel(ax: Axes | None, width: float, height: float) -> tuple[Axes, Any]:
+    """Return the axes to draw into and what the drawing function returns: the user's `ax` twice, or a new figure's axes and it."""
+    if ax is not None:
+        return ax, ax
+    sheet = Sheet(width, height)
+    return sheet.add_subplot(), sheet
+
+
 def write_title(ax: Axes, title: str, letter: str = "") -> None:
     """Write a title at the left of a panel, with a bold letter before it."""
     text = rf"$\mathbf{{{letter}}}$  " + title.replace("\n", "\n     ") if letter else title

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .._check import count
+from .._explained import card
 from .architecture import Architecture, detect
 from .extra import need, one_gguf_reader, out_of_memory, quiet_transformers
 from .families import AbstractFamily, family_of
@@ -41,6 +42,31 @@ class Loaded:
     architecture: Architecture
     family: AbstractFamily | None
     notes: tuple[str, ...]
+
+    def facts(self) -> dict[str, str]:
+        """Return the properties of the model as text: where it is from, family, norm, depth, heads, width, notes."""
+        kind = self.architecture
+        shared = "" if kind.kv_heads == kind.heads else f" ({kind.kv_heads} for keys and values)"
+        rows = {
+            "source": self.source,
+            "family": f"{kind.family}, {kind.norm_name}{', causal' if kind.causal else ''}",
+            "depth": f"{kind.depth} layers{', one shared block' if kind.shared_block else ''}",
+            "heads": f"{kind.heads}{shared}",
+            "width": str(kind.width),
+        }
+        return rows | ({"notes": "; ".join(self.notes)} if self.notes else {})
+
+    def short(self) -> str:
+        """Return the properties of the model in a line."""
+        kind = self.architecture
+        notes = f"; {'; '.join(self.notes)}" if self.notes else ""
+        return f"{kind.family}, {kind.norm_name}, depth {kind.depth}, {kind.heads} heads, width {kind.width}{notes}"
+
+    def __repr__(self) -> str:
+        return f"Loaded({self.short()})"
+
+    def _repr_html_(self) -> str:
+        return card("Loaded", self.facts())
 
 
 def load(

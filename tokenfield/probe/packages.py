@@ -21,12 +21,15 @@ ENGLISH = ("microgpt", "input.txt")  # plays of Shakespeare
 
 
 def model_path(name: str) -> Path:
-    """Return the folder or file of a model; if it is missing, raise ValueError with the command that fetches it.
+    """Return the folder or file of a model of `make models`; if it is missing, raise ValueError with this command.
+
+    Args:
+        name: minilm, smollm2, albert or rxnfp.
 
     Example:
-        >>> from tokenfield.probe.packages import MODELS
-        >>> sorted(MODELS)
-        ['albert', 'minilm', 'rxnfp', 'smollm2']
+        >>> import tokenfield as tkf
+        >>> tkf.probe.model_path("smollm2").name  # doctest: +SKIP
+        'SmolLM2-135M-Instruct.Q4_1.gguf'
     """
     if name not in MODELS:
         raise ValueError(f"name must be one of {', '.join(MODELS)}, got {shown(name)}")
@@ -34,12 +37,24 @@ def model_path(name: str) -> Path:
 
 
 def english_text() -> str:
-    """Return the path of a megabyte of English text."""
+    """Return a megabyte of English text, plays of Shakespeare, which `make models` installs.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> tkf.probe.english_text()[:13]  # doctest: +SKIP
+        'First Citizen'
+    """
     return _inside(*ENGLISH).read_text(encoding="utf-8")
 
 
 def reactions() -> list[str]:
-    """Return reaction SMILES: the examples in the descriptions of the chemistry packages."""
+    """Return chemical reactions as SMILES: the examples in the descriptions of the chemistry packages of `make models`.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> ">>" in tkf.probe.reactions()[0]  # doctest: +SKIP
+        True
+    """
     found: dict[str, None] = {}
     for package in ("rxnmapper", "rxnfp"):
         try:

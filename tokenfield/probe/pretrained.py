@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._check import count
+from .._explained import card
 from .._shown import shown
 from ..mlp import ACTIVATIONS, MLP
 from ..normalization import AbstractTokenMap, LayerNorm, PostNorm, PreNorm, RMSNorm
@@ -61,6 +62,14 @@ class Pretrained:
         """Return the token ids of a text, special ones included."""
         tokenizer = self.loaded.tokenizer
         return [*tokenizer.prefix, *tokenizer.pieces(text), *tokenizer.suffix]
+
+    def __repr__(self) -> str:
+        return f"Pretrained({self.loaded.short()})"
+
+    def _repr_html_(self) -> str:
+        return card(
+            "Pretrained", self.loaded.facts(), "pre.model, pre.tokens(text), tkf.layers(pre.model, tokens, pre.depth)"
+        )
 
     @property
     def _family(self) -> AbstractFamily:

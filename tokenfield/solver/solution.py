@@ -1,5 +1,6 @@
 """What `solve` returns."""
 
+from html import escape
 from typing import Any
 
 import equinox as eqx
@@ -8,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._check import has_values
+from .._explained import card
 from .base import REASONS
 
 
@@ -51,6 +53,19 @@ class Solution(eqx.Module):
         when = "" if np.isinf(self.event_time) else f" at t = {float(self.event_time):.6g}"
         count = int(np.isfinite(self.times).sum())
         return f"Solution({self.final!r} at {count} times; {self.reason}{when}; {int(self.stats['steps'])} steps)"
+
+    def _repr_html_(self) -> str:
+        if not has_values(self.status, self.event_time, self.times) or self.status.ndim:
+            return f"<pre>{escape(repr(self))}</pre>"
+        saved = self.times[np.isfinite(self.times)]
+        when = "" if np.isinf(self.event_time) else f" at t = {float(self.event_time):.6g}"
+        rows = {
+            "final": repr(self.final),
+            "times": f"t = {saved[0]:.6g} to {saved[-1]:.6g}, {len(saved)} saved" if len(saved) else "none saved",
+            "end": f"{self.reason}{when}",
+            "method": f"{self.method}, {int(self.stats['steps'])} steps",
+        }
+        return card("Solution", rows, "solution.final, solution.states, tkf.Trajectory.from_solution(solution, model)")
 
     @property
     def reason(self) -> str:

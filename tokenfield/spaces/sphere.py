@@ -68,7 +68,15 @@ class Sphere(AbstractBrownianSpace):
 
 
 def unit(x: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
-    """Return `N(x) = x / |x|`; 0 stays 0."""
+    """Return `N(x) = x / |x|`; 0 stays 0.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from tokenfield.normalization import unit
+        >>> unit(jnp.array([[3.0, 4.0], [0.0, 0.0]]))
+        Array([[0.6, 0.8],
+               [0. , 0. ]], dtype=float64)
+    """
     return x * inverse(lengths(x)[..., None])
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy
 
 if TYPE_CHECKING:
+    from .gaussian_cones import cone_study as cone_study
     from .gaussian_ranks import LimitRanks as LimitRanks
     from .gaussian_ranks import limit_ranks as limit_ranks
     from .noisy_order import noisy_order_study as noisy_order_study
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 __all__, __getattr__, __dir__ = lazy(
     __name__,
     {
+        "gaussian_cones": "cone_study",
         "gaussian_ranks": "limit_ranks LimitRanks",
         "noisy_order": "noisy_order_study",
         "normalization": "normalization_study",

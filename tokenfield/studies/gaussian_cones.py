@@ -147,6 +147,23 @@ def run_case(case: Case, starts: np.ndarray) -> Ensemble:
     return simulate_many(models, states, case.t1, save_at=times, rtol=1e-10, atol=1e-13, progress=False)
 
 
+def cone_study(quick: bool = False) -> list[Ensemble]:
+    """Return the runs of six choices of Q, K, V under softmax, L2, Sinkhorn and multi-head attention (FORMULAS §5).
+
+    The states are covariances in the plane. There is one ensemble for each choice, for `tkf.plotting.cone_figure`.
+
+    Args:
+        quick: start from 12 covariances instead of 36.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> found = tkf.studies.cone_study(quick=True)  # doctest: +SKIP
+        >>> tkf.plotting.cone_figure(found).savefig("cones.pdf")  # doctest: +SKIP
+    """
+    starts = cone_starts(quick)
+    return [run_case(case, starts) for case in CASES]
+
+
 def outcomes(run: Ensemble) -> np.ndarray:
     """Return "blows up", "grows" or "settles" for each member."""
     blown = np.array([any(event.kind == "blow_up" for event in events) for events in run.events])

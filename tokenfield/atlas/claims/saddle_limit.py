@@ -125,7 +125,7 @@ CLAIM = Claim(
     "follow from masses and positions alone. Runs at finite β have the same order of merges. Meeting points of softmax clusters of "
     "unequal masses are off by order β^(-1/2), because near contact each cluster sees both masses; so are the exponents of later "
     "merges. Other exponents are off by order (log β)/β.",
-    source="Geshkovski, Koubbi, Polyanskiy, Rigollet 2024 (Dynamic metastability in the self-attention model); Rigollet, Th 6, "
-    "with masses and the current inner product; the β^(-1/2) is measured here",
+    source="Geshkovski, Koubbi, Polyanskiy, Rigollet 2024 (Dynamic metastability in the self-attention model); Rigollet, "
+    "The mean-field dynamics of Transformers, Theorem 6, with masses and the current inner product; the β^(-1/2) is measured here",
     measure=measure,
 )
