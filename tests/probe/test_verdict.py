@@ -60,6 +60,21 @@ def test_the_final_norm_of_a_pre_norm_model_is_told_apart():
     assert "rises from layer to layer, from 0.1 to 0.4 at layer 3 (before the final norm), as along the flow" in before
 
 
+@pytest.mark.parametrize(
+    ("rest", "sentence"),
+    [
+        ({}, "Without special tokens it ends at 0.40."),
+        ({"stream_norm": 40.0, "stream_cosine": 0.95}, "After the final norm it is 0.50. Without special tokens it is 0.40 there."),
+    ],
+)
+def test_tokens_without_special_ones_are_compared_at_the_same_place(rest, sentence):
+    data = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5).assign({name: ("text", [value] * 3) for name, value in rest.items()})
+    plain = data["mean_cosine_no_special"].copy()
+    plain[-1] = 0.4
+    text = spoken(data.assign(mean_cosine_no_special=plain))["collapse"]
+    assert f" {sentence} " in f"{text} "
+
+
 def test_clusters_are_counted_with_their_width():
     data = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5)
     last = {

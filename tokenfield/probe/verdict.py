@@ -94,7 +94,7 @@ def collapse(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
         text += f" After the final norm it is {decimal_text(last)}."
     plain = over_texts(dataset, "mean_cosine_no_special")
     if np.isfinite(plain).all() and abs(plain[-1] - last) > 0.02:
-        text += f" Without special tokens it {'is' if normed else 'ends at'} {decimal_text(plain[-1])}{' collapsed' * normed}."
+        text += f" Without special tokens it {'is' if normed else 'ends at'} {decimal_text(plain[-1])}{' there' * normed}."
     if dataset.sizes["text"] > 1:
         text += " " + texts_range(dataset["mean_cosine"].isel(layer=-1).values, texts_name(dataset))
     return text
