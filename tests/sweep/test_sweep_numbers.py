@@ -93,6 +93,7 @@ def test_every_quantity_at_the_end_and_on_a_grid_of_times():
                 "mean_distance": np.mean([np.linalg.norm(a - b) for i, a in enumerate(x) for b in x[:i]]),
                 "mean_length": np.mean([np.linalg.norm(v) for v in x]),
                 "clusters": counted.count,
+                "single_tokens": counted.single_tokens,
                 "soft_cluster_count": float(tkf.soft_cluster_count(state)),
                 "largest_cluster": max(counted.sizes) / 6,
                 "effective_rank": float(tkf.effective_rank(state)),

@@ -13,7 +13,7 @@ from ..config.array_file import is_array_file, path_of
 from ..config.run import RunConfig
 from .plan import Plan, Value
 
-FORMAT = 2  # version of what the cells compute; a new version gives new ids
+FORMAT = 3  # version of what the cells compute; a new version gives new ids
 
 
 class Cell(NamedTuple):
