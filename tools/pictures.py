@@ -34,11 +34,11 @@ def student_circle():
 
 
 def phase_diagram():
-    return by_command("phase-diagram", "--d", "2")
+    return by_command("phase_diagram.png", "phase-diagram", "--d", "2")
 
 
 def figure3():
-    return by_command("sweep", "run", "figure3")
+    return by_command("aligned.png", "sweep", "run", "figure3")
 
 
 def probe():
@@ -59,13 +59,12 @@ def influence():
 PICTURES = {each.__name__: each for each in (clusters, student_circle, phase_diagram, figure3, probe, influence)}
 
 
-def by_command(*words: str) -> bytes:
-    """Return the figure that a command writes."""
+def by_command(figure: str, *words: str) -> bytes:
+    """Return a figure that a command writes."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "out")
         subprocess.run([sys.executable, "-m", "tokenfield", *words, "--out", out], check=True)
-        (picture,) = out.glob("*.png")
-        return picture.read_bytes()
+        return (out / figure).read_bytes()
 
 
 def main(names: list[str]) -> None:
