@@ -72,18 +72,18 @@ def resident() -> int:
     return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if pages.exists() else 0
 
 
-kept = {"bytes": 0}
+last = {"bytes": 0}
 
 
 @pytest.fixture(autouse=True)
 def forget_programs():
     """A process that keeps thousands of compiled programs runs out of memory, and of memory maps."""
     yield
-    if resident() > kept["bytes"] + 5e9:
+    if resident() > last["bytes"] + 5e9:
         import jax
 
         jax.clear_caches()
         gc.collect()
         if sys.platform == "linux":  # what programs held goes back to the system
             ctypes.CDLL(None).malloc_trim(0)
-        kept["bytes"] = resident()
+        last["bytes"] = resident()

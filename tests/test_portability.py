@@ -1,4 +1,4 @@
-"""What Linux has and macOS or Windows have not: runs do without it."""
+"""Runs need no system call that macOS or Windows lacks."""
 
 import math
 import os

@@ -86,7 +86,7 @@ def test_both_exponentials_are_clipped_alike_elsewhere(monkeypatch):
     jax.clear_caches()
 
 
-def test_arrays_are_handed_over_as_they_are():
+def test_arrays_keep_their_type_and_values():
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
     found = from_numpy(array)
     assert found.dtype == array.dtype

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from .observables import order_above as order_above
     from .observables import order_parameter as order_parameter
     from .observables import pairwise_cosines as pairwise_cosines
-    from .observables import renyi_centres as renyi_centres
+    from .observables import renyi_centers as renyi_centers
     from .observables import smallest_cosine as smallest_cosine
     from .observables import soft_cluster_count as soft_cluster_count
     from .observables import wasserstein as wasserstein
@@ -126,7 +126,7 @@ _HOMES = {
     "results": "Trajectory Ensemble Event load",
     "observables": "energy normalized_energy order_parameter mean_cosine mean_length mean_distance pairwise_cosines "
     "smallest_cosine fraction_above clusters soft_cluster_count effective_rank "
-    "wasserstein attention_matrix renyi_centres metastable_states leaders kde_modes one_cluster at_most_clusters "
+    "wasserstein attention_matrix renyi_centers metastable_states leaders kde_modes one_cluster at_most_clusters "
     "order_above cosine_above energy_settled",
 }
 _PACKAGES = """spaces attention normalization noise states flows solver results driver observables theory lipschitz studies

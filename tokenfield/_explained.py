@@ -39,7 +39,7 @@ class Explained:
             if key not in given:
                 raise ValueError(f"{name} has no argument {key}: {did_you_mean(key, given, 'it has')}")
         if lost := [key for key, value in given.items() if value is UNKNOWN and key not in changes]:
-            raise ValueError(f"{name} does not keep its argument {lost[0]}: give it to replace too")
+            raise ValueError(f"replace: {name} does not store {lost[0]}; pass {lost[0]} as well")
         by_place = [key for key, each in _parameters(type(self)).items() if each.kind is each.POSITIONAL_ONLY]
         made = given | changes
         return type(self)(*[made.pop(key) for key in by_place], **made)

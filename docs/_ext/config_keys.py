@@ -100,13 +100,13 @@ def plan_keys() -> list[str]:
     said = described(Plan)
     rows = [(key, shown(field.default), meaning(said, key)) for key, field in Plan.model_fields.items()]
     axis = ", ".join(f"`{key}`" for key in Spaced.model_fields if key != "values")
-    kept = ", ".join(f"`{key}`" for key in Recorded.model_fields)
+    fields = ", ".join(f"`{key}`" for key in Recorded.model_fields)
     return [
         "## A sweep",
         "",
         *table(("key", "default", "what it is"), rows),
         f"An axis is a list, or a table with one of {axis}.",
-        f"A recorded quantity is the name of an observable, or a table with {kept} and the keys of the observable.",
+        f"A recorded quantity is the name of an observable, or a table with {fields} and the keys of the observable.",
         "",
     ]
 

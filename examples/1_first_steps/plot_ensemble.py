@@ -6,8 +6,8 @@ One run is an anecdote. ``simulate_many`` runs many starts side by side in one c
 dataset with an axis ``member``, and each member is a trajectory of its own.
 
 We ask: from 64 random tokens on the circle at :math:`\beta = 20`, how many clusters form? Theory gives a first guess.
-Perturb the uniform measure by a wave with k peaks. The wave grows at the rate :math:`k^2 I_k(\beta)/(\beta
-I_0(\beta))`, with Bessel functions :math:`I_k`. The fastest wave should decide the number of clusters.
+Perturb the uniform measure by mode k, a wave with k peaks. The mode grows at the rate :math:`k^2 I_k(\beta)/(\beta
+I_0(\beta))`, with Bessel functions :math:`I_k`. The fastest mode should decide the number of clusters.
 """
 
 import matplotlib.pyplot as plt
@@ -27,17 +27,17 @@ rates = tkf.theory.growth_rates(beta, d=2, modes=modes.tolist())
 print(f"fastest mode: {fastest}; mean count: {np.mean(counts):.2f}")
 
 # %%
-# Top: the growth rate of each wave. The fastest wave has six peaks. Bottom: the number of clusters at t = 8 in 200
+# Top: the growth rate of each mode. The fastest mode has six peaks. Bottom: the number of clusters at t = 8 in 200
 # runs. Five or six are seen most often.
 #
-# The waves with five and seven peaks grow nearly as fast. Random tokens are not a small perturbation either: they leave
-# little time for the fastest wave to win. So the counts scatter, and lie somewhat below the prediction.
+# Modes 5 and 7 grow nearly as fast. Random tokens are not a small perturbation either: they leave little time for the
+# fastest mode to dominate. So the counts scatter, and lie somewhat below the prediction.
 
 tkf.plotting.use_style()
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(5.6, 4.4), sharex=True, layout="constrained")
 top.plot(modes, rates, "o-", color="C1")
 top.axvline(fastest, color="0.6", ls="--", zorder=0)
-top.set(ylabel="growth rate of the wave", ylim=(0, None))
+top.set(ylabel="growth rate of the mode", ylim=(0, None))
 top.set_title(rf"64 random tokens on the circle, $\beta = {beta:g}$")
 bottom.hist(counts, bins=modes - 0.5, color="C0", rwidth=0.9)
 bottom.axvline(fastest, color="0.6", ls="--", zorder=0)

@@ -2,7 +2,7 @@ r"""
 Tokens on a sphere form clusters
 ================================
 
-A Transformer layer lets every token look at all others and move toward the ones it likes best. Take away the weights (Q
+A Transformer layer lets every token look at all others and move toward those most similar to it. Take away the weights (Q
 = K = V = I), keep softmax attention and layer normalization, and let the layers become infinitely thin. What is left is
 a system of particles on the unit sphere:
 

@@ -30,8 +30,8 @@ traj = tkf.simulate(model, start, t1=120.0, save_at=times)
 # the range of attention, about :math:`\beta^{-1/2}`, grows. Clusters merge whenever the range reaches the gap between
 # them, and in the end one is left.
 #
-# The lower panel counts the clusters. The dashed curve is the number of waves that grow fastest from a uniform measure
-# at the current :math:`\beta(t)`, about :math:`\sqrt{2\beta}`. From t = 5 on the count follows it down. (The last two
+# The lower panel counts the clusters. The dashed curve is the mode of the uniform measure that grows fastest at the
+# current :math:`\beta(t)`, about :math:`\sqrt{2\beta}`. From t = 5 on the count follows it down. (The last two
 # lines on top, near 3.2 and -3.0, are the same place on the circle.)
 
 tkf.plotting.use_style()
@@ -42,7 +42,7 @@ top.plot(traj.times, angle, color="C0", lw=0.6, alpha=0.6)
 top.set(ylabel="angle", xscale="log", xlim=(0.1, 120), title=r"$\beta(t) = 2 + 98\, e^{-t/12}$")
 bottom.plot(traj.times, tkf.soft_cluster_count(traj, tol=1e-2), color="C1", label="clusters (soft count)")
 bottom.plot(
-    traj.times, [tkf.theory.first_clusters(beta(t), d=2) for t in traj.times], "k--", lw=1, label="fastest wave"
+    traj.times, [tkf.theory.first_clusters(beta(t), d=2) for t in traj.times], "k--", lw=1, label="fastest mode"
 )
 bottom.set(xlabel="time $t$", yscale="log", ylim=(0.8, 100))
 bottom.set_yticks([1, 3, 10, 30], [1, 3, 10, 30])

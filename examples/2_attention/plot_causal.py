@@ -21,7 +21,7 @@ start = tkf.uniform_sphere(n=n, d=2, seed=4)
 times = np.append(0.0, np.geomspace(0.05, 300.0, 200))
 traj = tkf.simulate(model, start, t1=300.0, save_at=times)
 delta = 4 / np.sqrt(beta)
-centers = tkf.renyi_centres(start, delta)
+centers = tkf.renyi_centers(start, delta)
 print(f"{len(centers)} centers; expected for many tokens: {0.7476 * 2 * np.pi / delta:.1f}")
 
 # %%

@@ -1,6 +1,6 @@
 r"""
-Lost in the middle: which positions does the last token hear?
-=============================================================
+Lost in the middle: which positions does the last token depend on?
+==================================================================
 
 Stack L causal layers :math:`x \leftarrow (1-\alpha)\, x + \alpha\, C x`, in which every token averages over itself and
 those before it. How much does the token at position :math:`\tau` (0: first, 1: last) influence the *last* token at the
@@ -36,7 +36,7 @@ recent = {depth: influence(depth, positions=tkf.ALiBi(slope)) for depth in depth
 
 # %%
 # Left: no rule for positions. Thin black lines are theory, :math:`\sum_k \binom{L}{k} \alpha^k (1-\alpha)^{L-k} (\log
-# 1/\tau)^{k-1}/(k-1)!`. The first tokens are heard best, because they reach the last one on many paths: through every
+# 1/\tau)^{k-1}/(k-1)!`. The first tokens have the most influence, because they reach the last one on many paths: through every
 # token in between. The deeper the stack, the stronger this *primacy*.
 #
 # Right: ALiBi with slope :math:`\lambda` favors near tokens. With two layers the last tokens win. With 6 layers the

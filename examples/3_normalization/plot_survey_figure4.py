@@ -10,7 +10,7 @@ Rigollet's survey has d = 512. Here d = 128, to save time.
 import tokenfield as tkf
 
 study = tkf.studies.normalization_study(d=128, n=48, depth=40, seeds=8)
-print(study["cosine"].mean("seed").isel(layer=[10, 20, 40]).round(3).to_pandas())
+print(study["mean_cosine"].mean("seed").isel(layer=[10, 20, 40]).round(3).to_pandas())
 
 # %%
 # The band holds 90 percent of the seeds. The dashed line is theory for random weights: all scores are then Gaussian,

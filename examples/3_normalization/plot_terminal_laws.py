@@ -35,7 +35,7 @@ start = tkf.Equiangular(rho=0.0, n=n)
 # the picture.
 #
 # This is why Pre-LN makes better use of depth. Its tokens keep some distance for a long time, while Post-LN has lost
-# all of it after a few units of time. Mix-LN starts as the one and goes on as the other.
+# all of it after a few units of time. Mix-LN behaves like Post-LN first and like Pre-LN later.
 
 tkf.plotting.use_style()
 figure, ax = plt.subplots(figsize=(7.0, 4.0), layout="constrained")

@@ -6,7 +6,7 @@ With very many tokens, what matters is their density. ``CircleDensity`` represen
 series, and the same model moves it: the run solves a partial differential equation, :math:`\partial_t p +
 \nabla\cdot(p\, v) = 0`.
 
-The start is the uniform density plus small random waves. Each wave k grows at its own rate :math:`k^2 I_k(\beta)/(\beta
+The start is the uniform density plus a small random perturbation. Each mode k grows at its own rate :math:`k^2 I_k(\beta)/(\beta
 I_0(\beta))`, with Bessel functions :math:`I_k`.
 """
 
@@ -26,8 +26,8 @@ print(traj)
 # run without noise tends to point masses, which no series can resolve. It adds modes as long as it can, and then ends
 # with an event ("resolution").
 #
-# Bottom: the size of each wave on a logarithmic scale (lines) and theory (dots). The wave with four peaks wins the
-# race, which is why there are four ridges. At the end waves feed each other, and the straight lines end.
+# Bottom: the size of each mode on a logarithmic scale (lines) and theory (dots). Mode 4 grows fastest,
+# which is why there are four ridges. At the end modes drive each other, and the straight lines end.
 
 tkf.plotting.use_style()
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(6.8, 5.2), sharex=True, layout="constrained")
@@ -43,6 +43,6 @@ times = traj.times[::10]
 for k in range(1, 7):
     bottom.semilogy(traj.times, size[:, k], color=f"C{k}", label=f"k = {k}")
     bottom.semilogy(times, size[0, k] * np.exp(rates[k] * times), "o", ms=3, color=f"C{k}")
-bottom.set(xlabel="time $t$", ylabel="size of the wave", ylim=(1e-5, 3))
+bottom.set(xlabel="time $t$", ylabel="size of the mode", ylim=(1e-5, 3))
 bottom.legend(ncols=3)
 plt.show()

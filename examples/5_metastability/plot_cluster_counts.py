@@ -4,7 +4,7 @@ How many clusters? Two theories and an experiment
 
 How many clusters do random tokens on the circle form at first? Two theories give an answer.
 
-- *Waves*: near the uniform measure the wave with k peaks that grows fastest wins. For large :math:`\beta` that is
+- *Modes*: near the uniform measure, the mode that grows fastest has k peaks. For large :math:`\beta` that is
   :math:`k \approx \sqrt{2\beta}`.
 - *Mean shift*: tokens climb the hills of the kernel density :math:`\sum_j e^{\beta\cos(\theta-\theta_j)}`. For many
   random tokens the expected number of hills is about :math:`\sqrt{3\beta/2}` (Kac–Rice formula).
@@ -28,13 +28,13 @@ counts = np.reshape([tkf.soft_cluster_count(run.final, tol=0.02) for run in runs
 #
 # The hills follow their theory closely. The clusters follow the hills, and at :math:`\beta = 128` some neighboring
 # hills have merged by t = 8. At small :math:`\beta` there are a few more clusters than hills: hills that are too flat
-# to be maxima at the start sharpen when tokens gather. The waves overestimate, as random tokens are too far from
-# uniform for one wave to win.
+# to be maxima at the start sharpen when tokens gather. The modes overestimate, as random tokens are too far from
+# uniform for one mode to dominate.
 
 tkf.plotting.use_style()
 figure, ax = plt.subplots(figsize=(6.2, 4.0), layout="constrained")
 grid = np.geomspace(3.5, 150, 80)
-ax.plot(grid, [tkf.theory.first_clusters(beta, d=2) for beta in grid], color="C1", label="fastest wave")
+ax.plot(grid, [tkf.theory.first_clusters(beta, d=2) for beta in grid], color="C1", label="fastest mode")
 ax.plot(grid, [tkf.theory.kde_modes_circle(beta) for beta in grid], color="C2", label="expected hills")
 ax.errorbar(betas * 0.97, hills.mean(axis=1), hills.std(axis=1), fmt="x", color="C2", label="hills of the start")
 ax.errorbar(

@@ -1,6 +1,6 @@
 r"""
-Start in one hemisphere, and nothing waits
-==========================================
+Start in one hemisphere: no metastable states
+=============================================
 
 Metastable clusters need tokens on all sides. If all tokens start in one open hemisphere, they come together exponentially fast,
 for every :math:`\beta` (Theorem 3 of the survey). In high dimension this is the usual case: n random tokens in dimension

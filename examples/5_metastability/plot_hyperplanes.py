@@ -25,7 +25,7 @@ level = z @ left_vector
 # %%
 # Left: the tokens in the plane. They stop on two parallel lines, and stay apart along these lines: there is no collapse
 # to points. Right: the level of each token, its coordinate along the leading left eigenvector of V. Levels go to two
-# values. The third, zero, would be for a token that never decides, which does not happen here.
+# values. The third, zero, would be for a token that is attracted equally to both, which does not happen here.
 #
 # Along the leading direction the tokens grow fastest. So the scores of a token are soon decided by one number, the sign
 # of its level: it looks either to the largest level or to the smallest.

@@ -18,7 +18,7 @@ disc = np.sqrt(rng.uniform(size=(60, 1))) * np.asarray(tkf.uniform_sphere(60, 2,
 model = tkf.Transformer(tkf.Softmax(A=A), norm=tkf.Rescaled())
 traj = tkf.simulate(model, tkf.Tokens(disc), t1=12.0, save_at=241, rtol=1e-8)
 final = tkf.clusters(traj.final, tol=1e-3, metric="distance")
-print("corners:", final.count, "with", final.sizes, "tokens")
+print("corners:", len(final.sizes), "with", final.sizes, "tokens")
 
 # %%
 # Thin outlines are hulls at different times, from light to dark. Each lies inside the one before it. Gray lines are the

@@ -6,8 +6,8 @@ Twenty-four tokens at equal angles on the circle are pulled from both sides with
 balance is like that of a pencil on its tip: any perturbation grows, exponentially at first. ``tkf.perturbed`` makes
 one.
 
-Theory knows the rate. A perturbation is a sum of waves around the circle. The wave with k periods grows at the rate
-:math:`k^2 I_k(\beta)/(\beta I_0(\beta))`, and the fastest one wins.
+Theory knows the rate. A perturbation is a sum of modes. Mode k, with k periods around the circle, grows at the rate
+:math:`k^2 I_k(\beta)/(\beta I_0(\beta))`, and the fastest mode dominates.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,7 @@ sizes = 10.0 ** -np.arange(2, 13, 2)
 starts = [tkf.perturbed(polygon, size=size, seed=1) for size in sizes]
 runs = tkf.simulate_many(model, starts, t1=60.0, save_at=241, rtol=1e-11, atol=1e-15)
 rate = tkf.theory.growth_rates(beta, d=2, modes=[3])[0]
-print("fastest wave:", tkf.theory.first_clusters(beta, d=2), "periods, at the rate", round(rate, 4))
+print("fastest mode:", tkf.theory.first_clusters(beta, d=2), "periods, at the rate", round(rate, 4))
 
 # %%
 # Left: how far the tokens have moved from their places (root mean square). Each run is a perturbation a hundred times
@@ -31,8 +31,8 @@ print("fastest wave:", tkf.theory.first_clusters(beta, d=2), "periods, at the ra
 # no more. The rounding errors of a computer are about as large as the smallest perturbation: even an exact polygon would
 # not last long.
 #
-# Right: the angles of the tokens in the run that started with :math:`10^{-6}`. The fastest wave has three periods, and
-# three clusters form. The pattern was in the perturbation, a millionth of a radian high, before anything could be seen.
+# Right: the angles of the tokens in the run that started with :math:`10^{-6}`. The fastest mode has three periods, and
+# three clusters form. This mode was in the perturbation, a millionth of a radian high, before anything could be seen.
 
 tkf.plotting.use_style()
 figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained")

@@ -3,7 +3,7 @@ One noise for all tokens
 ========================
 
 If every token has its own noise, the law of many tokens is smooth and not random. If one Brownian motion pushes all of them, the
-law itself is random: with each seed it goes another way, and the tokens go with it.
+law itself is random: it differs from seed to seed, and the tokens follow it.
 """
 
 # %%

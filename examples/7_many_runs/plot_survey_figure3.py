@@ -3,7 +3,7 @@ A sweep: the phase transition of collapse (Figure 3 of the survey)
 ==================================================================
 
 A sweep is a table: a base run, the axes to vary, and what to record. It may be a TOML file or a dictionary. Give it a
-folder and it survives a kill: with ``resume=True`` the same call goes on where it stopped, with the same bits.
+folder and it survives a kill: with ``resume=True`` the same call continues where it stopped, with the same bits.
 
 This sweep is Figure 3 of the survey on a coarser grid. Tokens start at random on the sphere, and we record the fraction
 of pairs that have a cosine above 0.999, over time and over :math:`\beta`.

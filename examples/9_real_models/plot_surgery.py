@@ -3,7 +3,7 @@ Surgery on a pretrained model
 =============================
 
 What would a real model do without its MLPs, with another norm, with sharper attention, or with one head fewer? Each
-question is one method of the model: it returns a changed model that runs at once, without training. Here the patient is
+question is one method of the model: it returns a changed model that runs at once, without training. The model is
 MiniLM, a small BERT with 6 layers (``make models`` installs it).
 """
 

@@ -69,7 +69,7 @@ SLOW = {  # `make atlas` checks them too
     "random_weights",
     "real_adversarial",
     "real_collapse",
-    "renyi_centres",
+    "renyi_centers",
     "rescaled_equals_free",
     "saddle_limit",
     "small_beta_contraction",

@@ -56,7 +56,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path):
     assert (tmp_path / "index.html").read_text() == "my site"
 
 
-def test_a_number_that_nothing_foretells_does_not_hold(tmp_path, monkeypatch, capsys):
+def test_a_number_without_a_prediction_is_reported(tmp_path, monkeypatch, capsys):
     evidence = Evidence((at_most("bound", 1.0, 0.5), Check("power", OPEN, "0.3", "95 %", True)))
     monkeypatch.setattr(runner, "all_claims", lambda: [claim(lambda quick: evidence)])
     assert runner.run(quick=True, only=None, folder=tmp_path, as_json=False) == 0

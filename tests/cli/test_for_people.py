@@ -113,9 +113,9 @@ def test_moments(arguments, text):
     [
         ([4], "1 cluster of all 4 tokens"),
         ([1], "no clusters: 1 single token"),
-        ([5, 1], "1 cluster (5 tokens), 1 single token"),
+        ([5, 1], "1 cluster (5 tokens) and 1 single token"),
         ([5, 3], "2 clusters (sizes 5, 3)"),
-        ([5, *[2] * 9, 1, 1], "10 clusters (largest: 5 tokens), 2 single tokens"),
+        ([5, *[2] * 9, 1, 1], "10 clusters (largest: 5 tokens) and 2 single tokens"),
     ],
 )
 def test_clusters_in_words(sizes, text):

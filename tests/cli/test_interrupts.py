@@ -67,11 +67,11 @@ def test_ctrl_c_during_a_long_program(name, tmp_path):
 BLOCKED = """
 import hashlib, sys, time
 from pathlib import Path
-from tokenfield.cli.interrupts import going_on_from, listen
+from tokenfield.cli.interrupts import resumable_from, listen
 
 listen()
 checkpoint = Path(sys.argv[1])
-with going_on_from(checkpoint):
+with resumable_from(checkpoint):
     print("begun", file=sys.stderr, flush=True)
     hashlib.pbkdf2_hmac("sha256", b"", b"", 1_000_000_000)  # holds no lock and answers no signal, as a compiler does
 """

@@ -52,7 +52,7 @@ def test_cells_are_those_of_stationary_states(d, attention, top):
             both = "both, order favored" if order and order[0].free_energy < 0 else "both, uniform favored"
             expected = "uniform only" if not order else both if uniform.stable else "order only"
             assert names[int(found["region"][j])] == expected
-            assert float(found["m_1"][j]) == pytest.approx(order[0].m_1 if order else 0.0, abs=1e-9)
+            assert float(found["order_parameter"][j]) == pytest.approx(order[0].m_1 if order else 0.0, abs=1e-9)
     if attention == "softmax":
         assert set(np.unique(diagram["region"])) == {0, 3}
 
@@ -62,7 +62,7 @@ def test_narrow_regions_are_found():
     kappas = [0.99 * low, (low + jump) / 2, (jump + high) / 2, 1.01 * high]
     diagram = phase_diagram([4.0], kappas, 2)
     assert diagram["region"].values.tolist() == [[0, 1, 2, 3]]
-    assert (np.diff(diagram["m_1"].values[0]) > 0).all()
+    assert (np.diff(diagram["order_parameter"].values[0]) > 0).all()
     assert diagram.attrs["beta_star"] == beta_star(2)
     assert diagram.attrs["kappa_star"] == pytest.approx(critical_kappa(beta_star(2), 2), rel=1e-14)
 
@@ -70,7 +70,7 @@ def test_narrow_regions_are_found():
 def test_just_above_a_continuous_transition():
     diagram = phase_diagram([1.0], critical_kappa(1.0, 2) * np.array([1 - 1e-9, 1 + 1e-8, 1 + 1e-4]), 2)
     assert diagram["region"].values.tolist() == [[0, 3, 3]]
-    zero, tiny, small = diagram["m_1"].values[0]
+    zero, tiny, small = diagram["order_parameter"].values[0]
     assert zero == 0
     assert tiny * 100 == pytest.approx(small, rel=1e-3)  # m_1 grows as the square root
 
@@ -78,7 +78,7 @@ def test_just_above_a_continuous_transition():
 def test_cells_that_cannot_be_computed_are_nan():
     diagram = phase_diagram([20.0], [1e-9, 1.0], 2)
     assert diagram["region"].values.tolist() == [[0, 3]]
-    assert np.isnan(diagram["m_1"].values[0, 1])
+    assert np.isnan(diagram["order_parameter"].values[0, 1])
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_folder_holds_the_figure_and_the_data(finished, capsys):
     assert {path.name for path in folder.iterdir()} == {"phase_diagram.png", "phase_diagram.zarr", "report.html"}
     assert (folder / "phase_diagram.png").stat().st_size > 10_000
     diagram = xarray.open_zarr(folder / "phase_diagram.zarr", consolidated=False).load()
-    assert diagram["m_1"].shape == (6, 6)
+    assert diagram["order_parameter"].shape == (6, 6)
     assert "tokenfield_version" in diagram.attrs
     refused = tokenfield_here(capsys, "phase-diagram", *SMALL, "--out", folder)
     assert refused.returncode == 2
@@ -145,7 +145,7 @@ def test_runs_are_laid_over_it(tmp_path, capsys):
     runs = json.loads(result.stdout)["runs"]
     assert runs["beta"] == [0.5]
     stored = xarray.open_zarr(folder / "runs.zarr", consolidated=False).load()
-    assert stored["m_1"].values.tolist() == runs["order_parameter"]
+    assert stored["order_parameter"].values.tolist() == runs["order_parameter"]
     figure = phase_diagram_figure(phase_diagram([0.0, 1.0], [1.0, 4.0], 2), stored)
     assert "512 tokens" in " ".join(text.get_text() for text in figure.legends[0].get_texts())
 

@@ -253,8 +253,8 @@ def test_an_interrupted_sweep_can_be_resumed(capsys, plan, long_whole, tmp_path,
     command = [sys.executable, "-m", "tokenfield", "sweep", "run", plan, "--out", out, "--workers", "1", *flags]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     status, end = out / "sweep.zarr" / "status" / "c" / "0" / "0", time.monotonic() + 120
-    laid_out = out / "sweep.zarr" / "zarr.json"
-    while not status.exists() or status.stat().st_mtime_ns <= laid_out.stat().st_mtime_ns:
+    metadata = out / "sweep.zarr" / "zarr.json"
+    while not status.exists() or status.stat().st_mtime_ns <= metadata.stat().st_mtime_ns:
         assert process.poll() is None
         assert time.monotonic() < end
         time.sleep(0.005)

@@ -158,7 +158,7 @@ def test_stops_at_the_number_of_clusters_asked_for():
         sphere_model(500.0), tkf.circle_tokens(STAIRCASE), math.inf, stop_when=tkf.at_most_clusters(2), method="coarsen"
     )
     assert run.events[-1].kind == "at_most_2_clusters"
-    assert tkf.clusters(run.final, tol=1e-9).count == 2
+    assert len(tkf.clusters(run.final, tol=1e-9).sizes) == 2
 
 
 def test_saved_and_loaded(tmp_path):

@@ -146,7 +146,7 @@ def test_a_blow_up_long_before_the_end_is_saved_ever_closer():
         ),
     ],
 )
-def test_a_failed_step_is_put_into_words_by_the_method(state, message, monkeypatch):
+def test_the_message_of_a_failed_step_comes_from_the_method(state, message, monkeypatch):
     plain = record.advance_chunk
 
     def advance_chunk(problem, record, budget):

@@ -120,7 +120,7 @@ def observed() -> list[dict]:
             {
                 "d": d,
                 "spread": spread,
-                "count": groups.count,
+                "count": len(groups.sizes),
                 "labels": groups.labels.tolist(),
                 "order": float(tkf.order_parameter(state)),
                 "cosine": float(tkf.mean_cosine(state)),
@@ -280,7 +280,7 @@ def changed() -> list[dict]:
 
 
 def pair_lifetimes() -> list[list[float]]:
-    """The lifetime of a pair in `tokenfield predict`: until the energy is half-way to that of one cluster."""
+    """The lifetime of a pair in `tokenfield predict`: until the energy is halfway to that of one cluster."""
     found = []
     for beta in (9.0, 20.0):
         rows = {row.key: row.value for row in tkf.theory.predict(n=2, d=2, beta=beta, angle=90.0)}

@@ -44,7 +44,7 @@ def test_a_replay_holds_the_states_of_the_run(traj):
         np.testing.assert_array_equal(frame.values, np.ravel(state.x).astype("f4"))
         assert (frame.time, frame.log_time_unit) == (time, 0.0)
         assert frame.energy == pytest.approx(float(tkf.normalized_energy(state, 4.0)))
-        assert frame.clusters == tkf.clusters(state).count
+        assert frame.clusters == len(tkf.clusters(state).sizes)
     json.dumps(data, allow_nan=False)
 
 
@@ -89,7 +89,7 @@ def test_clusters_of_long_runs_are_counted_now_and_then(traj, monkeypatch):
     monkeypatch.setattr(sys.modules["tokenfield.explorer.replay"], "FEW", 5)
     monkeypatch.setattr(sys.modules["tokenfield.explorer.replay"], "MOST_COUNTED", 2)
     frames = decode(base64.b64decode(replay_data(traj)["frames"]))
-    counts = [tkf.clusters(state).count for state in traj.states]
+    counts = [len(tkf.clusters(state).sizes) for state in traj.states]
     assert [frame.clusters for frame in frames] == [counts[0]] * 3 + [counts[3]] * 2
 
 

@@ -43,7 +43,7 @@ def test_frames_are_the_states_of_simulate(run):
     frame = live.frame()
     assert frame.energy == pytest.approx(float(tkf.normalized_energy(live.shot.state, 4.0)))
     assert frame.order == pytest.approx(float(tkf.order_parameter(live.shot.state)))
-    assert frame.clusters == tkf.clusters(live.shot.state).count
+    assert frame.clusters == len(tkf.clusters(live.shot.state).sizes)
 
 
 def test_rules_for_positions_are_those_of_the_page():
@@ -150,11 +150,11 @@ def taken(data):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"tokens": {"kind": "file", "file": "/etc/passwd"}}, "tokens.kind: the page may name a kind"),
-        ({"tokens": {"file": "/etc/passwd"}}, "tokens.file: the page may name a kind"),
-        ({"attention": {"kind": "os:system"}}, "attention.kind: the page may name a kind"),
-        ({"attention": {"A": "a.npy"}}, "attention.A: the page may name a kind"),
-        ({"attention": {"heads": [{"kind": "../x"}]}}, "attention.heads.kind: the page may name a kind"),
+        ({"tokens": {"kind": "file", "file": "/etc/passwd"}}, "tokens.kind: must be the name of a built-in kind"),
+        ({"tokens": {"file": "/etc/passwd"}}, "tokens.file: must be the name of a built-in kind"),
+        ({"attention": {"kind": "os:system"}}, "attention.kind: must be the name of a built-in kind"),
+        ({"attention": {"A": "a.npy"}}, "attention.A: must be the name of a built-in kind"),
+        ({"attention": {"heads": [{"kind": "../x"}]}}, "attention.heads.kind: must be the name of a built-in kind"),
         ({"attention": {"bet": 1.0}}, "unknown key attention.bet"),
         ({"tokens": {"n": 200_000}}, "at most 100000 tokens"),
         ({"tokens": {"n": 30_000, "d": 8}}, "tokens.n must be at most 20000 for this model"),

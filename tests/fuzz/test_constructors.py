@@ -94,7 +94,7 @@ def functions():
     yield tkf.normalized_energy, {"state": tokens, "model": 1.0}
     yield tkf.attention_matrix, {"state": tokens, "model": model, "t": 0.0}
     yield tkf.kde_modes, {"state": tkf.circle_tokens([0.0, 1.0]), "beta": 2.0, "geometry": "auto"}
-    yield tkf.renyi_centres, {"tokens": tokens, "delta": 0.1, "strong": False}
+    yield tkf.renyi_centers, {"tokens": tokens, "delta": 0.1, "strong": False}
     yield tkf.leaders, {"state": tokens, "A": eye}
     yield tkf.wasserstein, {"mu": tokens, "nu": tkf.Tokens(x[::-1].copy()), "p": 2, "metric": "euclidean"}
     yield tkf.load, {"path": "no-such-run"}

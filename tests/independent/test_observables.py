@@ -70,14 +70,15 @@ def test_groups_of_tokens(seed):
     found = tkf.clusters(tkf.Tokens(x, w), tol=tol, metric=metric)
     same = expected[:, None] == expected[None]
     np.testing.assert_array_equal(found.labels[:, None] == found.labels[None], same)
-    assert found.count == len(set(expected))
-    assert sorted(found.sizes) == sorted(np.unique(expected, return_counts=True)[1])
+    members = np.unique(expected, return_counts=True)[1]
+    assert (found.count, found.single_tokens) == ((members > 1).sum(), (members == 1).sum())
+    assert sorted(found.sizes) == sorted(members)
     np.testing.assert_allclose(sorted(found.masses), sorted(w[expected == k].sum() for k in set(expected)), atol=1e-14)
 
     delta = float(rng.uniform(0.05, 2.0))
     for strong in (False, True):
         np.testing.assert_array_equal(
-            tkf.renyi_centres(tkf.Tokens(x), delta, strong=strong), observables.centers(x, delta, strong)
+            tkf.renyi_centers(tkf.Tokens(x), delta, strong=strong), observables.centers(x, delta, strong)
         )
     A = matrix(rng, d)
     np.testing.assert_array_equal(tkf.leaders(tkf.Tokens(x), A), observables.leaders(x, A))

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
-from tokenfield.observables.renyi import renyi_centres
+from tokenfield.observables.renyi import renyi_centers
 
 
 @pytest.mark.parametrize("d", [2, 3, 5])
-def test_renyi_centres_are_what_their_definition_says(d):
+def test_renyi_centers_are_what_their_definition_says(d):
     tokens = tkf.uniform_sphere(60, d, seed=d)
     angle = np.arccos(np.clip(np.asarray(tokens.x @ tokens.x.T), -1, 1))
     for delta in (0.1, 0.5, 1.2):
@@ -17,12 +17,12 @@ def test_renyi_centres_are_what_their_definition_says(d):
             if all(angle[i, j] > delta for j in centers):
                 centers.append(i)
         strong = [i for i in range(tokens.n) if all(angle[i, j] > delta for j in range(i))]
-        assert renyi_centres(tokens, delta).tolist() == centers
-        assert renyi_centres(tokens, delta, strong=True).tolist() == strong
+        assert renyi_centers(tokens, delta).tolist() == centers
+        assert renyi_centers(tokens, delta, strong=True).tolist() == strong
         assert set(strong) <= set(centers)
 
 
 @pytest.mark.parametrize("delta", [0.0, -1.0, np.pi, np.nan])
-def test_renyi_centres_refuse_a_wrong_distance(delta):
+def test_renyi_centers_refuse_a_wrong_distance(delta):
     with pytest.raises(ValueError, match="delta"):
-        renyi_centres(tkf.circle_tokens([0.0, 1.0]), delta)
+        renyi_centers(tkf.circle_tokens([0.0, 1.0]), delta)

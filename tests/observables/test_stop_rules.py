@@ -58,7 +58,7 @@ def test_cluster_rules_agree_with_clusters_and_have_finite_derivatives(k):
         x = rng.standard_normal((count, 3))[rng.integers(0, count, 12)]
         x += 10 ** rng.uniform(-4, -1) * rng.standard_normal((12, 3))
         value, slope = found(x)
-        agreed.append(tkf.clusters(tkf.Tokens(x), 0.05, "distance").count <= k)
+        agreed.append(len(tkf.clusters(tkf.Tokens(x), 0.05, "distance").sizes) <= k)
         assert (float(value) >= 0) == agreed[-1]
         assert np.isfinite(slope).all()
     assert 0 < sum(agreed) < 60
@@ -67,7 +67,7 @@ def test_cluster_rules_agree_with_clusters_and_have_finite_derivatives(k):
 def test_clusters_that_touch_have_a_negative_margin():
     """Five points in a row, each within reach of the next: two balls hold them, but they are one wide component."""
     row = tkf.Tokens(np.array([[0.0], [0.9], [1.8], [2.7]]))
-    assert tkf.clusters(row, 1.0, "distance").count == 4
+    assert tkf.clusters(row, 1.0, "distance").single_tokens == 4
     assert margin(tkf.at_most_clusters(2, 1.0, "distance"), row) < 0
     apart = tkf.Tokens(np.array([[0.0], [0.9], [2.0], [2.7]]))
     assert margin(tkf.at_most_clusters(2, 1.0, "distance"), apart) == pytest.approx((1 - 0.81) / 2, rel=1e-7)

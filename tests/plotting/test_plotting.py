@@ -357,6 +357,11 @@ def test_space_time_draws_angles_without_cutting_a_cluster():
     assert len(lines) == 3
     np.testing.assert_allclose(lines[0][:, 1], [3.0, 3.1], atol=1e-12)
     np.testing.assert_allclose(lines[1][:, 1], [2 * np.pi - 3.1, 3.1], atol=1e-12)
+    (turned,) = space_time(made(np.stack([np.cos(angles + np.pi), np.sin(angles + np.pi)], -1))).axes
+    written = {"0": 0.0, r"$\pi/2$": 0.5, r"$\pi$": 1.0, r"$3\pi/2$": 1.5}  # in units of pi
+    for each in (ax, turned):
+        labels = [written[label.get_text()] for label in each.get_yticklabels()]
+        np.testing.assert_allclose(np.mod(each.get_yticks() / np.pi, 2), labels, atol=1e-12)
     assert widest_gap(np.array([0.0, 1.0])) == pytest.approx((1 + 2 * np.pi) / 2 - 2 * np.pi)
     assert [len(part) for part in unbroken(np.arange(4.0), np.array([0.1, 0.0, 6.2, 6.1]))] == [2, 2]
 

@@ -5,10 +5,10 @@ import pytest
 
 import tokenfield as tkf
 from tokenfield.lipschitz import bounds, local
-from tokenfield.probe.exponents import with_exponents
 from tokenfield.probe.extract import attention_of, in_sequence, output
 from tokenfield.probe.families import HeadWeights
 from tokenfield.probe.layer_constant import HeadsDerivative, layer_constant
+from tokenfield.probe.powers import with_powers
 from tokenfield.probe.worst_case import extremes, single, worst_case
 
 H, K, D, N = 3, 4, 7, 6
@@ -124,14 +124,14 @@ def test_whole_layer_at_the_worst_tokens_is_the_layer_with_its_biases():
         worst_case(weights, 3, R)
 
 
-def test_exponents_are_those_of_powers():
+def test_fitted_powers_are_exact():
     import xarray
 
     lengths = np.array([4, 8, 16, 32])
     values = np.stack([3 * lengths**p for p in (0.1, 0.5)])[:, :, None] * np.ones(3)
     values[1, 0, 0] = np.nan
     data = xarray.Dataset({"lipschitz": (("block", "length", "sample"), values)}, coords={"length": lengths})
-    found = with_exponents(data)
-    assert float(found["lipschitz_exponent"][0]) == pytest.approx(0.1, rel=1e-10)
-    assert float(found["lipschitz_exponent_low"][0]) == pytest.approx(0.1, rel=1e-6)
-    assert np.isnan(found["lipschitz_exponent"][1])
+    found = with_powers(data)
+    assert float(found["lipschitz_power"][0]) == pytest.approx(0.1, rel=1e-10)
+    assert float(found["lipschitz_power_low"][0]) == pytest.approx(0.1, rel=1e-6)
+    assert np.isnan(found["lipschitz_power"][1])

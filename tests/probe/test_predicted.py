@@ -43,7 +43,7 @@ def test_one_beta_for_all_is_the_curve_of_the_theory():
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_turned_values_without_a_mask_are_one_cosine(name):
+def test_rotated_values_without_a_mask_are_one_cosine(name):
     rule = RULES[name]()
     np.testing.assert_allclose(
         rotated_cosines(rule, RHO, N, BETAS), gram_layers(rule, RHO, N, BETAS, rotated=True), atol=1e-13
@@ -51,7 +51,7 @@ def test_turned_values_without_a_mask_are_one_cosine(name):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_turned_values_are_what_random_rotations_do(causal):
+def test_rotated_values_are_what_random_rotations_do(causal):
     """Tokens in many more dimensions than there are of them; each layer's average rotated by a random rotation."""
     d, rng = 600, np.random.default_rng(0)
     x = np.zeros((N, d))
@@ -90,7 +90,7 @@ def test_start_is_read_from_the_dataset():
     beta = data["beta"].values  # block, head, text
     np.testing.assert_allclose(start.betas, [np.median(each) for each in beta])
     found = predict(data, "post", causal=False)
-    assert set(found) == {"predicted_cosine", "predicted_cosine_turned", "predicted_cosine_flow"}
+    assert set(found) == {"predicted_cosine", "predicted_cosine_rotated", "predicted_cosine_flow"}
     assert all(found[name].sizes == {"layer": data.sizes["layer"]} for name in found)
     np.testing.assert_allclose(found["predicted_cosine"], layer_cosines(tkf.PostLN(), start.rho0, start.n, start.betas))
     assert found.attrs["predicted_norm"] == "Post-LN"

@@ -89,7 +89,7 @@ def test_the_report_says_how_to_read_the_data_again(probed, capsys, monkeypatch)
 @pytest.mark.parametrize("normed", [False, True])
 def test_the_table_fits_80_columns(capsys, monkeypatch, normed):
     monkeypatch.setenv("COLUMNS", "80")
-    values = dict.fromkeys(COLUMNS, -0.98765) | {"effective_rank": 1234.5, "norm_mean": 98765.4, "clusters": 1000.0}
+    values = dict.fromkeys(COLUMNS, -0.98765) | {"effective_rank": 1234.5, "mean_length": 98765.4, "clusters": 1000.0}
     row = {"layer": 100, "after_final_norm": normed, **values}
     print_layers({"architecture": {"family": "llama"}, "norm": "pre-LN", "model": "a-model", "layers": [row]})
     out = capsys.readouterr().out

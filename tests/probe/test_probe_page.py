@@ -17,8 +17,8 @@ from tokenfield import plotting
 from tokenfield.cli import probe_table
 from tokenfield.probe import page
 from tokenfield.probe.architecture import Architecture
-from tokenfield.probe.exponents import with_exponents
 from tokenfield.probe.page import figures, lead, remarks, write_probe_report
+from tokenfield.probe.powers import with_powers
 from tokenfield.probe.predicted import predict
 from tokenfield.probe.verdict import verdict
 
@@ -28,7 +28,7 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 @pytest.fixture(scope="module")
 def data():
     made = made_probe.dataset()
-    return with_exponents(made.merge(predict(made, "post", causal=False), combine_attrs="no_conflicts"))
+    return with_powers(made.merge(predict(made, "post", causal=False), combine_attrs="no_conflicts"))
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_pairs_with_a_special_token_are_shown_by_themselves(data):
 
 def test_heads_and_layers_and_smoothness_figures_show_their_numbers(data):
     figure = plotting.probe_heads(data)
-    np.testing.assert_array_equal(line(figure, "critical, 1/(1−ρ)"), data["gamma_critical"].median("text"))
+    np.testing.assert_array_equal(line(figure, "critical, 1/(1−ρ)"), data["critical_gamma"].median("text"))
     dots = figure.axes[0].lines[0].get_ydata()
     np.testing.assert_array_equal(dots, data["gamma"].median("text").values.ravel())
     layers = plotting.probe_layers(data)
@@ -118,13 +118,13 @@ def test_heads_and_layers_and_smoothness_figures_show_their_numbers(data):
     np.testing.assert_allclose(measured[2], (data["largest_cluster"] / data["tokens"]).mean("text"))
     smooth = plotting.probe_smoothness(data)
     powers = smooth.axes[1].containers[0].lines[0].get_ydata()
-    np.testing.assert_array_equal(powers, data["lipschitz_exponent"])
+    np.testing.assert_array_equal(powers, data["lipschitz_power"])
     last = line(smooth, "block 3")
     np.testing.assert_allclose(last, np.exp(np.log(data["lipschitz"][3]).mean("sample")))
 
 
 def test_what_was_not_measured_is_not_drawn(data):
-    bare = data.drop_vars(["gamma", "lipschitz_exponent"])
+    bare = data.drop_vars(["gamma", "lipschitz_power"])
     assert set(figures(data)) == {"theory", "cosines", "histograms", "layers", "heads", "smoothness"}
     assert set(figures(bare)) == {"theory", "cosines", "histograms", "layers"}
 

@@ -58,7 +58,7 @@ def test_numbers_are_those_of_loops_over_rows(monkeypatch, causal, entries):
     np.testing.assert_allclose(found["r2gamma"], longest**2 * np.arange(4.0))
     rho = tkf.mean_cosine(tkf.Tokens(x.numpy()))
     assert found["input_cosine"] == pytest.approx(rho, rel=1e-10)
-    assert found["gamma_critical"] == pytest.approx(1 / (1 - rho), rel=1e-10)
+    assert found["critical_gamma"] == pytest.approx(1 / (1 - rho), rel=1e-10)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -84,7 +84,7 @@ def test_equal_angles_at_the_critical_scale_put_half_of_the_mass_on_self():
     beta = math.log(n - 1) / (1 - rho)
     found = head_statistics(u, beta * u[None], u[None], 1.0, False, None, np.zeros(1))
     assert found["self_mass"][0] == pytest.approx(0.5, rel=1e-9)
-    assert found["gamma"][0] == pytest.approx(found["gamma_critical"] * math.log(n - 1) / math.log(n), rel=1e-9)
+    assert found["gamma"][0] == pytest.approx(found["critical_gamma"] * math.log(n - 1) / math.log(n), rel=1e-9)
     others = 0.5 / (n - 1)
     assert found["entropy"][0] == pytest.approx(-0.5 * math.log(0.5) - 0.5 * math.log(others), rel=1e-9)
 

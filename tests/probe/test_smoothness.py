@@ -62,13 +62,13 @@ def test_constants_are_those_of_the_package_at_the_same_samples(small, kind):
     worst = worst_case(weights, head, R, (4, 8)).constants
     np.testing.assert_allclose(data["lipschitz_worst"][2], worst, rtol=1e-5)
     law = fit_power_law([4, 8], data["lipschitz"].values[1])
-    assert float(data["lipschitz_exponent"][1]) == pytest.approx(law.power, rel=1e-12)
-    assert float(data["lipschitz_exponent_high"][1]) == pytest.approx(law.interval[1], rel=1e-12)
+    assert float(data["lipschitz_power"][1]) == pytest.approx(law.power, rel=1e-12)
+    assert float(data["lipschitz_power_high"][1]) == pytest.approx(law.interval[1], rel=1e-12)
 
 
 def test_only_some_blocks(bert):
     data, _ = measure_smoothness(*bert, (4, 8), samples=1, blocks=[1], progress=False)
-    assert np.isfinite(data["lipschitz_exponent"].values).tolist() == [False, True, False]
+    assert np.isfinite(data["lipschitz_power"].values).tolist() == [False, True, False]
 
 
 def test_lengths_are_those_that_the_texts_have(bert):

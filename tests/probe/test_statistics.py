@@ -43,7 +43,7 @@ def test_all_numbers_are_those_of_loops_over_pairs():
     np.testing.assert_array_equal(2 * found["cosine_histogram"], np.histogram(cosines["all"], EDGES)[0])
     np.testing.assert_array_equal(2 * found["special_histogram"], np.histogram(cosines["special"], EDGES)[0])
     lengths = [np.sqrt((v * v).sum()) for v in x]
-    assert found["norm_mean"] == pytest.approx(np.mean(lengths), rel=1e-12)
+    assert found["mean_length"] == pytest.approx(np.mean(lengths), rel=1e-12)
     assert found["norm_std"] == pytest.approx(np.std(lengths), rel=1e-12)
     for value, beta in zip(found["fixed_energy"], SCALES, strict=True):
         assert value == pytest.approx(naive(x, special, beta)[1], rel=1e-12)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
-from tokenfield.probe.exponents import with_exponents
+from tokenfield.probe.powers import with_powers
 from tokenfield.probe.predicted import predict
 from tokenfield.probe.verdict import verdict
 from tokenfield.probe.wording import layer_labels
@@ -58,6 +58,24 @@ def test_the_final_norm_of_a_pre_norm_model_is_told_apart():
     assert "falls at layer 4" in spoken(data.assign_coords(scale=[4.0]).assign(energies))["energy"]
     before = spoken(normed.assign_coords(scale=[4.0]).assign(energies))["energy"]
     assert "rises from layer to layer, from 0.1 to 0.4 at layer 3 (before the final norm), as along the flow" in before
+
+
+@pytest.mark.parametrize(
+    ("rest", "sentence"),
+    [
+        ({}, "Without special tokens it ends at 0.40."),
+        (
+            {"stream_norm": 40.0, "stream_cosine": 0.95},
+            "After the final norm it is 0.50. Without special tokens it is 0.40 there.",
+        ),
+    ],
+)
+def test_tokens_without_special_ones_are_compared_at_the_same_place(rest, sentence):
+    data = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5).assign({name: ("text", [value] * 3) for name, value in rest.items()})
+    plain = data["mean_cosine_no_special"].copy()
+    plain[-1] = 0.4
+    text = spoken(data.assign(mean_cosine_no_special=plain))["collapse"]
+    assert f" {sentence} " in f"{text} "
 
 
 def test_clusters_are_counted_with_their_width():
@@ -122,36 +140,37 @@ def test_random_weights_are_compared_from_their_own_start(shift, word):
         assert f"({-shift:+.2f})".replace("-", "−") in text
 
 
-def test_pace_counts_layers_of_the_theory():
+def test_speed_counts_layers_of_the_theory():
     data = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5)
     curve = data["predicted_cosine"].values
     layer = int(np.searchsorted(curve, 0.5))
     place = layer - 1 + (0.5 - curve[layer - 1]) / (curve[layer] - curve[layer - 1])
-    text = spoken(data)["pace"]
-    assert f"as far as {place:.1f} theoretical layers: {place / 4:.2g} of its pace" in text
+    text = spoken(data)["speed"]
+    assert f"as far as {place:.1f} theoretical layers: {place / 4:.2g} times the speed of theory" in text
     assert f"reaches {curve[-1]:.2f} after 4 layers" in text
-    assert "a similar pace" in spoken(with_cosines(0.1, 0.2, 0.3, 0.4, float(curve[-1]) - 1e-6))["pace"]
-    assert "no higher than it starts (−0.20)" in spoken(with_cosines(0.5, 0.2, 0.3, 0.4, 0.3))["pace"]
+    assert "a similar speed" in spoken(with_cosines(0.1, 0.2, 0.3, 0.4, float(curve[-1]) - 1e-6))["speed"]
+    assert "no higher than it starts (−0.20)" in spoken(with_cosines(0.5, 0.2, 0.3, 0.4, 0.3))["speed"]
     almost = float(np.interp(0.7 * 4, np.arange(5), curve))
     assert (
-        "as far as 2.8 theoretical layers: 0.7 of its pace" in spoken(with_cosines(0.1, 0.2, 0.3, 0.4, almost))["pace"]
+        "as far as 2.8 theoretical layers: 0.7 times the speed of theory"
+        in spoken(with_cosines(0.1, 0.2, 0.3, 0.4, almost))["speed"]
     )
-    assert "ends above that, at 1.00" in spoken(with_cosines(0.1, 0.2, 0.3, 0.4, 0.9999))["pace"]
+    assert "ends above that, at 1.00" in spoken(with_cosines(0.1, 0.2, 0.3, 0.4, 0.9999))["speed"]
 
 
-def test_a_curve_that_rises_and_falls_has_no_pace():
+def test_a_curve_that_rises_and_falls_has_no_single_speed():
     """It may fall by a tenth of what it rises."""
-    text = spoken(with_cosines(0.1, 0.5, 0.2, 0.4, 0.3))["pace"]
-    assert "rises by 0.60 and falls by 0.40 in total, so it has no single pace" in text
-    assert "of its pace" not in text
+    text = spoken(with_cosines(0.1, 0.5, 0.2, 0.4, 0.3))["speed"]
+    assert "rises by 0.60 and falls by 0.40 in total, so no single speed describes it" in text
+    assert "times the speed of theory" not in text
     assert "similar" not in text
-    assert "single" not in spoken(with_cosines(0.1, 0.3, 0.3, 0.29, 0.3))["pace"]
-    assert "single" in spoken(with_cosines(0.1, 0.3, 0.3, 0.27, 0.3))["pace"]
+    assert "single" not in spoken(with_cosines(0.1, 0.3, 0.3, 0.29, 0.3))["speed"]
+    assert "single" in spoken(with_cosines(0.1, 0.3, 0.3, 0.27, 0.3))["speed"]
     falling = with_cosines(0.1, 0.2, 0.25, 0.28, 0.3)
     falling["predicted_cosine"][2] = (
         falling["predicted_cosine"][1] - 0.01
     )  # a theory that does not rise has none either
-    assert "no single pace" in spoken(falling)["pace"]
+    assert "no single speed" in spoken(falling)["speed"]
 
 
 def test_a_final_norm_is_no_step_of_the_model():
@@ -159,7 +178,7 @@ def test_a_final_norm_is_no_step_of_the_model():
     plain = with_cosines(*rho)
     moved = plain.copy(deep=True).assign(stream_norm=("text", [40.0] * 3), stream_cosine=("text", [0.45] * 3))
     moved["mean_cosine"][-1] = 0.05
-    assert spoken(moved)["pace"] == spoken(plain)["pace"]
+    assert spoken(moved)["speed"] == spoken(plain)["speed"]
     twins = {"null_stream_cosine": ("text", [0.2] * 3), "null_mean_cosine": (("layer", "text"), np.full((5, 3), 0.1))}
     assert (
         "from 0.10 to 0.20 (+0.10), the trained model from 0.10 to 0.45 (+0.35)"
@@ -170,10 +189,10 @@ def test_a_final_norm_is_no_step_of_the_model():
 def test_where_model_and_theory_part_on_the_way_is_said():
     curve = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5)["predicted_cosine"].values
     near = [*(curve[:-1] - 0.01), curve[-1] - 1e-6]
-    assert "On the way" not in spoken(with_cosines(0.1, *near[1:]))["pace"]
+    assert "On the way" not in spoken(with_cosines(0.1, *near[1:]))["speed"]
     near[1:3] = 0.11, 0.12
-    text = spoken(with_cosines(0.1, *near[1:]))["pace"]
-    assert "a similar pace" in text
+    text = spoken(with_cosines(0.1, *near[1:]))["speed"]
+    assert "a similar speed" in text
     assert f"at layer 2, where the model is at {near[2]:.2f} and theory at {curve[2]:.2f}" in text
 
 
@@ -182,7 +201,7 @@ def test_heads_above_the_threshold_are_counted():
     gamma = np.full((4, 2, 3), 1.0)
     gamma[2, 1] = 5.0
     data = data.assign(
-        gamma=(("block", "head", "text"), gamma), gamma_critical=(("block", "text"), np.full((4, 3), 2.0))
+        gamma=(("block", "head", "text"), gamma), critical_gamma=(("block", "text"), np.full((4, 3), 2.0))
     )
     text = spoken(data)["attention scale"]
     assert "in 1 of 8 heads. By theory heads below the threshold average over many tokens" in text
@@ -259,8 +278,8 @@ def test_energy_says_where_it_falls_at_one_scale_for_all_layers():
 
 
 def test_smoothness_gives_the_powers():
-    data = with_exponents(with_cosines(0.1, 0.2, 0.3, 0.4, 0.5))
-    low, high = float(data["lipschitz_exponent"].min()), float(data["lipschitz_exponent"].max())
+    data = with_powers(with_cosines(0.1, 0.2, 0.3, 0.4, 0.5))
+    low, high = float(data["lipschitz_power"].min()), float(data["lipschitz_power"].max())
     text = spoken(data)["smoothness"]
     assert f"p between {low:.2f} and {high:.2f} over the blocks" in text
     assert "n = 8 to 32" in text
@@ -279,7 +298,7 @@ def test_heads_in_the_quoted_range_are_a_share_of_those_measured():
 
 def test_what_was_not_measured_is_not_spoken_of():
     data = with_cosines(0.1, 0.2, 0.3, 0.4, 0.5)
-    measured = ["beta", "gamma", "gamma_critical", "r2gamma", "null_mean_cosine", "normalized_energy"]
+    measured = ["beta", "gamma", "critical_gamma", "r2gamma", "null_mean_cosine", "normalized_energy"]
     measured += ["single_tokens"]
     bare = data.drop_vars([*measured, *[name for name in data if name.startswith("predicted")]])
     assert set(spoken(bare)) == {"collapse"}

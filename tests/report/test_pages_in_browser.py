@@ -22,8 +22,8 @@ from tokenfield.plotting.growth import growth_figure
 from tokenfield.plotting.norms import norms_figure
 from tokenfield.plotting.phase_diagram import phase_diagram_figure
 from tokenfield.probe.architecture import Architecture
-from tokenfield.probe.exponents import with_exponents
 from tokenfield.probe.page import write_probe_report
+from tokenfield.probe.powers import with_powers
 from tokenfield.probe.predicted import predict
 from tokenfield.report import write_report
 from tokenfield.report.lipschitz import constant_story, growth_story
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(
     BROWSER is None, reason="chromium is not installed (make test installs it when run by root)"
 )
 SWEEP = {
-    "theory": "critical-gamma",
+    "theory": "critical_gamma",
     "run": {"depth": 1, "attention": {"beta": 1.0}, "tokens": {"kind": "equiangular", "n": 16, "d": 16, "rho": 0.5}},
     "axes": {"gamma": [0.5, 2.0, 4.0]},
     "record": {"cosine": "mean_cosine"},
@@ -120,7 +120,7 @@ def pages(tmp_path_factory):
 def probed():
     """A result of the probe that needs no model."""
     data = made_probe.dataset()
-    data = with_exponents(data.merge(predict(data, "post", causal=False), combine_attrs="no_conflicts"))
+    data = with_powers(data.merge(predict(data, "post", causal=False), combine_attrs="no_conflicts"))
     architecture = Architecture("bert", "post", False, False, 4, 2, 2, 64, 32, False, False, 512, "Q4_1", True, "")
     return SimpleNamespace(
         dataset=data, architecture=architecture, notes=[f"text {k} has 900 tokens" for k in range(6)]

@@ -21,7 +21,7 @@ from tokenfield.report.page import paragraph
 from tokenfield.report.phase_diagram import comparisons as noisy_comparisons
 from tokenfield.report.phase_diagram import phase_diagram_story
 from tokenfield.report.run_comparisons import comparisons
-from tokenfield.report.run_sentences import answer, clusters_text, decimals, question, time_text
+from tokenfield.report.run_sentences import answer, decimals, question, time_text
 from tokenfield.report.run_tables import provenance_rows
 from tokenfield.report.story import Comparison, Story, write_story
 from tokenfield.results.describe import describe
@@ -51,7 +51,7 @@ def equal():
     return tkf.simulate(model, tkf.equiangular_tokens(0.0, 8), t1=12.0, save_at=49, rtol=1e-9, atol=1e-12)
 
 
-def test_a_run_is_held_against_theory(equal):
+def test_a_run_is_compared_with_theory(equal):
     rows = {row.what: row for row in comparisons(equal, summary(equal))}
     assert all(row.agrees for row in rows.values())
     assert [name.split(" ")[0] for name in rows] == ["interaction", "clusters", "time", "rate"]
@@ -62,7 +62,7 @@ def test_a_run_is_held_against_theory(equal):
     assert float(time.measured) == pytest.approx(tkf.theory.time_to_cosine(0.99, 8, 1.0, "post"), rel=1e-3)
 
 
-def test_a_run_that_contradicts_theory_is_said_to(equal):
+def test_a_run_that_contradicts_theory_is_reported(equal):
     turned = tkf.Trajectory(equal.dataset.assign(x=equal.dataset["x"][::-1].drop_vars("time")))
     rows = {row.what: row for row in comparisons(turned, summary(turned))}
     assert rows["interaction energy"].agrees is False
@@ -115,10 +115,11 @@ def test_noisy_order_is_held_against_the_stationary_law():
 
 
 def test_the_answer_counts_clusters():
-    said = lambda *sizes: clusters_text({"clusters": list(sizes)})  # noqa: E731
-    assert said(5, 3, 1) == "2 clusters of 5 and 3 tokens and 1 single token"
-    assert said(4, 1, 1) == "one cluster of 4 tokens and 2 single tokens"
-    assert said(*[9, 2, 2, 2, 2, 2, 2], 1) == "7 clusters (largest: 9 tokens) and 1 single token"
+    angles = np.array([0.0, 0.0, 0.0, 1.0, 1.0, 2.0])
+    traj = made(
+        tkf.Transformer(tkf.Softmax(1.0), POST), np.stack([np.cos(angles), np.sin(angles)], -1)[None], rtol=1e-6
+    )
+    assert answer(traj, summary(traj))[0] == "At time 0, 6 tokens form 2 clusters (sizes 3, 2) and 1 single token."
     assert [decimals(value) for value in (0.123, -0.001, 0.99956, 1.0)] == ["0.12", "0.00", "0.9996", "1.00"]
 
 
@@ -140,7 +141,7 @@ def test_the_snippet_of_a_run_reads_it_again(equal, tmp_path, monkeypatch, capsy
 
 def test_norms_name_the_best_and_the_worst_rule(tmp_path, monkeypatch, capsys):
     study = tkf.studies.normalization_study(d=40, n=6, depth=3, seeds=3, rules=("post", "sqrt"))
-    study["cosine"][{"layer": -1}] = [[0.95] * 3, [0.3] * 3]
+    study["mean_cosine"][{"layer": -1}] = [[0.95] * 3, [0.3] * 3]
     study["recursion"][{"layer": -1}] = [0.94, 0.5]
     story = norms_story(study, norms_figure(study), "tokenfield norms <x>")
     assert story.answer == "Tokens collapse (mean cosine at least 0.9) under Post-LN."
@@ -159,7 +160,7 @@ def test_a_phase_diagram_says_whether_order_jumps(tmp_path, monkeypatch, capsys)
     m_1 = np.array([[[0.0, 0.0], [0.9, 0.1]]])
     kappa = np.array([[0.5, 4.0]])
     runs = xarray.Dataset(
-        {"m_1": (("beta", "place", "start"), m_1), "kappa": (("beta", "place"), kappa)},
+        {"order_parameter": (("beta", "place", "start"), m_1), "kappa": (("beta", "place"), kappa)},
         {"beta": [1.0]},
         {"config": '{"n": 10000}'},
     )
@@ -174,7 +175,7 @@ def test_a_phase_diagram_says_whether_order_jumps(tmp_path, monkeypatch, capsys)
     assert links(tmp_path) == {"phase_diagram.zarr", "phase_diagram.png"}
 
 
-def test_growth_is_told_as_a_power(tmp_path, monkeypatch, capsys):
+def test_growth_is_reported_as_a_power(tmp_path, monkeypatch, capsys):
     lengths, factors = np.array([10, 20, 40]), np.array([0.99, 1.01])
     constants = 3 * lengths[:, None] ** 0.25 * factors
     scales = zip(lengths.tolist(), (1.0, 1.0, 1e-6), strict=True)  # the last bound is too small on purpose

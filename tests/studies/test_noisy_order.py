@@ -16,9 +16,9 @@ def test_order_of_tokens_is_that_of_the_stationary_law():
     for place in (2, 3):
         order = max(state.m_1 for state in stationary_states(beta, float(found["kappa"][place]), 2, l_max=1))
         # |mean| of n tokens fluctuates by sqrt(variance/n), enhanced near the transition; runs are averaged over 25 times
-        assert float(found["m_1"].sel(start="ordered")[place]) == pytest.approx(order, abs=0.04)
-    assert float(found["m_1"].sel(start="uniform")[3]) == pytest.approx(order, abs=0.04)
-    assert (found["m_1"][0] < 5 / np.sqrt(n)).all()
+        assert float(found["order_parameter"].sel(start="ordered")[place]) == pytest.approx(order, abs=0.04)
+    assert float(found["order_parameter"].sel(start="uniform")[3]) == pytest.approx(order, abs=0.04)
+    assert (found["order_parameter"][0] < 5 / np.sqrt(n)).all()
 
 
 @pytest.mark.slow
@@ -28,7 +28,7 @@ def test_softmax_in_three_dimensions_and_four():
         kappa = float(found["kappa"][0, 3])
         assert kappa == pytest.approx(2 * critical_kappa(1.0, d, "softmax"), rel=1e-12)
         order = max(state.m_1 for state in stationary_states(1.0, kappa, d, "softmax", l_max=1))
-        assert float(found["m_1"].sel(start="ordered")[0, 3]) == pytest.approx(order, abs=0.12)
+        assert float(found["order_parameter"].sel(start="ordered")[0, 3]) == pytest.approx(order, abs=0.12)
 
 
 @pytest.mark.slow

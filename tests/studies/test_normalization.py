@@ -56,7 +56,7 @@ def test_study_runs_these_layers_with_these_weights():
         x = np.array(y) / np.linalg.norm(y, axis=1, keepdims=True)
         means.append(np.mean([x[i] @ x[j] for i in range(n) for j in range(n) if i != j]))
     study = normalization_study(d, n, 2, [seed], rules=["sqrt"], precision="float64")
-    np.testing.assert_allclose(study["cosine"].isel(rule=0, seed=0)[1:], means, atol=2e-6)
+    np.testing.assert_allclose(study["mean_cosine"].isel(rule=0, seed=0)[1:], means, atol=2e-6)
 
 
 def test_weights_are_fresh_gaussians_of_variance_one_over_d():
@@ -70,15 +70,15 @@ def test_weights_are_fresh_gaussians_of_variance_one_over_d():
 
 def test_single_precision_is_enough():
     sizes = {"d": 96, "n": 24, "depth": 8, "seeds": [1], "rules": ["pre", "sqrt"]}
-    single, double = (normalization_study(**sizes, precision=each)["cosine"] for each in ("float32", "float64"))
+    single, double = (normalization_study(**sizes, precision=each)["mean_cosine"] for each in ("float32", "float64"))
     assert 0 < np.abs(single - double).max() < 1e-5
 
 
 def test_predictions_stand_beside_the_runs(study):
     config = json.loads(study.attrs["config"])
     assert config == {"d": 64, "n": 16, "depth": 10, "beta": 8.0, "rho0": 0.0, "tau": 2.5, "alpha": 1.0}
-    assert study["cosine"].dims == ("rule", "seed", "layer")
-    assert study["cosine"].shape == (6, 16, 11)
+    assert study["mean_cosine"].dims == ("rule", "seed", "layer")
+    assert study["mean_cosine"].shape == (6, 16, 11)
     for name, norm in named_rules(RULES, {"tau": 2.5, "alpha": 1.0}).items():
         curve = random_weight_layers(norm, 16, 8.0, 64, 10)
         np.testing.assert_array_equal(study["recursion"].sel(rule=name), curve.cosine)
@@ -87,7 +87,7 @@ def test_predictions_stand_beside_the_runs(study):
 
 
 def test_runs_follow_the_recursion_and_not_the_identity_curve(study):
-    mean, error = study["cosine"].mean("seed"), study["cosine"].std("seed") / 4
+    mean, error = study["mean_cosine"].mean("seed"), study["mean_cosine"].std("seed") / 4
     assert (np.abs(study["recursion"] - mean) < 4 * error + 0.004).all()
     assert (mean.isel(layer=-1) - study["identity"].isel(layer=-1) > 0.1).all()
 
@@ -98,15 +98,17 @@ def test_same_seed_same_bits_and_rules_do_not_disturb_each_other(study):
     for rule in ("sqrt", "post"):
         for seed in (3, 0):
             np.testing.assert_allclose(
-                again["cosine"].sel(rule=rule, seed=seed), study["cosine"].sel(rule=rule, seed=seed), atol=1e-6
+                again["mean_cosine"].sel(rule=rule, seed=seed),
+                study["mean_cosine"].sel(rule=rule, seed=seed),
+                atol=1e-6,
             )
     other = normalization_study(d=64, n=16, depth=10, seeds=[3, 0], rules=["sqrt", "post"])
-    np.testing.assert_array_equal(again["cosine"], other["cosine"])
+    np.testing.assert_array_equal(again["mean_cosine"], other["mean_cosine"])
 
 
 def test_start_at_a_cosine():
     study = normalization_study(d=300, n=40, depth=1, seeds=2, rho0=0.6, rules=["pre"])
-    np.testing.assert_allclose(study["cosine"].isel(layer=0), 0.6, atol=0.01)
+    np.testing.assert_allclose(study["mean_cosine"].isel(layer=0), 0.6, atol=0.01)
     np.testing.assert_array_equal(start(40, 300, 0.6, 1).x, nearly_equiangular(0.6, 40, 300, 1).x)
 
 
@@ -140,12 +142,12 @@ def test_figure_shows_the_numbers(study, tmp_path):
     for ax, rule in zip(figure.axes, study["rule"].values, strict=True):
         mean, recursion, identity = (line.get_ydata() for line in ax.lines)
         one = study.sel(rule=rule)
-        np.testing.assert_allclose(mean, one["cosine"].mean("seed"))
+        np.testing.assert_allclose(mean, one["mean_cosine"].mean("seed"))
         np.testing.assert_allclose(recursion, one["recursion"])
         np.testing.assert_allclose(identity, one["identity"])
         band = ax.collections[0].get_paths()[0].vertices
-        assert band[:, 1].max() == pytest.approx(np.quantile(one["cosine"], 0.95, axis=0).max())
-        assert band[:, 1].min() == pytest.approx(np.quantile(one["cosine"], 0.05, axis=0).min())
+        assert band[:, 1].max() == pytest.approx(np.quantile(one["mean_cosine"], 0.95, axis=0).max())
+        assert band[:, 1].min() == pytest.approx(np.quantile(one["mean_cosine"], 0.05, axis=0).min())
     figure.savefig(tmp_path / "norms.png")
     assert (tmp_path / "norms.png").stat().st_size > 10_000
     assert len(norms_figure(study.isel(rule=[0])).axes) == 1

@@ -77,7 +77,7 @@ def test_cells_of_a_logarithmic_axis_end_at_geometric_means():
 def test_values_out_of_order_are_drawn_in_order():
     betas = [3.0, 1.0, 2.5, 2.0, 4.0, 0.5, 7.0, 6.0]
     axes = {"beta": betas, "kappa": KAPPAS}
-    found = filled(axes, "order_parameter", theory="critical-kappa")
+    found = filled(axes, "order_parameter", theory="critical_kappa")
     sheet = found.plot()
     np.testing.assert_allclose(meshes(sheet)[0].get_array(), found.mean("q").sortby("beta").transpose("beta", "kappa"))
     assert list(line(sheet.axes[0], r"theory: critical $\kappa$").get_ydata()) == sorted(betas)
@@ -104,7 +104,7 @@ def test_the_critical_kappa_is_drawn_over_the_map(attention, long):
 
 def test_the_critical_kappa_is_in_the_units_of_time_of_the_run():
     run = {"t1": 4.0, "attention": {"kind": "unnormalized"}, "tokens": {"n": 8, "d": 3}}
-    found = filled({"beta": [20.0, 40.0], "kappa": KAPPAS}, "order_parameter", run=run, theory="critical-kappa")
+    found = filled({"beta": [20.0, 40.0], "kappa": KAPPAS}, "order_parameter", run=run, theory="critical_kappa")
     places = tkf.sweep.predicted.thresholds(found.plan, {}, "kappa", "beta")
     exact = [tkf.theory.critical_kappa(20.0, 3), tkf.theory.critical_kappa(40.0, 3, log_unit=40.0)]
     np.testing.assert_allclose(places, exact)
@@ -133,7 +133,7 @@ def test_the_equiangular_curve_over_time_is_the_theorys():
 
 
 def test_unknown_theories_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"^theory: Input should be 'equiangular', 'critical-kappa'.*, got 'kappa'$"):
+    with pytest.raises(ValueError, match=r"^theory: Input should be 'equiangular', 'critical_kappa'.*, got 'kappa'$"):
         filled({"beta": BETAS}, "energy", theory="kappa")
 
 
@@ -184,7 +184,7 @@ def test_a_sweep_without_any_value_is_still_drawn():
 def test_theory_is_neutral_in_the_legend():
     from tokenfield.plotting.style import INK, PALETTE
 
-    sheet = filled({"d": [2, 3], "beta": [5.0, 10.0, 20.0, 50.0]}, "clusters", theory="first-clusters").plot()
+    sheet = filled({"d": [2, 3], "beta": [5.0, 10.0, 20.0, 50.0]}, "clusters", theory="first_clusters").plot()
     handles = dict(zip(legend(sheet)[0], sheet.legends[0].legend_handles, strict=True))
     assert set(handles) == {"$d$ = 2", "$d$ = 3", "theory (lines)"}
     assert handles["theory (lines)"].get_color() == INK

@@ -115,7 +115,7 @@ WRONG = {
     # the run
     "run: give either t1 (a flow) or depth (layers)": {"run__depth": 3},
     "run.rtol: layers do not use it: leave it out": {"run": {"depth": 3, "rtol": 1e-3}},
-    "axes.step: is the step of discrete layers": {"axes": {"step": [0.5]}},
+    "axes.step: applies only to discrete layers": {"axes": {"step": [0.5]}},
     "run.t1: Input should be a valid number": {"run__t1": "long"},
     "run.t1: must be finite and > 0, got nan": {"run__t1": float("nan")},
     "run.t1: must be finite and > 0, got -1.0": {"run__t1": -1.0},
@@ -204,10 +204,15 @@ def test_whole_numbers_of_a_logarithmic_axis_are_whole():
     assert plan.axes["n"].expanded() == [16, 32, 64, 128, 256, 512, 1024]
 
 
+@pytest.mark.parametrize("name", ["critical_kappa", "critical_gamma", "first_clusters"])
+def test_the_curve_of_theory_may_be_spelled_with_hyphens_as_in_older_plans(name):
+    assert read_plan(changed(theory=name.replace("_", "-"))).theory == read_plan(changed(theory=name)).theory == name
+
+
 def test_differences_are_shown_key_by_key():
     old = read_plan(PLAN).canonical()
     new = read_plan(changed(run__t1=3.0, seed=4, run__rtol=1e-8)).canonical()
     assert differences(old, new) == ["run.t1: 2.0 → 3.0", "run.rtol: nothing → 1e-08", "seed: 0 → 4"]
-    renamed = read_plan(changed(name="other", about="words", theory="critical-kappa"))
+    renamed = read_plan(changed(name="other", about="words", theory="critical_kappa"))
     assert differences(old, renamed.canonical()) == []
     assert json.loads(json.dumps(old)) == old

@@ -14,7 +14,7 @@ from tokenfield.sweep.comparisons import comparisons, crossing
 from tokenfield.sweep.page import answer, sweep_story
 
 PLAN = {
-    "theory": "critical-gamma",
+    "theory": "critical_gamma",
     "run": {"depth": 1, "attention": {"beta": 1.0}, "tokens": {"kind": "equiangular", "n": 16, "d": 16, "rho": 0.5}},
     "axes": {"gamma": [0.5, 2.0, 4.0]},
     "record": {"cosine": "mean_cosine"},

@@ -43,7 +43,9 @@ class Laws:
 
 
 def note(beta, d, kappa, attention):
-    (row,) = [row for row in tkf.theory.predict(64, d, beta, attention=attention, kappa=kappa) if row.key == "kappa_c"]
+    (row,) = [
+        row for row in tkf.theory.predict(64, d, beta, attention=attention, kappa=kappa) if row.key == "critical_kappa"
+    ]
     return row.note
 
 
@@ -104,6 +106,6 @@ def test_a_window_that_is_not_found_is_said(monkeypatch):
 
 def test_a_model_that_theory_is_not_about_gets_no_window():
     rows = tkf.theory.predict(64, 4, 4.0, "pre", "unnormalized", kappa=1.1)
-    (row,) = [row for row in rows if row.key == "kappa_c"]
+    (row,) = [row for row in rows if row.key == "critical_kappa"]
     assert not row.valid
     assert "window" not in row.note

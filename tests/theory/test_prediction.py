@@ -32,11 +32,11 @@ def test_numbers_of_an_isotropic_model():
     assert rows["initial_velocity"].value == pytest.approx(2 / (math.exp(4) + 31), rel=1e-12)
     assert rows["time_to_collapse"].value == pytest.approx(6.95350, abs=5e-6)
     assert rows["terminal_rate"].value == 2
-    assert rows["kappa_c"].value == pytest.approx(critical_kappa(4.0, 64, "softmax"))
+    assert rows["critical_kappa"].value == pytest.approx(critical_kappa(4.0, 64, "softmax"))
     assert rows["transition"].value == "continuous"
     assert rows["beta_star"].value == pytest.approx(beta_star(64))
     assert rows["gamma"].value == pytest.approx(4 / math.log(32))
-    assert rows["lipschitz_upper"].value == pytest.approx(math.sqrt(32) * 5 + 4, rel=1e-12)
+    assert rows["lipschitz_sharp_upper"].value == pytest.approx(math.sqrt(32) * 5 + 4, rel=1e-12)
     assert rows["lipschitz_lower"].value == 1  # |V|, as sqrt(31)/(1 + 31/e) is less
     sharper = table(32, 64, 20.0)["lipschitz_lower"].value
     assert sharper == pytest.approx(math.sqrt(31) / (1 + 31 * math.exp(-5)), rel=1e-12)
@@ -49,11 +49,11 @@ def test_circle():
     assert rows["first_clusters"].value == 4
     assert rows["beta_star"].value == pytest.approx(2.446918311, abs=1e-9)
     assert rows["transition"].value == "first order"
-    assert rows["kappa_c"].value == pytest.approx(critical_kappa(7.0, 2))
+    assert rows["critical_kappa"].value == pytest.approx(critical_kappa(7.0, 2))
     assert rows["critical_gamma"].value == 2
     assert rows["terminal_rate"].value == pytest.approx(2 * math.exp(7))
     marked = {"initial_velocity", "time_to_collapse", "critical_gamma"}
-    marked |= {"lipschitz_upper", "lipschitz_lower", "lipschitz_mean_field"}
+    marked |= {"lipschitz_sharp_upper", "lipschitz_lower", "lipschitz_mean_field"}
     assert valid(rows) == {*PREDICTED} - marked
     assert "need d >= 100" in rows["initial_velocity"].note
     assert "softmax" in rows["critical_gamma"].note
@@ -94,8 +94,8 @@ def test_norms(name, options, rule):
     r0 = 3.0 if name in ("PRE", "peri") else 1.0
     assert rows["initial_velocity"].value == pytest.approx(initial_velocity(6, 2.0, rule, rho0=0.1, radius=r0))
     assert rows["time_to_collapse"].value == pytest.approx(time_to_cosine(0.999, 6, 2.0, rule, rho0=0.1, radius=r0))
-    assert rows["lipschitz_upper"].value == pytest.approx(bounds(2.0, None, 3.0, 6).sharp_upper)
-    assert rows["kappa_c"].valid == (name == "post")
+    assert rows["lipschitz_sharp_upper"].value == pytest.approx(bounds(2.0, None, 3.0, 6).sharp_upper)
+    assert rows["critical_kappa"].valid == (name == "post")
     assert rows["pair_lifetime"].valid is False  # beta (1 - rho) = 2 is below log 10
     assert rows["terminal_law"].valid
     if not options:
@@ -107,9 +107,9 @@ def test_general_matrices_go_to_the_lipschitz_bounds_and_mark_the_rest():
     A, V = np.array([[0.0, 2.0], [-1.0, 0.3]]), np.array([[1.0, 0.5], [0.0, 2.0]])
     rows = table(20, 2, 3.0, A=A, V=V, R=1.3)
     found = bounds(A, V, 1.3, 20)
-    for key, field in (("upper", "sharp_upper"), ("lower", "lower"), ("mean_field", "mean_field")):
-        assert rows[f"lipschitz_{key}"].value == pytest.approx(getattr(found, field), rel=1e-12)
-    assert valid(rows) == {"lipschitz_upper", "lipschitz_lower", "lipschitz_mean_field"}
+    for field in ("sharp_upper", "lower", "mean_field"):
+        assert rows[f"lipschitz_{field}"].value == pytest.approx(getattr(found, field), rel=1e-12)
+    assert valid(rows) == {"lipschitz_sharp_upper", "lipschitz_lower", "lipschitz_mean_field"}
     assert rows["first_clusters"].value is not None  # that of beta I, marked
     without = table(20, 2, None, A=A)
     assert without["first_clusters"].value is None
@@ -145,17 +145,19 @@ def test_critical_gamma():
 
 
 def test_noise_is_compared_with_the_critical_one():
-    assert "kappa = 1.8 is above it" in table(50, 2, 1.0, attention="unnormalized", kappa=1.8)["kappa_c"].note
-    assert "kappa = 1.7 is not above it" in table(50, 2, 1.0, attention="unnormalized", kappa=1.7)["kappa_c"].note
+    assert "kappa = 1.8 is above it" in table(50, 2, 1.0, attention="unnormalized", kappa=1.8)["critical_kappa"].note
+    assert (
+        "kappa = 1.7 is not above it" in table(50, 2, 1.0, attention="unnormalized", kappa=1.7)["critical_kappa"].note
+    )
 
 
 def test_large_beta_is_told_in_logarithms():
     rows = table(5, 2, 1e4, attention="unnormalized", angle=120.0)
     logarithm = math.log(critical_kappa(1e4, 2, log_unit=1e4)) - 1e4
-    for key in ("kappa_c", "pair_lifetime", "terminal_rate", "terminal_law"):
+    for key in ("critical_kappa", "pair_lifetime", "terminal_rate", "terminal_law"):
         assert rows[key].value is None
         assert "beyond double range" in rows[key].note
-    assert f"e^{logarithm:.8g}" in rows["kappa_c"].note
+    assert f"e^{logarithm:.8g}" in rows["critical_kappa"].note
     softmax = table(5, 2, 1e4)
     assert f"e^{pair_merge_time(0.0, 0.9999, 1e4, log=True):.4f}"[:8] in softmax["pair_lifetime"].note
     assert softmax["pair_lifetime"].valid
@@ -172,7 +174,7 @@ def test_edges():
     assert balanced["time_to_collapse"].value == math.inf
     assert "is stationary" in balanced["time_to_collapse"].note
     assert table(5, 8, 1.0, rho0=0.9995)["time_to_collapse"].value == 0.0
-    assert table(5, 3, 0.0)["kappa_c"].value == pytest.approx(3.0)
+    assert table(5, 3, 0.0)["critical_kappa"].value == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def listen() -> None:
 
 
 @contextlib.contextmanager
-def going_on_from(checkpoint: Path | None) -> Iterator[None]:
+def resumable_from(checkpoint: Path | None) -> Iterator[None]:
     """Make the message on Ctrl-C say, while the block runs, that the same command continues from this file."""
     if checkpoint is None:
         yield

@@ -14,7 +14,7 @@ from .choices import flag, kind_flag
 from .command_line import command_line
 from .errors import Interrupted
 from .folders import REPORT, figure_file, open_folder, say_open, write_dataset, write_figure
-from .interrupts import going_on_from, interrupted
+from .interrupts import interrupted, resumable_from
 
 DATA = "sphere", "gaussian", "low_rank", "clustered", "correlated", "heavy_tailed"
 DATASET, FIGURE, CHECKPOINT, CONSTANT = "growth.zarr", "growth.png", "growth.npz", "constant.json"
@@ -23,11 +23,11 @@ BOUNDS = {
     "gap": "g, the score gap",
     "lower": "some tokens in the ball: at least",
     "upper": "all tokens in the ball: at most",
-    "sharp_upper": "or, sharper",
+    "sharp_upper": "all tokens in the ball, sharper bound",
     "data": "these tokens: at most",
-    "sharp_data": "or, sharper, from their attention",
+    "sharp_data": "these tokens, bound from their attention",
     "mean_field": "measures in the ball: at most",
-    "log_mean_field": "logarithm of that",
+    "log_mean_field": "logarithm of the mean-field bound",
 }
 
 
@@ -43,7 +43,8 @@ def lipschitz(
     n: Annotated[int, flag("Number of tokens [64].", "--n")] = 64,
     d: Annotated[int | None, flag("Dimension [that of A or V, or 8].", "--d")] = None,
     R: Annotated[
-        float | None, flag("Scale the tokens so that the longest has this length [as sampled; adversarial 1].", "--R")
+        float | None,
+        flag("Scale the tokens so that the longest has this length [as sampled; with --adversarial: 1].", "--R"),
     ] = None,
     data: Annotated[
         str, flag("Tokens: sphere, gaussian, low_rank, clustered, correlated or heavy_tailed [gaussian].", values=DATA)
@@ -79,7 +80,7 @@ def lipschitz(
 
     With --lengths, measure how it grows with the number of tokens and fit a power of n; after an interruption, the same
     command continues. With --adversarial, search for the worst tokens.
-    With --out, a single constant is reported too.
+    With --out, a report is written for a single constant too.
     """
     if lengths is not None and adversarial:
         raise ValueError("--lengths and --adversarial cannot be combined: use one at a time")
@@ -128,7 +129,7 @@ def _growth(kernel: Any, draw: Any, inputs: dict[str, Any], folder: Path | None,
 
     checkpoint = None if folder is None else folder / CHECKPOINT
     options = {name: inputs[name] for name in ("lengths", "repeats", "seed", "rtol")}
-    with going_on_from(checkpoint):
+    with resumable_from(checkpoint):
         try:
             found = growth(kernel, draw, **options, checkpoint=checkpoint)
         except KeyboardInterrupt:

@@ -95,9 +95,9 @@ def summary(study: "xarray.Dataset") -> dict[str, Any]:
     rules = {}
     for name in study["rule"].values:
         one = last.sel(rule=name)
-        low, high = np.quantile(one["cosine"].values, [0.05, 0.95])
+        low, high = np.quantile(one["mean_cosine"].values, [0.05, 0.95])
         rules[str(name)] = {
-            "cosine": float(one["cosine"].mean()),
+            "mean_cosine": float(one["mean_cosine"].mean()),
             "band": [float(low), float(high)],
             **{curve: float(one[curve]) if np.isfinite(one[curve]) else None for curve in ("recursion", "identity")},
         }
@@ -111,12 +111,14 @@ def _print(numbers: dict[str, Any]) -> None:
     title = (
         f"mean cosine after {numbers['depth']} layers (d {numbers['d']}, n {numbers['n']}, {numbers['seeds']} seeds)"
     )
-    table = Table("rule", "mean", "90 % of seeds", "recursion", "V = I", title=title)
+    table = Table(
+        "rule", "mean cosine", "90 % of seeds", "predicted (random weights)", "predicted (Q = K = V = I)", title=title
+    )
     for name, row in numbers["rules"].items():
         low, high = row["band"]
         recursion, identity = row["recursion"], row["identity"]
         theory = "—" if recursion is None else f"{recursion:.5f}", "—" if identity is None else f"{identity:.3g}"
-        table.add_row(name, f"{row['cosine']:.5f}", f"{low:.5f} … {high:.5f}", *theory)
+        table.add_row(name, f"{row['mean_cosine']:.5f}", f"{low:.5f} … {high:.5f}", *theory)
     Console(markup=False).print(table)
     if "out" in numbers:
         say_open(Path(numbers["out"]) / REPORT)

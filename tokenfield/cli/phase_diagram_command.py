@@ -21,10 +21,10 @@ def phase_diagram(
     d: Annotated[int, typer.Option(help="Dimension of the tokens.")] = 2,
     beta_max: Annotated[float, typer.Option(help="Largest inverse temperature.")] = 6.0,
     kappa_min: Annotated[
-        float | None, typer.Option(help="Smallest inverse noise [below all lines].", show_default=False)
+        float | None, typer.Option(help="Smallest inverse noise [below all curves].", show_default=False)
     ] = None,
     kappa_max: Annotated[
-        float | None, typer.Option(help="Largest inverse noise [above all lines].", show_default=False)
+        float | None, typer.Option(help="Largest inverse noise [above all curves].", show_default=False)
     ] = None,
     attention: Annotated[
         str, typer.Option(help="unnormalized or softmax.", autocompletion=lambda: ["unnormalized", "softmax"])
@@ -45,7 +45,7 @@ def phase_diagram(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a diagram in the folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines of the diagram as JSON.")] = False,
 ) -> None:
-    """Draw where noisy tokens on the sphere are ordered: kappa_c, the fold and the jump over beta, with runs of tokens.
+    """Draw where noisy tokens on the sphere are ordered: the critical kappa, the fold and the jump over beta, with runs of tokens.
 
     The noise is sqrt(2/kappa) dW; kappa is spaced logarithmically. Runs start in disorder and in order, at four kappa
     around the transition for each of a few beta.
@@ -79,7 +79,7 @@ def phase_diagram(
 
         places = (np.arange(runs) + 0.5) / runs * beta_max
         tokens = noisy_order_study(places, d, attention, seed=seed)
-        columns = {"beta": tokens["beta"], "kappa": tokens["kappa"], "order_parameter": tokens["m_1"]}
+        columns = {"beta": tokens["beta"], "kappa": tokens["kappa"], "order_parameter": tokens["order_parameter"]}
         numbers["runs"] = {name: values.values.tolist() for name, values in columns.items()}
         numbers["runs"]["left_out"] = json.loads(tokens.attrs["left_out"])
     if folder is not None:
@@ -117,7 +117,7 @@ def summary(diagram: "xarray.Dataset") -> dict[str, Any]:
         "kappa_star": star[1] if finite else None,
         **lines,
         "cells": cells,
-        "cells_not_computed": int(np.isnan(diagram["m_1"]).sum()),
+        "cells_not_computed": int(np.isnan(diagram["order_parameter"]).sum()),
     }
 
 
@@ -127,13 +127,15 @@ def _print(numbers: dict[str, Any]) -> None:
 
     star = numbers["beta_star"]
     kind = "continuous for every beta" if star is None else f"continuous up to beta = {star:.7g}, first order above"
-    table = Table("beta", "fold", "equal free energy", "kappa_c", title=f"{numbers['attention']}, d = {numbers['d']}")
+    table = Table(
+        "beta", "fold", "equal free energy", "critical kappa", title=f"{numbers['attention']}, d = {numbers['d']}"
+    )
     count = len(numbers["beta"])
     for i in sorted({round(k * (count - 1) / 10) for k in range(11)}):
         row = (numbers[name][i] for name in ("fold", "equal", "critical_kappa"))
         table.add_row(f"{numbers['beta'][i]:.4g}", *(f"{value:.7g}" for value in row))
     Console(markup=False).print(table)
-    print(f"order sets in at kappa_c: {kind}")
+    print(f"transition to order at the critical kappa: {kind}")
     if numbers["cells_not_computed"]:
         print(f"{numbers['cells_not_computed']} cells are too concentrated to be computed (gray)")
     if numbers.get("runs", {}).get("left_out"):

@@ -105,9 +105,9 @@ def _print(rows: Iterable[Any], title: str, everything: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from ..theory.prediction_table import cells
+    from ..theory.prediction_table import NAMES, cells
 
-    table = Table("what", "value", "formula", "holds", title=title, show_lines=True)
+    table = Table(*NAMES[1:], title=title, show_lines=True)
     rows = list(rows)
     others = [row for row in rows if not row.valid]
     for row in [*(row for row in rows if row.valid), *(others if everything else ())]:

@@ -140,7 +140,7 @@ def _lengths(text: str) -> list[int]:
 def _print(numbers: dict[str, Any]) -> None:
     print_layers(numbers)
     print(numbers["answer"])
-    print(f"{len(numbers['verdict'])} findings with their evidence are in the report; --json prints them too.")
+    print(f"{len(numbers['verdict'])} detailed findings are in the report (and in --json).")
     for note in numbers["notes"]:
         print(f"note: {note}")
     if more := numbers["more"]:

@@ -29,7 +29,7 @@ COLUMNS = {
     "clusters": Column("clusters", "", _number),
     "largest_cluster": Column("largest", "tokens in the largest cluster", _number),
     "single_tokens": Column("single", "single tokens", _number),
-    "norm_mean": Column("length", "mean length", _number),
+    "mean_length": Column("length", "mean length", _number),
     "null_mean_cosine": Column("random", "mean cosine with random weights", _cosine),
     "predicted_cosine": Column("theory", "predicted mean cosine", _cosine),
 }

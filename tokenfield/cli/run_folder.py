@@ -15,7 +15,7 @@ from ..config.run import RunConfig, to_toml
 from .command_line import command_line
 from .errors import Interrupted
 from .folders import figure_file, write_figure
-from .interrupts import going_on_from, interrupted
+from .interrupts import interrupted, resumable_from
 
 CHECKPOINT, DATASET, CONFIG = "checkpoint.npz", "trajectory.zarr", "config.toml"
 FIGURE, REPORT = "overview.png", "report.html"
@@ -155,7 +155,7 @@ def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | No
 
     checkpoint = None if folder is None else folder / CHECKPOINT
     try:
-        with going_on_from(checkpoint):
+        with resumable_from(checkpoint):
             traj = _trajectory(config, model, state, rule, checkpoint)
     except CheckpointError:
         if checkpoint is None or not overwrite:
@@ -163,7 +163,7 @@ def _run(config: RunConfig, model: Any, state: Any, rule: Any, folder: Path | No
         checkpoint.unlink()
         return _run(config, model, state, rule, folder, overwrite)
     except KeyboardInterrupt:
-        with going_on_from(checkpoint):
+        with resumable_from(checkpoint):
             raise Interrupted(interrupted()) from None
     start = config.tokens.used() if config.state is None else config.state.model_dump()
     attributes: dict[str, Any] = {

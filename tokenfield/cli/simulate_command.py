@@ -28,8 +28,10 @@ def simulate(
     k: Annotated[int | None, flag("Number of initial clusters [4].", "--k")] = None,
     spread: Annotated[float | None, flag("Width of initial clusters [0.1].")] = None,
     file: Annotated[Path | None, flag("Tokens from a .npy, .npz, .csv or text file.")] = None,
-    weights: Annotated[Path | None, flag("Weights of tokens from such a file [all equal].")] = None,
-    positions: Annotated[Path | None, flag("Positions of tokens from such a file [in order, in (0, 1]].")] = None,
+    weights: Annotated[Path | None, flag("Weights of tokens: a .npy, .npz, .csv or text file [all equal].")] = None,
+    positions: Annotated[
+        Path | None, flag("Positions of tokens: a .npy, .npz, .csv or text file [in order, in (0, 1]].")
+    ] = None,
     state: Annotated[
         str | None, kind_flag("Another state instead of tokens [tokens]", "states", "AbstractState")
     ] = None,
@@ -73,7 +75,7 @@ def simulate(
     no_animation: Annotated[bool, typer.Option("--no-animation", help="The same as --animation none.")] = False,
     animate_time: Annotated[
         Literal["log", "linear"] | None,
-        typer.Option(help="Clock of the animation [log if tokens move early].", show_default=False),
+        typer.Option(help="Time scale of the animation [log if tokens move early].", show_default=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final numbers as JSON.")] = False,
 ) -> None:

@@ -37,11 +37,11 @@ def print_counts(found: Any, as_json: bool) -> None:
 def draw(found: Any, folder: Path, format: str) -> list[Path]:
     """Draw one figure for each quantity of the plan that has values, write the report, and return the files."""
     from ..report.story import write_story
-    from ..sweep.folder import clear_errors
+    from ..sweep.folder import one_line_errors
     from ..sweep.page import sweep_story
 
     drawn = {name: found.plot(name) for name in found.plan.record if found.dataset[name].notnull().any()}
-    with clear_errors(folder):
+    with one_line_errors(folder):
         for name, figure in drawn.items():
             write_figure(figure, folder / f"{name}.{format}")
         report = write_story(sweep_story(found, drawn, command_line(), format), folder)

@@ -116,7 +116,9 @@ class RunConfig(ModelConfig):
         if self.depth is not None and self.t1 is None and unused:
             raise ValueError(f"{unused[0]}: layers do not use it: leave it out, or give t1 (the flow) instead of depth")
         if self.depth is None and "step" in self.model_fields_set:
-            raise ValueError("step: is the step of discrete layers: give depth too, or dt for a fixed step of the flow")
+            raise ValueError(
+                "step: applies only to discrete layers: give depth too, or use dt for a fixed step of the flow"
+            )
         if self.state is not None and "tokens" in self.model_fields_set:
             raise ValueError("tokens: give tokens or state, not both")
         in_space = "kind" not in self.tokens.model_fields_set or self.tokens.kind == "space"

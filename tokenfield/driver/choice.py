@@ -43,7 +43,9 @@ def check_infinite(model: Transformer, state: Any, t1: float, method: str | None
     reason = f"it needs Tokens, got {type(state).__name__}"
     if isinstance(state, Tokens):
         reason = coarse_obstacle(model) or f"method must then be 'coarsen' or left out, got {method!r}"
-    raise ValueError(f"t1 must be finite, got inf, which needs clusters that merge until one is left: {reason}")
+    raise ValueError(
+        f"t1 must be finite, got inf, which works only for models that method 'coarsen' supports: {reason}"
+    )
 
 
 def reductions(

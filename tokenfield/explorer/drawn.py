@@ -113,7 +113,7 @@ def measure(state: Any, energy_of: Any, count: bool = True) -> Measured:
     return Measured(
         math.nan if energy_of is None or not few else _number(normalized_energy, state, energy_of),
         _number(order_parameter, state),
-        NOT_MEASURED if found is None else found.count,
+        NOT_MEASURED if found is None else len(found.sizes),
         None if found is None else found.labels,
     )
 

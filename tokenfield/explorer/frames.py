@@ -28,7 +28,7 @@ class Frame(NamedTuple):
         time: time in units of `exp(log_time_unit)`.
         energy: normalized energy; NaN if there is none.
         order: order parameter; NaN if there is none.
-        clusters: number of clusters, or NOT_MEASURED.
+        clusters: number of clusters and single tokens, or NOT_MEASURED.
         weights, labels: (n,) weight and cluster of each token; None if all weights are equal, or clusters were not computed.
     """
 

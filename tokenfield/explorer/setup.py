@@ -89,7 +89,9 @@ def refuse_names(value: Any, key: str = "config") -> None:
     """Raise ValueError for strings that are not plain names: a page must not choose files or modules of this machine."""
     if isinstance(value, str):
         if not NAME.fullmatch(value) or value == "file":
-            raise ValueError(f"{key}: the page may name a kind, not a file or a module, got {shown(value)}")
+            raise ValueError(
+                f"{key}: must be the name of a built-in kind (files and modules are not allowed here), got {shown(value)}"
+            )
     elif isinstance(value, dict):
         for name, each in value.items():
             refuse_names(each, name if key == "config" else f"{key}.{name}")

@@ -37,7 +37,7 @@ class AbstractDensityHead(eqx.Module):
     @property
     @abc.abstractmethod
     def response(self) -> Float[Array, " k"]:
-        """Return, for each degree, the factor from a small wave in the uniform density to the wave in `f g`."""
+        """Return, for each degree, the factor from a small mode of the uniform density to the mode of `f g`."""
 
 
 class ExponentialHead(AbstractDensityHead):

@@ -63,7 +63,7 @@ def _layer_by_layer(state: Tokens, model: Transformer) -> tuple[Segment, ...]:
         parts = segments(state, model.at_layer(index))
         if len(parts) > 1:
             raise NoClosedEquation(
-                "weights by layer already change with time: the norm and A(t), V(t), … must not jump too"
+                "weights by layer already change with time: the norm and A(t), V(t), … must be continuous in time"
             )
         found.append(Segment(index + 1.0 if index + 1 < model.length else float("inf"), parts[0].flow))
     return tuple(found)

@@ -5,6 +5,7 @@ from .clustering import Clusters as Clusters
 from .clustering import cluster_count as cluster_count
 from .clustering import clusters as clusters
 from .clustering import largest_cluster as largest_cluster
+from .clustering import single_tokens as single_tokens
 from .distances import mean_distance as mean_distance
 from .interaction import energy as energy
 from .interaction import normalized_energy as normalized_energy
@@ -20,7 +21,7 @@ from .pairs import fraction_above as fraction_above
 from .pairs import pairwise_cosines as pairwise_cosines
 from .pairs import smallest_cosine as smallest_cosine
 from .rank import effective_rank as effective_rank
-from .renyi import renyi_centres as renyi_centres
+from .renyi import renyi_centers as renyi_centers
 from .series import observable as observable
 from .soft_clusters import soft_cluster_count as soft_cluster_count
 from .stopping import at_most_clusters as at_most_clusters

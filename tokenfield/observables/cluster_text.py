@@ -13,7 +13,7 @@ def cluster_text(sizes: Sequence[int]) -> str:
 
     Example:
         >>> cluster_text([5, 3, 1, 1])
-        '2 clusters (sizes 5, 3), 2 single tokens'
+        '2 clusters (sizes 5, 3) and 2 single tokens'
     """
     shared = [int(size) for size in sizes if size > 1]
     single = len(sizes) - len(shared)
@@ -28,4 +28,4 @@ def cluster_text(sizes: Sequence[int]) -> str:
         held = f"sizes {', '.join(map(str, shared))}"
     else:
         held = f"largest: {shared[0]} tokens"
-    return f"{len(shared)} cluster{'s' * (len(shared) != 1)} ({held})" + (f", {alone}" if single else "")
+    return f"{len(shared)} cluster{'s' * (len(shared) != 1)} ({held})" + (f" and {alone}" if single else "")

@@ -16,14 +16,14 @@ FEW, LOW = 1024, 6  # below FEW tokens, or above LOW dimensions, components are 
 
 @dataclass(frozen=True)
 class Clusters:
-    """A partition of the tokens.
+    """A partition of the tokens into clusters, of at least two tokens each, and single tokens.
 
     Attributes:
-        labels: (n,) the cluster of each token, 0 the largest.
-        sizes: (k,) number of tokens in each cluster, largest first.
-        masses: (k,) total weight of each cluster.
-        centers: (k, d) weighted mean of each cluster (of length 1 under the cosine metric).
-        loose: number of tokens in connected components wider than the tolerance; each of them counts as its own cluster.
+        labels: (n,) the group of each token, 0 the largest. A group is a cluster or a single token.
+        sizes: (k,) number of tokens in each group, largest first: 1 for a single token.
+        masses: (k,) total weight of each group.
+        centers: (k, d) weighted mean of each group (of length 1 under the cosine metric).
+        loose: number of tokens in connected components wider than the tolerance; each of them counts as a single token.
     """
 
     labels: np.ndarray
@@ -34,15 +34,20 @@ class Clusters:
 
     @property
     def count(self) -> int:
-        """The number of clusters."""
-        return len(self.sizes)
+        """The number of clusters, each of at least two tokens."""
+        return int((self.sizes > 1).sum())
+
+    @property
+    def single_tokens(self) -> int:
+        """The number of tokens that are in no cluster."""
+        return int((self.sizes == 1).sum())
 
 
 def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters:
     """Return the connected components of "closer than tol" whose *diameter* is also within tol.
 
     A connected component that is wider (a ring of evenly spread tokens, for example) has not collapsed: each of its tokens
-    counts as one cluster. Unlike the rank of a thresholded matrix, the result does not depend on rounding.
+    counts as a single token. Unlike the rank of a thresholded matrix, the result does not depend on rounding.
 
     Args:
         state: the tokens.
@@ -85,14 +90,14 @@ def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters
 
 
 @observable(
-    "number of clusters, counting single tokens",
+    "number of clusters",
     name="clusters",
-    range=(1.0, math.inf),
+    range=(0.0, math.inf),
     rotation_invariant=True,
     in_loop=False,
 )
 def cluster_count(state: Tokens, tol: float = 1e-3) -> int:
-    """Return the number of `clusters`.
+    """Return the number of `clusters`, each of at least two tokens.
 
     Example:
         >>> import tokenfield as tkf
@@ -103,9 +108,22 @@ def cluster_count(state: Tokens, tol: float = 1e-3) -> int:
     return clusters(state, tol).count
 
 
+@observable("number of single tokens", range=(0.0, math.inf), rotation_invariant=True, in_loop=False)
+def single_tokens(state: Tokens, tol: float = 1e-3) -> int:
+    """Return the number of tokens that are in none of the `clusters`.
+
+    Example:
+        >>> import tokenfield as tkf
+        >>> from tokenfield.observables import single_tokens
+        >>> single_tokens(tkf.circle_tokens([0.0, 0.0, 1.0, 2.0]))
+        2.0
+    """
+    return clusters(state, tol).single_tokens
+
+
 @observable("fraction of tokens in the largest cluster", range=(0.0, 1.0), rotation_invariant=True, in_loop=False)
 def largest_cluster(state: Tokens, tol: float = 1e-3) -> float:
-    """Return the fraction of tokens in the largest of the `clusters`.
+    """Return the fraction of tokens in the largest of the `clusters`; 1/n if there is none.
 
     Example:
         >>> import tokenfield as tkf

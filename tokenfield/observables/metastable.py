@@ -24,7 +24,7 @@ class MetastableState(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The number of clusters."""
+        """The number of clusters and single tokens."""
         return len(self.sizes)
 
     @property
@@ -80,7 +80,7 @@ def metastable_states(traj: Trajectory, tol: float = 1e-3) -> list[MetastableSta
         if log_t == -math.inf:  # time 0: no metastable state yet
             continue
         groups = clusters(Tokens(traj.dataset["x"].values[k], weights), tol)
-        if groups.loose or groups.count == len(weights) > 1:
+        if groups.loose or groups.single_tokens == len(weights) > 1:
             continue
         now = _state(float(log_t), float(log_t), groups.sizes, groups.masses)
         if spells and spells[-1].sizes == now.sizes and spells[-1].log_end == float(log_times[k - 1]):

@@ -8,7 +8,7 @@ from ..states import Tokens
 from ..states.tokens import only_tokens
 
 
-def renyi_centres(tokens: Tokens, delta: float, strong: bool = False) -> np.ndarray:
+def renyi_centers(tokens: Tokens, delta: float, strong: bool = False) -> np.ndarray:
     """Return the indices of the Rényi centers: tokens farther than delta from all earlier *centers* (FORMULAS §2).
 
     Tokens are ordered by index. Distances are geodesic, between directions. Under causal attention, centers with
@@ -21,16 +21,16 @@ def renyi_centres(tokens: Tokens, delta: float, strong: bool = False) -> np.ndar
 
     Example:
         >>> import tokenfield as tkf
-        >>> tkf.renyi_centres(tkf.circle_tokens([0.0, 0.3, 0.5, 2.0]), delta=0.4)
+        >>> tkf.renyi_centers(tkf.circle_tokens([0.0, 0.3, 0.5, 2.0]), delta=0.4)
         array([0, 2, 3])
-        >>> tkf.renyi_centres(tkf.circle_tokens([0.0, 0.3, 0.5, 2.0]), delta=0.4, strong=True)
+        >>> tkf.renyi_centers(tkf.circle_tokens([0.0, 0.3, 0.5, 2.0]), delta=0.4, strong=True)
         array([0, 3])
     """
     strong = flag("strong", strong)
     delta = positive("delta", delta)
     if delta >= np.pi:
         raise ValueError(f"delta must be below pi, the largest distance on the sphere, got {shown(delta)}")
-    x = np.asarray(only_tokens("renyi_centres", tokens).x) / np.linalg.norm(tokens.x, axis=1, keepdims=True)
+    x = np.asarray(only_tokens("renyi_centers", tokens).x) / np.linalg.norm(tokens.x, axis=1, keepdims=True)
     reach = 2 * np.sin(delta / 2)  # as a chord, which is accurate for small delta
     free, centers = np.ones(len(x), bool), []
     while free.any():

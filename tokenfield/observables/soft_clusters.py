@@ -1,4 +1,4 @@
-"""A smooth number of clusters."""
+"""A smooth number of clusters and single tokens."""
 
 import math
 
@@ -14,11 +14,12 @@ from .safe import units
 from .series import observable
 
 
-@observable("smooth number of clusters", range=(0.0, math.inf), rotation_invariant=True)
+@observable("smooth number of clusters and single tokens", range=(0.0, math.inf), rotation_invariant=True)
 def soft_cluster_count(state: Tokens | Equiangular, tol: float = 1e-3, metric: str = "cosine") -> Float[Array, ""]:
     """Return `∫ dmu(x) / ∫ e^{-|x-y|^2/r^2} dmu(y)`, which is k for k clusters far apart, whatever their sizes and weights.
 
-    It is a smooth counterpart of `clusters`, for gradients: each token counts by its share of the mass within distance about r.
+    It is a smooth counterpart of `len(clusters(state).sizes)`, for gradients: a single token counts as 1, and each token by its
+    share of the mass within distance about r.
     Two tokens of equal weight at distance s count `2/(1 + e^{-(s/r)^2})`. It is the diversity of order 0 of the measure
     (Leinster and Cobbold 2012), between 1 and n.
 

@@ -226,7 +226,7 @@ def one_cluster(tol: float = TOLERANCE, metric: str = "auto") -> AtMostClusters:
 
 
 def at_most_clusters(k: int, tol: float = TOLERANCE, metric: str = "auto") -> AtMostClusters:
-    """Stop when the tokens have collapsed to at most k clusters, as counted by `clusters(state, tol, metric)`.
+    """Stop when at most k groups of `clusters(state, tol, metric)` are left, single tokens included.
 
     Example:
         >>> import tokenfield as tkf

@@ -12,6 +12,7 @@ from .style import cluster_heading, cluster_marks, one_panel, styled, token_colo
 from .time_axis import draw_events, draw_time_axis
 
 MOST_LINES = 512
+QUARTERS = ("0", r"$\pi/2$", r"$\pi$", r"$3\pi/2$")  # labels of the axis of angles, modulo 2 pi
 
 
 @styled
@@ -84,12 +85,4 @@ def unbroken(times: np.ndarray, angles: np.ndarray) -> list[np.ndarray]:
 def _angle_axis(ax: Axes, cut: float) -> None:
     ticks = [k for k in range(-2, 7) if cut <= k * np.pi / 2 <= cut + 2 * np.pi]
     ax.set(ylim=(cut, cut + 2 * np.pi), ylabel="angle (radians)")
-    ax.set_yticks([k * np.pi / 2 for k in ticks], [_quarters(k) for k in ticks])
-
-
-def _quarters(k: int) -> str:
-    """Return `k pi/2` as text."""
-    if k == 0:
-        return "0"
-    number, half = (abs(k) // 2, "") if k % 2 == 0 else (abs(k), "/2")
-    return f"${'-' if k < 0 else ''}{number if number > 1 else ''}\\pi{half}$"
+    ax.set_yticks([k * np.pi / 2 for k in ticks], [QUARTERS[k % 4] for k in ticks])

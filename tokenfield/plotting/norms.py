@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from ..results.old_names import with_current_names
 from .style import INK, PALETTE, WIDTH, Sheet, styled, write_title
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def norms_figure(study: "xarray.Dataset", width: float = WIDTH, height: float | 
         >>> from tokenfield.studies import normalization_study
         >>> norms_figure(normalization_study(d=32, n=8, depth=4, seeds=2)).savefig("norms.png")
     """
+    study = with_current_names(study)
     rules = [str(rule) for rule in study["rule"].values]
     columns = min(3, len(rules))
     rows = -(-len(rules) // columns)
@@ -37,9 +39,9 @@ def norms_figure(study: "xarray.Dataset", width: float = WIDTH, height: float | 
     layer = study["layer"].values
     for index, (ax, rule) in enumerate(zip(axes, rules, strict=False)):
         color, one = PALETTE[index % len(PALETTE)], study.sel(rule=rule)
-        low, high = np.quantile(one["cosine"], [0.05, 0.95], axis=0)
+        low, high = np.quantile(one["mean_cosine"], [0.05, 0.95], axis=0)
         ax.fill_between(layer, low, high, color=color, alpha=0.3, lw=0)
-        ax.plot(layer, one["cosine"].mean("seed"), color=color, lw=1.3)
+        ax.plot(layer, one["mean_cosine"].mean("seed"), color=color, lw=1.3)
         ax.plot(layer, one["recursion"], color=INK, lw=0.9, ls=(0, (4, 2)))
         ax.plot(layer, one["identity"], color=INK, lw=1.1, ls=(0, (1, 1.5)))
         ax.set(xlim=(layer[0], layer[-1]), ylim=(-0.03, 1.03))

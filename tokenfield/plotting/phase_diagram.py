@@ -7,6 +7,7 @@ from matplotlib import colormaps, patheffects
 
 from .._kinds import find
 from ..attention import AbstractAttention
+from ..results.old_names import with_current_names
 from .style import GRAY, INK, PALETTE, WIDTH, Sheet, fitting_legend, styled, write_title
 from .ticks import plain_log_ticks
 
@@ -34,6 +35,7 @@ def phase_diagram_figure(diagram, runs=None, width: float = WIDTH, height: float
         >>> diagram = tkf.theory.phase_diagram(np.linspace(0, 6, 9), np.geomspace(0.05, 3, 9), d=2)
         >>> phase_diagram_figure(diagram).savefig("phases.png")
     """
+    diagram, runs = with_current_names(diagram), None if runs is None else with_current_names(runs)
     beta, critical = diagram["beta"].values, diagram["critical_kappa"].values
     ratio = diagram["fold"].values / critical
     both = bool((ratio < 1 - 1e-6).any())
@@ -51,7 +53,14 @@ def _plane(sheet, ax, diagram, runs, both) -> None:
     beta, kappa = diagram["beta"].values, diagram["kappa"].values
     ax.set_facecolor(GRAY)
     mesh = ax.pcolormesh(
-        beta, kappa, diagram["m_1"].values.T, cmap=COLORS, vmin=0, vmax=HIGHEST, shading="nearest", rasterized=True
+        beta,
+        kappa,
+        diagram["order_parameter"].values.T,
+        cmap=COLORS,
+        vmin=0,
+        vmax=HIGHEST,
+        shading="nearest",
+        rasterized=True,
     )
     ax.plot(beta, diagram["critical_kappa"], color=STRONG, label=r"$\kappa_c$: uniform law unstable above")
     if both:
@@ -88,7 +97,7 @@ def _discs(ax, runs) -> None:
     shade = lambda m: colormaps[COLORS](m / HIGHEST)  # noqa: E731
     style = {"marker": "o", "ms": 8, "mec": INK, "mew": 0.7, "ls": "", "zorder": 6, "clip_on": True}
     for k, beta in enumerate(runs["beta"].values):
-        for kappa, (left, right) in zip(runs["kappa"].values[k], runs["m_1"].values[k], strict=True):
+        for kappa, (left, right) in zip(runs["kappa"].values[k], runs["order_parameter"].values[k], strict=True):
             ax.plot(beta, kappa, fillstyle="left", mfc=shade(left), markerfacecoloralt=shade(right), **style)
     n = json.loads(runs.attrs["config"])["n"]
     label = f"{n} tokens; left half: from disorder, right half: from order"

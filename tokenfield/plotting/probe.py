@@ -106,7 +106,7 @@ def probe_theory(dataset: "xarray.Dataset", width: float = 5.4, height: float = 
     curves = {
         "predicted_cosine": (f"theory, {rule}, V = I", PALETTE[1], "-"),
         "predicted_cosine_flow": ("theory, flow", PALETTE[1], (0, (4, 2))),
-        "predicted_cosine_turned": ("theory, random rotation V", PALETTE[3], (0, (1, 1.2))),
+        "predicted_cosine_rotated": ("theory, V a random rotation", PALETTE[3], (0, (1, 1.2))),
     }
     for name, (label, color, style) in curves.items():
         if name in dataset:

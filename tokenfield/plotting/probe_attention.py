@@ -31,7 +31,7 @@ def probe_heads(dataset: "xarray.Dataset", width: float = WIDTH, height: float =
     (sharp, spread), (mass, worst) = sheet.subplots(2, 2, sharex=True)
     block = dataset["block"].values
     _dots(sharp, block, _median(dataset, "gamma"), PALETTE[0], "heads")
-    sharp.plot(block, dataset["gamma_critical"].median("text"), color=PALETTE[1], label="critical, 1/(1−ρ)")
+    sharp.plot(block, dataset["critical_gamma"].median("text"), color=PALETTE[1], label="critical, 1/(1−ρ)")
     sharp.set(ylabel=r"$\gamma=\beta\,/\,\log n$")
     sharp.set_yscale("symlog", linthresh=1.0)
     most = np.log(dataset["tokens"])

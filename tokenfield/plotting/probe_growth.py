@@ -54,7 +54,7 @@ def probe_smoothness(dataset: "xarray.Dataset", width: float = WIDTH, height: fl
     for axis in (left.xaxis, left.yaxis):
         plain_log_ticks(axis, (1, 2, 5) if axis is left.xaxis else (1,))
     sheet.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
-    power, low, high = (dataset[f"lipschitz_exponent{part}"].values for part in ("", "_low", "_high"))
+    power, low, high = (dataset[f"lipschitz_power{part}"].values for part in ("", "_low", "_high"))
     known = np.isfinite(power)
     errors = np.stack([power - low, high - power])[:, known]
     right.errorbar(blocks[known], power[known], errors, fmt="o", color=PALETTE[0], ms=4, lw=1)

@@ -16,7 +16,7 @@ PANELS = {
     "normalized_energy": "normalized energy at the layer's own β",
     "effective_rank": "effective rank",
     "largest_cluster": "largest cluster, share of tokens",
-    "norm_mean": "mean length of a token",
+    "mean_length": "mean length of a token",
 }
 
 
@@ -47,7 +47,7 @@ def probe_layers(dataset: "xarray.Dataset", width: float = WIDTH, height: float 
         write_title(ax, PANELS[name], "abcd"[index])
         ax.set(xlim=(layer[0], layer[-1]))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        if name == "norm_mean":
+        if name == "mean_length":
             ax.set_yscale("log")
             plain_log_ticks(ax.yaxis)
         if name == "largest_cluster":

@@ -137,7 +137,7 @@ def colored(groups: Clusters) -> int:
 def token_colors(groups: Clusters) -> np.ndarray:
     """Return (n, 4) colors of tokens by their cluster; gray for tokens of clusters without a color."""
     count = colored(groups)
-    return to_rgba_array([*PALETTE[:count], *[LOOSE] * (groups.count - count)])[groups.labels]
+    return to_rgba_array([*PALETTE[:count], *[LOOSE] * (len(groups.sizes) - count)])[groups.labels]
 
 
 def cluster_names(groups: Clusters, weights: np.ndarray) -> list[tuple[str, str]]:

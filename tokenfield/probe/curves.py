@@ -20,7 +20,7 @@ def has_final_norm(dataset: "xarray.Dataset") -> bool:
     """Return True if the last hidden state is not the output of the last block: a norm follows, as in most Pre-LN models."""
     if "stream_norm" not in dataset or not np.isfinite(dataset["stream_norm"]).all():
         return False
-    lengths, cosines = dataset["norm_mean"].isel(layer=-1), dataset["mean_cosine"].isel(layer=-1)
+    lengths, cosines = dataset["mean_length"].isel(layer=-1), dataset["mean_cosine"].isel(layer=-1)
     ratio, apart = dataset["stream_norm"] / lengths, dataset["stream_cosine"] - cosines
     return bool((np.abs(ratio - 1) > SAME).any() or (np.abs(apart) > SAME).any())
 

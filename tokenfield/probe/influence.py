@@ -88,7 +88,8 @@ def position_influence(
         raise ValueError(f"pre must be a model from from_pretrained, got {shown(pre)}")
     if not pre.loaded.architecture.causal:
         raise ValueError(
-            "pre must be causal: in this model the last token is like all others; tkf.lipschitz.influence measures any token"
+            "pre must be causal: in a bidirectional model the last token has no special role; "
+            "tkf.lipschitz.influence measures any token"
         )
     given = (texts,) if isinstance(texts, str) else items("texts", texts, "texts")
     if not given:

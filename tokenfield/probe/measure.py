@@ -131,7 +131,7 @@ AXES = {
     **{name: ("layer", "text", "bin") for name in statistics.HISTOGRAMS},
     "fixed_energy": ("layer", "text", "scale"),
     **{name: ("block", "head", "text") for name in scores.PER_HEAD},
-    "gamma_critical": ("block", "text"),
+    "critical_gamma": ("block", "text"),
     "input_cosine": ("block", "text"),
     "stream_cosine": ("text",),
     "stream_norm": ("text",),

@@ -34,7 +34,7 @@ CAPTIONS = {
     "weights: the same architecture before training.",
     "cosines": "Each column is the histogram of the cosines of all pairs of tokens (without padding) over all texts at one "
     "layer; white means no pairs.",
-    "histograms": "The same at a few layers, one histogram over the other, as in Figure 1 of the survey: cosines move toward 1 "
+    "histograms": "The same at a few layers, histograms overlaid, as in Figure 1 of the survey: cosines move toward 1 "
     "if tokens become alike. A single high peak is cut off.",
     "layers": "Means over texts, with a band from their 5 % to their 95 % quantile. The energy of a layer is at "
     "that layer's own β, so it may also change because β changes. A cluster consists of all tokens that are linked by a chain of "
@@ -79,7 +79,7 @@ COLUMNS = {
     "cluster_cosine": "smallest cosine in it",
     "single_tokens": "single tokens",
     "normalized_energy": "normalized energy",
-    "norm_mean": "mean length",
+    "mean_length": "mean length",
 }
 
 
@@ -125,7 +125,7 @@ def figures(dataset: "xarray.Dataset") -> "dict[str, Sheet]":
     made["layers"] = plotting.probe_layers(dataset)
     if "gamma" in dataset and np.isfinite(dataset["gamma"]).any():
         made["heads"] = plotting.probe_heads(dataset)
-    if "lipschitz_exponent" in dataset and np.isfinite(dataset["lipschitz_exponent"]).any():
+    if "lipschitz_power" in dataset and np.isfinite(dataset["lipschitz_power"]).any():
         made["smoothness"] = plotting.probe_smoothness(dataset)
     return made
 
@@ -158,7 +158,7 @@ def probe_page(
     files |= {f"{key}.{format}": f"figure: {TITLES[key]}" for key in pictures}
     story = Story(
         title=f"Token representations in {name}",
-        question=f"Do the tokens of {name} become alike from layer to layer, and would theory expect it?",
+        question=f"Do the tokens of {name} become alike from layer to layer, and does theory predict it?",
         answer=answer,
         more=further,
         comparisons=list(comparisons(dataset, architecture)),
@@ -264,7 +264,7 @@ def smoothness_table(dataset: "xarray.Dataset") -> str:
         (int(block), f"{power:.3f}", f"{low:.3f} to {high:.3f}")
         for block, power, low, high in zip(
             dataset["block"].values,
-            *(dataset[f"lipschitz_exponent{part}"].values for part in ("", "_low", "_high")),
+            *(dataset[f"lipschitz_power{part}"].values for part in ("", "_low", "_high")),
             strict=True,
         )
         if np.isfinite(power)

@@ -133,7 +133,7 @@ def predict(dataset: "xarray.Dataset", norm: str, causal: bool) -> "xarray.Datas
       attention whose output is as long as the average that it takes; for Pre-LN the unit of length is that of the values, and
       r = 1 at the embedding. `predicted_cosine`.
     - *Direction of the values.* V = I adds to each token the common part of the tokens. A real V rotates it. At the other extreme,
-      the average is rotated by a random matrix, so that it is orthogonal to all tokens: `predicted_cosine_turned`. Neither
+      the average is rotated by a random matrix, so that it is orthogonal to all tokens: `predicted_cosine_rotated`. Neither
       is a bound: a bias of the values, for example, adds the same vector to all tokens.
 
     The continuous version, in which block l is the time from l to l + 1 of the rule's flow, is `predicted_cosine_flow`;
@@ -160,7 +160,7 @@ def predict(dataset: "xarray.Dataset", norm: str, causal: bool) -> "xarray.Datas
     if start is None or norm not in RULES:
         return xarray.Dataset()
     rule = RULES[norm]()
-    curves = {"": layer_cosines, "_turned": rotated_cosines, "_flow": flow_cosines}
+    curves = {"": layer_cosines, "_rotated": rotated_cosines, "_flow": flow_cosines}
     made = {name: curve(rule, start.rho0, start.n, start.betas, causal) for name, curve in curves.items()}
     attributes = {"predicted_norm": RULES[norm].title, "predicted_rho0": start.rho0, "predicted_n": start.n}
     return xarray.Dataset(

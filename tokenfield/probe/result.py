@@ -10,6 +10,7 @@ import numpy as np
 
 from .._explained import card
 from .._files import current
+from ..results.old_names import with_current_names
 from ..results.saved import read_saved, write_saved
 from .architecture import Architecture
 from .curves import has_final_norm
@@ -67,7 +68,7 @@ class ProbeResult:
         """The measurements that were not made, by the flag that enables each."""
         asked = {
             "null": ("null_mean_cosine", "random weights"),
-            "lipschitz": ("lipschitz_exponent", "Lipschitz constants"),
+            "lipschitz": ("lipschitz_power", "Lipschitz constants"),
         }
         possible = asked.items() if self.architecture.supported else ()
         return {flag: what for flag, (name, what) in possible if name not in self.dataset}
@@ -124,7 +125,7 @@ class ProbeResult:
         """Return the result that `save` wrote, after verifying its checksum; `path` may be the folder of a finished command."""
         folder = Path(path)
         folder = folder / DATASET if current(folder / DATASET).exists() else folder
-        found = cls(read_saved(folder, "probe", FORMAT))
+        found = cls(with_current_names(read_saved(folder, "probe", FORMAT)))
         try:
             _ = found.architecture, found.notes, found.dataset["mean_cosine"]
         except (KeyError, TypeError, ValueError) as error:

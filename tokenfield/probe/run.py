@@ -37,7 +37,7 @@ ATTENTION = (
     "beta_slope",
     "gamma",
     "r2gamma",
-    "gamma_critical",
+    "critical_gamma",
     "input_cosine",
 )
 

@@ -73,7 +73,7 @@ def head_statistics(
       exactly; if all tokens are alike, there is no beta (NaN);
     - `beta_slope`: the slope of s on c within rows, `sum_i Cov_j(s_ij, c_ij) / sum_i Var_j c_ij`: beta times the
       correlation of scores with cosines, so it is negative for a head that attends to dissimilar tokens;
-    - `gamma = beta / log n`, and `gamma_critical = 1/(1 - rho)` (FORMULAS §7), where rho = `input_cosine` is the mean cosine
+    - `gamma = beta / log n`, and `critical_gamma = 1/(1 - rho)` (FORMULAS §7), where rho = `input_cosine` is the mean cosine
       of the inputs of attention;
     - `r2gamma = R^2 gamma_A` of the lower Lipschitz bound (FORMULAS §6), where R is the length of the longest input.
 
@@ -114,7 +114,7 @@ def head_statistics(
         "beta_slope": slope,
         "gamma": beta / np.log(n),
         "r2gamma": float(lengths.max()) ** 2 * gammas,
-        "gamma_critical": np.float64(1 / (1 - rho) if rho < 1 else np.inf),
+        "critical_gamma": np.float64(1 / (1 - rho) if rho < 1 else np.inf),
         "input_cosine": np.float64(rho),
     }
 
@@ -138,4 +138,4 @@ def lower_bound_gamma(weights: HeadWeights) -> np.ndarray:
 def empty(depth: int, heads: int, texts: int) -> dict[str, np.ndarray]:
     """Return arrays for all blocks, heads and texts, filled with NaN."""
     made = {name: np.full((depth, heads, texts), np.nan) for name in PER_HEAD}
-    return made | {name: np.full((depth, texts), np.nan) for name in ("gamma_critical", "input_cosine")}
+    return made | {name: np.full((depth, texts), np.nan) for name in ("critical_gamma", "input_cosine")}

@@ -7,10 +7,10 @@ import numpy as np
 
 from .._check import count
 from ..driver.progress import Progress
-from .exponents import with_exponents
 from .extract import attention_record, head_weights
 from .layer_constant import layer_constant
 from .loading import Loaded
+from .powers import with_powers
 from .store import Store
 from .texts import Window
 from .worst_case import sharpest_head, worst_case
@@ -66,11 +66,11 @@ def measure_smoothness(
 
     Returns:
         `lipschitz` (block, length, sample); `lipschitz_upper` (block, length), the largest bound from the tokens of a sample;
-        `lipschitz_worst` (block, length), see `worst_constants`; `lipschitz_exponent` (block) with its interval; and notes.
+        `lipschitz_worst` (block, length), see `worst_constants`; `lipschitz_power` (block) with its interval; and notes.
 
     Example:
         >>> from tokenfield.probe.smoothness import measure_smoothness
-        >>> measure_smoothness(loaded, parts, (8, 32))[0]["lipschitz_exponent"]  # doctest: +SKIP
+        >>> measure_smoothness(loaded, parts, (8, 32))[0]["lipschitz_power"]  # doctest: +SKIP
     """
     import xarray
 
@@ -110,7 +110,7 @@ def measure_smoothness(
         "lipschitz_upper": (axes[:2], upper.max(-1)),
         "lipschitz_worst": (axes[:2], worst),
     }
-    return with_exponents(xarray.Dataset(data, coords={"block": np.arange(depth), "length": sizes})), notes
+    return with_powers(xarray.Dataset(data, coords={"block": np.arange(depth), "length": sizes})), notes
 
 
 def worst_constants(loaded: Loaded, blocks: Sequence[int], radius: np.ndarray, lengths: Sequence[int]) -> np.ndarray:

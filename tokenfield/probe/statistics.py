@@ -13,7 +13,7 @@ ROUND = 64  # pad with tokens of weight 0 to a multiple of this, so that texts s
 
 SCALARS = (
     "mean_cosine", "mean_cosine_no_special", "special_cosine", "std_cosine", "clusters", "largest_cluster",
-    "single_tokens", "cluster_cosine", "effective_rank", "norm_mean", "norm_std", "normalized_energy",
+    "single_tokens", "cluster_cosine", "effective_rank", "mean_length", "norm_std", "normalized_energy",
 )  # fmt: skip
 HISTOGRAMS = ("cosine_histogram", "special_histogram")
 
@@ -29,7 +29,7 @@ def layer_statistics(x: np.ndarray, special: np.ndarray, beta: float | None) -> 
       no cluster (see `pairs`);
     - `effective_rank`: that of `tokenfield.effective_rank`, of the *directions* (Roy and Vetterli 2007), so that a few long
       tokens, which many trained models have, do not hide the rest;
-    - `norm_mean`, `norm_std`: of lengths |x_i|;
+    - `mean_length`, `norm_std`: of lengths |x_i|;
     - `normalized_energy`: `∬ e^{beta(<u,v>-1)} dmu dmu` of the directions (FORMULAS §2) at the given beta, NaN for None;
       `fixed_energy` the same at `SCALES`;
     - `labels`: (n,) the cluster of each token.
@@ -65,7 +65,7 @@ def layer_statistics(x: np.ndarray, special: np.ndarray, beta: float | None) -> 
         "single_tokens": np.float64(found.single),
         "cluster_cosine": np.float64(found.least_cosine),
         "effective_rank": np.float64(spread_over(_singular_values(u))),
-        "norm_mean": lengths.mean(),
+        "mean_length": lengths.mean(),
         "norm_std": lengths.std(),
         "normalized_energy": np.float64(np.nan if beta is None else found.energies[-1]),
         "fixed_energy": found.energies[: len(SCALES)],

@@ -61,7 +61,7 @@ NAMES = {
     "collapse": "collapse",
     "clusters": "clusters",
     "null": "random weights",
-    "theory": "pace",
+    "theory": "speed",
     "threshold": "attention scale",
     "scale": "log n",
     "norms": "another norm",
@@ -94,7 +94,9 @@ def collapse(dataset: "xarray.Dataset", architecture: "Architecture") -> str:
         text += f" After the final norm it is {decimal_text(last)}."
     plain = over_texts(dataset, "mean_cosine_no_special")
     if np.isfinite(plain).all() and abs(plain[-1] - last) > 0.02:
-        text += f" Without special tokens it {'is' if normed else 'ends at'} {decimal_text(plain[-1])}{' collapsed' * normed}."
+        text += (
+            f" Without special tokens it {'is' if normed else 'ends at'} {decimal_text(plain[-1])}{' there' * normed}."
+        )
     if dataset.sizes["text"] > 1:
         text += " " + texts_range(dataset["mean_cosine"].isel(layer=-1).values, texts_name(dataset))
     return text
@@ -160,19 +162,21 @@ def theory(dataset: "xarray.Dataset", architecture: "Architecture") -> str | Non
     elif not (is_steady(rho) and (np.diff(predicted) > 0).all()):
         rises, falls = rises_and_falls(rho)
         text += f"; the model ends below that, at {decimal_text(rho[-1])}. Its curve rises by {decimal_text(rises)} and falls by "
-        text += f"{decimal_text(falls)} in total, so it has no single pace."
+        text += f"{decimal_text(falls)} in total, so no single speed describes it."
     else:
         layers = float(np.interp(rho[-1], predicted, np.arange(depth + 1)))
-        pace = "a similar pace" if layers > 0.75 * depth else f"{plain_text(layers / depth)} of its pace"
-        text += f". The {depth} blocks of the model move tokens as far as {layers:.1f} theoretical layers: {pace}."
+        speed = (
+            "a similar speed" if layers > 0.75 * depth else f"{plain_text(layers / depth)} times the speed of theory"
+        )
+        text += f". The {depth} blocks of the model move tokens as far as {layers:.1f} theoretical layers: {speed}."
     apart = np.abs(rho - predicted)
     if apart[widest := int(np.argmax(apart))] > apart[-1] + APART:
         text += (
             f" On the way they differ most at layer {widest}, where the model is at {decimal_text(rho[widest])} and theory at "
             f"{decimal_text(predicted[widest])}."
         )
-    flow, rotated = (float(dataset[f"predicted_cosine_{name}"][-1]) for name in ("flow", "turned"))
-    return f"{text} As a flow in continuous time, theory ends at {flow:.2f}, with randomly rotated values at {rotated:.2f}."
+    flow, rotated = (float(dataset[f"predicted_cosine_{name}"][-1]) for name in ("flow", "rotated"))
+    return f"{text} In continuous time theory ends at {flow:.2f}; with random rotations as values, at {rotated:.2f}."
 
 
 def norms(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:

@@ -22,7 +22,7 @@ def threshold(dataset: "xarray.Dataset", architecture: "Architecture") -> str | 
     """Compare gamma of the heads with the critical one."""
     if "gamma" not in dataset or not np.isfinite(dataset["gamma"]).any():
         return None
-    gamma, critical = dataset["gamma"].median("text"), dataset["gamma_critical"].median("text")
+    gamma, critical = dataset["gamma"].median("text"), dataset["critical_gamma"].median("text")
     above, heads = int((gamma > critical).sum()), int(np.isfinite(gamma).sum())
     beta = dataset["beta"].median("text").values
     return (
@@ -68,17 +68,17 @@ def scale(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None
     gap = [float(np.median((1 - residual_layer_contraction(rho, n, beta)) / (1 - rho))) for n, beta in cases]
     needed = float(np.median(np.log(start.n) / (1 - rho)))
     return (
-        f"One theoretical layer at the measured cosines and β leaves {share_text(gap[0])} of 1−ρ (median over blocks) at "
-        f"n = {start.n}, {share_text(gap[1])} at n = {many}, and {share_text(gap[2])} there if the scale grows like log n. To "
+        f"At the measured cosines and β, one theoretical layer reduces 1−ρ to {share_text(gap[0])} of its value at n = {start.n} "
+        f"(median over blocks), to {share_text(gap[1])} at n = {many}, and to {share_text(gap[2])} there if β grows like log n. To "
         f"be at the threshold at n = {start.n}, heads need β = log n/(1−ρ) = {needed:.3g} (median over blocks)."
     )
 
 
 def smoothness(dataset: "xarray.Dataset", architecture: "Architecture") -> str | None:
-    """Return the fitted exponents of the local Lipschitz constant."""
-    if "lipschitz_exponent" not in dataset:
+    """Return the fitted powers of n of the local Lipschitz constant."""
+    if "lipschitz_power" not in dataset:
         return None
-    powers = dataset["lipschitz_exponent"].values
+    powers = dataset["lipschitz_power"].values
     powers = powers[np.isfinite(powers)]
     if not len(powers):
         return None
@@ -104,7 +104,8 @@ def radius(dataset: "xarray.Dataset", architecture: "Architecture") -> str | Non
     values = values[np.isfinite(values)]
     inside = float(np.mean((values >= 1e2) & (values <= 1e3)))
     return (
-        f"R²γ of the lower Lipschitz bound has a median of {plain_text(np.nanmedian(values))} over heads (90 % between "
+        f"The quantity R²γ, which decides up to which n the worst case grows, has the median "
+        f"{plain_text(np.nanmedian(values))} over heads (90 % between "
         f"{range_text(values)}); {share_text(inside)} of heads lie in the range 10² to 10³ that is quoted for practice. "
         "The worst case √n holds for n well below exp(2R²γ)."
     )

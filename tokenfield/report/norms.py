@@ -26,7 +26,7 @@ CAPTION = (
 SNIPPET = """import xarray
 
 study = xarray.open_zarr("norms.zarr", consolidated=False)
-print(study["cosine"].isel(layer=-1).mean("seed").to_series())"""
+print(study["mean_cosine"].isel(layer=-1).mean("seed").to_series())"""
 
 
 def norms_story(study: "xarray.Dataset", figure: "Figure", command: str | None = None, format: str = "png") -> Story:
@@ -41,7 +41,7 @@ def norms_story(study: "xarray.Dataset", figure: "Figure", command: str | None =
     config = json.loads(study.attrs["config"])
     depth, last = config["depth"], study.isel(layer=-1)
     titles = [str(title) for title in study["title"].values]
-    means = last["cosine"].mean("seed").values
+    means = last["mean_cosine"].mean("seed").values
     size = f"{config['n']} tokens in dimension {config['d']}"
     question = (
         f"Do {size} collapse to one direction in a Transformer of {depth} layers with random weights, and which "
@@ -96,7 +96,7 @@ def answer(titles: list[str], means: np.ndarray, depth: int) -> tuple[str, str]:
 
 def comparison(title: str, last: "xarray.Dataset") -> Comparison:
     """Compare the recursion with the seeds, for one rule after the last layer."""
-    values, predicted = last["cosine"].values, float(last["recursion"])
+    values, predicted = last["mean_cosine"].values, float(last["recursion"])
     mean = float(values.mean())
     low, high = np.quantile(values, [0.05, 0.95])
     remark = f"90 % of seeds between {low:.3f} and {high:.3f}"

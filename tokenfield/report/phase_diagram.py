@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 CLOSE = 0.05  # allowed difference beyond the fluctuations of n tokens
 ABOUT = (
-    "Each run starts once from disorder and once from order. Theory gives the order parameter of every stable law of very "
-    "many tokens. A run agrees if both final states are near one of them: within 0.05 plus twice (n |1 − κ/κ_c|)^{-1/2}, the "
-    "fluctuation of n tokens about it."
+    "Each run starts once from disorder and once from order. Theory gives the order parameter of each stable state in "
+    "the limit of many tokens. A run agrees if both final states are near one of them: within 0.05 plus twice "
+    "(n |1 − κ/κ_c|)^{-1/2}, the fluctuation of n tokens about it."
 )
 CAPTION = (
     "Left: order parameter of the ordered law. Above the line κ_c noise is too weak to keep tokens apart. Discs are runs of "
@@ -99,7 +99,7 @@ def phase_diagram_story(
 def answer(beta: np.ndarray, critical: np.ndarray, star: float) -> tuple[str, str]:
     """Return a sentence about where order begins, and one about whether it begins with a jump."""
     ends = f"from {critical[0]:.3g} at β = {beta[0]:g} to {critical[-1]:.3g} at β = {beta[-1]:g}"
-    begins = f"Tokens gather from any start where the inverse noise κ is above a critical κ_c, which goes {ends}."
+    begins = f"Tokens align from any start if the noise is weak enough: κ above κ_c, which ranges {ends}."
     if not math.isfinite(star) or star >= beta[-1]:
         return begins, "At κ_c, order grows gradually from 0, without a jump."
     return (
@@ -113,7 +113,7 @@ def comparisons(runs: "xarray.Dataset", d: int, kernel: str) -> Iterator[Compari
     """Compare every run with the stable laws at its β and κ."""
     n = json.loads(runs.attrs["config"])["n"]
     for k, beta in enumerate(runs["beta"].values):
-        for kappa, (left, right) in zip(runs["kappa"].values[k], runs["m_1"].values[k], strict=True):
+        for kappa, (left, right) in zip(runs["kappa"].values[k], runs["order_parameter"].values[k], strict=True):
             relative_distance = max(abs(1 - float(kappa) / critical_kappa(float(beta), d, kernel)), 1e-6)
             margin = CLOSE + 2 / math.sqrt(n * relative_distance)
             laws = [

@@ -92,14 +92,14 @@ def _of_energy(frames: Frames, beta: float) -> Iterator[Comparison]:
 
 
 def _of_clusters(traj: Trajectory, frames: Frames, numbers: Mapping[str, Any]) -> Iterator[Comparison]:
-    count = numbers["cluster_count"]
+    merged = len(numbers["clusters"]) == 1
     at = time_text(traj, numbers["state_time"])
-    remark = "" if count == 1 else f"not yet at time {at}: a longer run is needed"
+    remark = "" if merged else f"not reached by time {at}: run longer"
     yield Comparison(
         "clusters in the long run",
         "1, from almost every start",
         cluster_text(numbers["clusters"]),
-        count == 1 or None,
+        merged or None,
         remark,
     )
 
@@ -118,7 +118,7 @@ def _of_merge(traj: Trajectory, model: Any, beta: float, kernel: str) -> Iterato
     between = np.flatnonzero((traj.log_times >= begun) & (traj.log_times < merges[-1]["log_time"]))
     for k in between[[2**j - 1 for j in range(len(between).bit_length())]]:  # a few: clusters of many tokens take time
         pair = clusters(traj.state(int(k)), tol=PAIR)
-        if pair.count == 2:
+        if len(pair.sizes) == 2:
             break
     else:
         return

@@ -9,12 +9,12 @@ from ..attention import AbstractAttention
 from ..noise import AbstractNoise
 from ..normalization import AbstractNorm
 from ..observables import mean_cosine
+from ..observables.cluster_text import cluster_text
 from ..plotting.frames import read_frames
 from ..results import Trajectory
 from ..results.describe import recorded_kind
 from .summary import summary
 
-MOST_LISTED = 5  # maximum number of cluster sizes that are written out
 EVENTS = {
     "blow_up": "Tokens blow up: they become infinite at time {time}.",
     "vanished": "A token reaches length 0 at time {time}, where the flow ends.",
@@ -79,19 +79,19 @@ def answer(traj: Trajectory, numbers: Mapping[str, Any]) -> tuple[str, str]:
     if "state" in numbers:
         sentence = _of_state(traj, numbers)
     else:
-        count, n = numbers["cluster_count"], numbers["sampled"] or numbers["n"]
+        sizes, n = numbers["clusters"], numbers["sampled"] or numbers["n"]
         at = time_text(traj, numbers["state_time"])
         sampled = f"a sample of {n}" if numbers["sampled"] else f"{n}"
         if n == 1:
-            sentence = f"The token is followed until time {at}."
+            sentence = f"The run has one token and ends at time {at}."
         elif any("noise" in model for model in traj.models):
             sentence = f"The noise keeps the {sampled} tokens moving until time {at}."
-        elif count == 1:
+        elif len(sizes) == 1:
             sentence = f"All {sampled} tokens are in one cluster at time {at}."
-        elif count == n:
+        elif len(sizes) == n:
             sentence = f"The tokens have formed no clusters at time {at}: all {sampled} are separate."
         else:
-            sentence = f"At time {at}, {sampled} tokens form {clusters_text(numbers)}."
+            sentence = f"At time {at}, {sampled} tokens form {cluster_text(sizes)}."
     happened = [
         EVENTS[e["kind"]].format(time=time_text(traj, e["time"], e.get("log_time")))
         for e in numbers["events"]
@@ -121,8 +121,10 @@ def _of_state(traj: Trajectory, numbers: Mapping[str, Any]) -> str:
     changes = [
         f"the {name.replace('_', ' ')} goes from {decimals(first[name])} to {decimals(numbers[name])}" for name in names
     ]
-    until = f"until time {time_text(traj, numbers['time'])}"
-    sentence = f"{'; '.join(changes)} {until}." if changes else f"The {numbers['state']} is followed {until}."
+    end = time_text(traj, numbers["time"])
+    sentence = (
+        f"{'; '.join(changes)} until time {end}." if changes else f"The run of a {numbers['state']} ends at time {end}."
+    )
     return sentence[:1].upper() + sentence[1:]
 
 
@@ -147,17 +149,3 @@ def time_text(traj: Trajectory, time: float, log_time: float | None = None) -> s
         return f"{float(f'{time:.4g}'):.10g}" if time < 1e6 else f"{time:.4g}"
     exponent = (math.log(time) + traj.log_time_unit if log_time is None else log_time) / math.log(10)
     return f"10^{{{exponent:.4g}}}" if exponent > 6 else f"{10**exponent:.4g}"
-
-
-def clusters_text(numbers: Mapping[str, Any]) -> str:
-    """Return sizes of clusters as text: all sizes of a few clusters, the largest of many; single tokens are counted together."""
-    sizes = [size for size in numbers["clusters"] if size > 1]
-    single = len(numbers["clusters"]) - len(sizes)
-    parts = (
-        [f"{len(sizes)} clusters of {', '.join(map(str, sizes[:-1]))} and {sizes[-1]} tokens"] if len(sizes) > 1 else []
-    )
-    if len(sizes) == 1:
-        parts = [f"one cluster of {sizes[0]} tokens"]
-    elif len(sizes) > MOST_LISTED:
-        parts = [f"{len(sizes)} clusters (largest: {sizes[0]} tokens)"]
-    return " and ".join(parts + ([f"{single} single token{'s' * (single != 1)}"] if single else []))

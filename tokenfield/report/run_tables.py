@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..observables.cluster_text import cluster_text
 from ..results import Trajectory
 from ..results.moments import event_text, moment_text
-from .run_sentences import clusters_text
 from .summary import MEASURED
 
 LARGEST_SHOWN = 64  # entries of a matrix written out
@@ -38,7 +38,7 @@ def final_rows(traj: Trajectory, numbers: Mapping[str, Any]) -> list[tuple[str, 
     sample = f" (of a sample of {numbers['sampled']} tokens)" if numbers["sampled"] else ""
     rows: list[tuple[str, object]] = [
         *_run_rows(traj, numbers),
-        (f"clusters, by {numbers['cluster_metric']}{sample}", clusters_text(numbers)),
+        (f"clusters, by {numbers['cluster_metric']}{sample}", cluster_text(numbers["clusters"])),
         (energy + sample, numbers["energy"] if numbers["energy_kind"] else "none for this model"),
         ("order parameter", numbers["order_parameter"]),
         ("mean cosine", numbers["mean_cosine"]),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from .._files import write_text
 from .page import Markup, badge, code, folded, heading, link, page, paragraph, prose, stacked_table, table
 
-VERDICTS = {True: ("agrees", "good"), False: ("differs", "bad"), None: ("open", "open")}
+VERDICTS = {True: ("agrees", "good"), False: ("differs", "bad"), None: ("undecided", "open")}
 
 
 class Comparison(NamedTuple):

@@ -27,10 +27,10 @@ def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
         A dictionary with these keys:
 
         - `n`, `d`: number and dimension of the tokens.
-        - `clusters`, `cluster_count`, `single_tokens`: sizes, largest first; their number, in which a single token counts as
-          a cluster of one; the number of single tokens. `loose`: number of tokens in components that have not collapsed;
-          each such token counts as a single token. `cluster_metric`: "cosine", "distance", or "relative distance" (to the root mean
-          square length, for tokens that grow without bound).
+        - `cluster_count`, `single_tokens`: number of clusters, each of at least two tokens, and of tokens in no cluster.
+          `clusters`: sizes of clusters, largest first, then 1 for each single token. `loose`: number of tokens in components
+          that have not collapsed; each of them counts as a single token. `cluster_metric`: "cosine", "distance", or
+          "relative distance" (to the root mean square length, for tokens that grow without bound).
         - `energy`, `energy_kind`: "normalized", "centered" (at beta = 0) or None where the model has no energy.
         - `order_parameter`, `mean_cosine`, `effective_rank`.
         - `sampled`: number of tokens in the sample for energy and clusters, None for all (up to 16384).
@@ -56,7 +56,7 @@ def summary(traj: Trajectory, tol: float = 1e-3) -> dict[str, Any]:
         "d": frames.tokens.shape[2],
         "clusters": groups.sizes.tolist(),
         "cluster_count": groups.count,
-        "single_tokens": int((groups.sizes == 1).sum()),
+        "single_tokens": groups.single_tokens,
         "loose": int(groups.loose),
         "cluster_metric": metric,
         "energy": value,

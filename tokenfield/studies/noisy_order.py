@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     import xarray
 
 STARTS = ("uniform", "ordered")
-LABELS = {"m_1": "order parameter", "kappa": "inverse noise", "beta": "inverse temperature", "start": "initial tokens"}
+LABELS = {
+    "order_parameter": "order parameter",
+    "kappa": "inverse noise",
+    "beta": "inverse temperature",
+    "start": "initial tokens",
+}
 STEP = 0.5  # step size, relative to 1/((1 + beta) |drift|), the time scale of the drift of coinciding tokens
 RELAXATIONS = 16.0  # length of a run, relative to kappa/(d-1), the relaxation time of the noise alone
 MOST_STEPS = 60_000
@@ -46,7 +51,7 @@ def noisy_order_study(
     Tokens move by `dX = P drift dt + sqrt(2/kappa) dW`. Kappa is 3/4 of the fold, the geometric mean of the fold and kappa_c
     (or 0.87 kappa_c if they are the same), 1.25 and 2 times kappa_c. Starts are n uniform tokens, and n tokens within
     about 30 degrees of a point. All runs of a beta last 16 kappa/(d-1) for its largest kappa, with Heun steps of weak order 2.
-    The order parameter `m_1 = |mean of the tokens|` is averaged over the second half. In disorder it is about `n^{-1/2}`, not 0.
+    The order parameter `|mean of the tokens|` is averaged over the second half. In disorder it is about `n^{-1/2}`, not 0.
 
     Args:
         betas: inverse temperatures, >= 0. Those whose runs would take more than 60,000 steps are left out.
@@ -57,11 +62,11 @@ def noisy_order_study(
         progress: show a progress bar; by default on a terminal only.
 
     Returns:
-        a dataset with `m_1` over beta, place (index of the four kappa) and start, and `kappa` over beta and place.
+        a dataset with `order_parameter` over beta, place (index of the four kappa) and start, and `kappa` over beta and place.
 
     Example:
         >>> import tokenfield as tkf
-        >>> tkf.studies.noisy_order_study([0.0, 1.0], d=2, n=16)["m_1"].sel(start="ordered").values
+        >>> tkf.studies.noisy_order_study([0.0, 1.0], d=2, n=16)["order_parameter"].sel(start="ordered").values
         array([[0.30539407, 0.45639537, 0.7164984 , 0.83692974],
                [0.40965958, 0.42351454, 0.70834927, 0.91038115]])
     """
@@ -83,7 +88,7 @@ def noisy_order_study(
     config = {"d": d, "attention": attention, "n": n, "seed": seed, "relaxations": RELAXATIONS, "step": STEP}
     found = xarray.Dataset(
         {
-            "m_1": (("beta", "place", "start"), m_1),
+            "order_parameter": (("beta", "place", "start"), m_1),
             "kappa": (("beta", "place"), np.array([plans[k][0] for k in chosen]).reshape(len(chosen), 4)),
         },
         {"beta": wanted[chosen], "start": ("start", np.array(STARTS, dtype=object))},

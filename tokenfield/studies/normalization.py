@@ -35,7 +35,7 @@ RULES = tuple(rule.kind for rule in (PostLN, PreLN, MixLN, PeriLN, NGPT, SqrtSca
 """The rules of the survey's Figure 4."""
 MOST_SEEDS = 10**6
 LABELS = {
-    "cosine": "mean cosine of pairs of tokens",
+    "mean_cosine": "mean cosine of pairs of tokens",
     "recursion": "predicted mean cosine, random weights",
     "deviation": "predicted standard deviation of the mean cosine, random weights",
     "identity": "predicted mean cosine, identity weights",
@@ -80,12 +80,12 @@ def normalization_study(
         options: parameters of other rules, by name; each is passed to the rules that have it.
 
     Returns:
-        A dataset with `cosine` (rule, seed, layer), and `recursion`, its `deviation` over seeds (0 for d < 32) and
+        A dataset with `mean_cosine` (rule, seed, layer), and `recursion`, its `deviation` over seeds (0 for d < 32) and
         `identity` (rule, layer), which are NaN for a rule of your own that the recursion does not describe.
 
     Example:
         >>> from tokenfield.studies import normalization_study
-        >>> normalization_study(d=32, n=8, depth=4, seeds=2)["cosine"].mean("seed").sel(rule="post").values.round(2)
+        >>> normalization_study(d=32, n=8, depth=4, seeds=2)["mean_cosine"].mean("seed").sel(rule="post").values.round(2)
         array([-0.04,  0.07,  0.15,  0.26,  0.38])
     """
     import xarray
@@ -111,7 +111,7 @@ def normalization_study(
     config = {"d": d, "n": n, "depth": depth, "beta": beta, "rho0": rho0, "tau": tau, "alpha": alpha}
     found = xarray.Dataset(
         {
-            "cosine": (("rule", "seed", "layer"), cosines),
+            "mean_cosine": (("rule", "seed", "layer"), cosines),
             **{name: (("rule", "layer"), curve) for name, curve in zip(CURVES, curves, strict=True)},
         },
         coords={

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 @contextmanager
-def clear_errors(folder: Path | None) -> Iterator[None]:
+def one_line_errors(folder: Path | None) -> Iterator[None]:
     """Replace system errors about a folder (read-only, full) by one line. Finished cells are saved."""
     try:
         yield

@@ -24,12 +24,12 @@ found.plot("{name}").savefig("again.png")"""
 ABOUT = {
     "equiangular": "Theory for tokens that start equiangular: the time at which their cosine reaches the threshold, compared with "
     "the time at which half of all pairs have. Random tokens follow it in high dimension only.",
-    "critical-kappa": "Theory for very many tokens: the inverse noise above which disorder is unstable, compared with the point "
+    "critical_kappa": "Theory for very many tokens: the inverse noise above which disorder is unstable, compared with the point "
     "where the measured curve is halfway between its ends. In a finite system the two need not be equal.",
-    "critical-gamma": "Theory for equiangular tokens.",
-    "first-clusters": "Theory: the mode of the uniform law that grows fastest. Single runs differ by one or two.",
+    "critical_gamma": "Theory for equiangular tokens.",
+    "first_clusters": "Theory: the mode of the uniform law that grows fastest. Single runs differ by one or two.",
 }
-NONE = "The plan names no theory, so there is nothing to compare the sweep with."
+NONE = "The plan has no key `theory`, so the report has no predictions."
 
 
 def sweep_story(

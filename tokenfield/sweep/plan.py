@@ -22,8 +22,8 @@ from .parameters import GAMMA, for_its_kind, put, resolve
 
 Value = float | int | str | bool
 Theory = Annotated[
-    Literal["equiangular", "critical-kappa", "first-clusters", "critical-gamma"],
-    BeforeValidator(lambda name: name.replace("_", "-") if isinstance(name, str) else name),
+    Literal["equiangular", "critical_kappa", "first_clusters", "critical_gamma"],
+    BeforeValidator(lambda name: name.replace("-", "_") if isinstance(name, str) else name),
 ]
 KINDS = "give a list, linspace = [first, last, count] or logspace = [first, last, count]"
 
@@ -114,7 +114,7 @@ class Plan(Section):
         seeds: "independent" gives every cell its own seed; "shared" gives repeat r the same seed at all points.
         record: the quantities saved for each run, under names of your choice.
         batch: number of cells that run side by side; chosen by default.
-        theory: a curve to draw over the figures: "equiangular", "critical-kappa", "first-clusters" or "critical-gamma".
+        theory: a curve to draw over the figures: "equiangular", "critical_kappa", "first_clusters" or "critical_gamma".
 
     Example:
         >>> import tokenfield as tkf

@@ -46,7 +46,7 @@ def cosine_curve(plan: Plan, point: Mapping[str, Value], times: np.ndarray) -> n
 def threshold(plan: Plan, point: Mapping[str, Value], axis: str) -> float | None:
     """Return the predicted transition on an axis: the critical kappa (FORMULAS §10), or gamma (§7)."""
     config = plan.config({**point, axis: plan.axes[axis].expanded()[0]})
-    if plan.theory == "critical-kappa" and axis == "kappa":
+    if plan.theory == "critical_kappa" and axis == "kappa":
         from ..theory.noise import critical_kappa
 
         kind, beta = config.attention.kind, _beta(config)
@@ -54,7 +54,7 @@ def threshold(plan: Plan, point: Mapping[str, Value], axis: str) -> float | None
             return None
         unit = float(config.attention.make().log_unit) if kind == "unnormalized" else 0.0
         return float(critical_kappa(beta, config.tokens.d, kind, unit))
-    if plan.theory == "critical-gamma" and axis == "gamma":
+    if plan.theory == "critical_gamma" and axis == "gamma":
         from ..theory.long_context import critical_gamma
 
         return float(critical_gamma(config.tokens.rho))
@@ -72,11 +72,11 @@ def thresholds(plan: Plan, point: Mapping[str, Value], axis: str, other: str) ->
 def curve(plan: Plan, point: Mapping[str, Value], axis: str, observable: str | None) -> np.ndarray | None:
     """Return a quantity with a theoretical value at every point of an axis: first clusters (FORMULAS §8), a layer's cosine (§7)."""
     configs = [plan.config({**point, axis: value}) for value in plan.axes[axis].expanded()]
-    if plan.theory == "first-clusters" and observable == "clusters":
+    if plan.theory == "first_clusters" and observable == "clusters":
         from ..theory.modes import first_clusters
 
         return np.array([first_clusters(_beta(config), config.tokens.d) for config in configs], float)
-    if plan.theory == "critical-gamma" and observable == "mean_cosine" and all(map(_one_layer, configs)):
+    if plan.theory == "critical_gamma" and observable == "mean_cosine" and all(map(_one_layer, configs)):
         from ..theory.long_context import residual_layer_contraction
 
         values = [(c.tokens.rho, c.tokens.n, _beta(c), c.step) for c in configs]

@@ -13,7 +13,7 @@ from .._lock import alone_in
 from .batches import Batch, batches
 from .cells import Cells
 from .engines.in_process import in_process
-from .folder import clear_errors
+from .folder import one_line_errors
 from .outcome import Outcome
 from .plan import Plan, read_plan
 from .progress import SweepProgress
@@ -71,7 +71,7 @@ def sweep(
     cells = Cells(plan)
     check_seeds(plan, cells)
     with alone_in(folder, "sweep"):
-        with clear_errors(folder):
+        with one_line_errors(folder):
             store = _store(plan, cells, folder, resume, overwrite, retry)
         _run(store, plan, batches(cells), engine, progress)
     return SweepResult(store.result(), folder)
@@ -138,6 +138,6 @@ def _run(store: Store, plan: Plan, all_batches: list[Batch], engine: Callable, p
         for number, found in outcomes:
             batch = all_batches[number]
             lost = Outcome({}, np.nan, "the worker died each time this batch was run (out of memory?)")
-            with clear_errors(store.folder):
+            with one_line_errors(store.folder):
                 store.put(batch.cells, found or [lost] * len(batch.cells))
             bar.update(int((store.status == DONE).sum()), int((store.status == FAILED).sum()))

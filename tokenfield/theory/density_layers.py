@@ -1,4 +1,4 @@
-"""Layers on a density: the growth factor of a small wave, and the step sizes at which layers stop behaving like the flow."""
+"""Layers on a density: the growth factor of a small mode, and the step sizes at which layers stop behaving like the flow."""
 
 import math
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ class DensitySteps(NamedTuple):
     """Critical step sizes of layers with V = -1 on the uniform density.
 
     Attributes:
-        alternate: above this step the uniform density is unstable: waves grow, and up to `flip` change sign in each layer.
-        degree: degree of the first wave to become unstable.
+        alternate: above this step the uniform density is unstable: modes grow, and up to `flip` change sign in each layer.
+        degree: degree of the first mode to become unstable.
         flip: at this step `x + h Gamma(x)` is 0 for all x; above it tokens jump to the opposite side of the sphere.
     """
 
@@ -45,9 +45,9 @@ def layer_factors(
     attention: str = "softmax",
     modes: int | Sequence[int] = 32,
 ) -> np.ndarray:
-    """Return the factor by which one Post-LN layer multiplies a small wave on the uniform density, for each degree k.
+    """Return the factor by which one Post-LN layer multiplies a small mode on the uniform density, for each degree k.
 
-    Attention to the uniform density is `V rho x`, `rho = w_1/w_0` (unnormalized: w_1). A small wave adds `V ∇psi`, and a layer
+    Attention to the uniform density is `V rho x`, `rho = w_1/w_0` (unnormalized: w_1). A small mode adds `V ∇psi`, and a layer
     moves tokens by `h V ∇psi/(1 + h V rho)`, so the factor is `1 + h V lambda_k/(1 + h V rho)`, lambda_k the growth rate of the
     flow with V = 1 (`growth_rates`). If `1 + h V rho < 0`, the layer also maps the sphere to its opposite side. This multiplies
     odd degrees by -1, a sign that the factor does not include.
@@ -81,7 +81,7 @@ def layer_factors(
 def density_steps(beta: float, d: int) -> DensitySteps:
     """Return the step sizes h at which repulsive layers (V = -1, Post-LN, softmax) on the uniform density change behavior.
 
-    The flow with V = -1 damps every small wave. A layer multiplies it by `1 - h lambda_k/(1 - h rho)` (`layer_factors`), which
+    The flow with V = -1 damps every small mode. A layer multiplies it by `1 - h lambda_k/(1 - h rho)` (`layer_factors`), which
     is below -1 if `2/(lambda_k + 2 rho) < h < 1/rho`. The first degree to become unstable is that of the largest rate,
     `first_clusters(beta, d)`.
 

@@ -28,12 +28,10 @@ def which_law(beta: float, d: int, attention: str, kappa: float, log_critical: f
     fold, equal = (_number(log_critical + edge) for edge in edges)
     if sigma < edges.fold:
         return f"below the fold {fold}, the least kappa with an ordered law: tokens stay spread"
-    both = f"in the first-order window from the fold {fold} to kappa_c, where the uniform law and an ordered one are stable"
-    if sigma < edges.equal:
-        return (
-            f"{both}: the uniform law is favored (lower free energy up to {equal}), but ordered tokens stay so for long"
-        )
-    return f"{both}: the ordered law is favored (lower free energy from {equal}), but spread tokens stay so for long"
+    both = f"in the first-order window from the fold {fold} to the critical kappa, where the uniform and an ordered law are stable"
+    law, side, start = ("uniform", "up to", "ordered") if sigma < edges.equal else ("ordered", "from", "spread")
+    favored = f"the {law} law is favored (lower free energy {side} {equal})"
+    return f"{both}: {favored}, but tokens that start {start} stay so for a long time"
 
 
 def _number(logarithm: float) -> str:

@@ -1,4 +1,4 @@
-"""Noisy tokens on the sphere: the critical noise below which they become ordered, and the kind of transition."""
+"""Noisy tokens on the sphere: the critical inverse noise above which they become ordered, and the kind of transition."""
 
 import math
 from typing import Literal

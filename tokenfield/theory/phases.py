@@ -25,7 +25,7 @@ LABELS = {
     "fold": "inverse noise above which an ordered law exists",
     "equal": "inverse noise at which free energies are equal",
     "region": "region, an index into the attribute regions",
-    "m_1": "order parameter of the stable ordered law",
+    "order_parameter": "order parameter of the stable ordered law",
 }
 REGIONS = ("uniform only", "both, uniform favored", "both, order favored", "order only")
 
@@ -50,7 +50,7 @@ def phase_diagram(
     Returns:
         a dataset. Over beta: `critical_kappa` (the uniform law is unstable above it), `fold` (an ordered law exists above it),
         `equal` (equal free energies); the last two equal critical_kappa if the transition is continuous. Over beta and
-        kappa: `region`, an index into the attribute `regions`, and `m_1`, the order parameter of the stable ordered law
+        kappa: `region`, an index into the attribute `regions`, and `order_parameter`, that of the stable ordered law
         (0 where there is none, NaN where it is too concentrated to be computed). The attributes `beta_star` and
         `kappa_star` are the tricritical point (inf and NaN for softmax).
 
@@ -93,7 +93,7 @@ def phase_diagram(
             "fold": ("beta", lines[1]),
             "equal": ("beta", lines[2]),
             "region": (("beta", "kappa"), region),
-            "m_1": (("beta", "kappa"), m_1),
+            "order_parameter": (("beta", "kappa"), m_1),
         },
         {"beta": beta_axis, "kappa": kappa_axis},
         {**provenance(), **config, "regions": json.dumps(REGIONS)},

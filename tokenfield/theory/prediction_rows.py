@@ -123,7 +123,7 @@ def equiangular(case: Case) -> Iterator[Prediction]:
     alone = ["one token has no angle"] if n == 1 else []
     crowded = [f"{n} tokens at equal angles need d >= {n}, here d = {case.d}"] if case.d < n else []
     problems, last = [*case.general(), *alone, *crowded], [*case.general(), *alone]
-    exact = "exact for equal angles; independent random tokens follow it as d grows"
+    exact = "exact for equal angles; approximate for independent random tokens, better as d grows"
     fixed = norm.radius(case.d)
     r0 = case.radius if fixed is None else float(fixed)
 
@@ -144,7 +144,10 @@ def equiangular(case: Case) -> Iterator[Prediction]:
         law, fact = None, "the rate contains e^beta, beyond double range"
     elif law is not None and math.isnan(law.rate):
         fact = "the rate changes with time"
-    once, meaning = "once all tokens are in one cluster", "rate in e^(-rate t), t^(-rate) or e^(-rate sqrt t)"
+    once, meaning = (
+        "once all tokens are in one cluster",
+        "the constant called rate in e^(-rate t), t^(-rate) or e^(-rate sqrt t)",
+    )
     yield row("terminal_law", "1 - rho at late times", "by norm", "§7", lambda: law and law.text, last, once, fact)
     yield row("terminal_rate", "decay rate of 1 - rho", meaning, "§7", lambda: law and law.rate, last, once, fact)
 
@@ -213,7 +216,7 @@ def noise(case: Case) -> Iterator[Prediction]:
 
     formula, facts = "beta w_0/w_1" if case.softmax else "beta/w_1", "; ".join(filter(None, [fact, side]))
     condition = "for noise sqrt(2/kappa) dW and many tokens"
-    yield row("kappa_c", "critical inverse noise kappa_c", formula, "§10", threshold, problems, condition, facts)
+    yield row("critical_kappa", "critical inverse noise", formula, "§10", threshold, problems, condition, facts)
 
     formula, outside = "I_(d/2+1)/I_(d/2) = 1/d at beta_*", list(problems)
     if case.softmax:
@@ -223,7 +226,7 @@ def noise(case: Case) -> Iterator[Prediction]:
         criterion = "continuous iff beta <= beta_*"
     name, star = "beta_*, the largest beta with a continuous transition", lambda: beta_star(case.d)
     yield row("beta_star", name, formula, "§10", star, outside, fact="continuous up to it, first order above")
-    name, kind = "kind of transition at kappa_c", lambda: transition(case.b, case.d, case.attention)
+    name, kind = "kind of transition at the critical kappa", lambda: transition(case.b, case.d, case.attention)
     yield row("transition", name, criterion, "§10", kind, problems)
 
 
@@ -249,7 +252,7 @@ def long_context(case: Case) -> Iterator[Prediction]:
     def used() -> float | None:
         return None if alone else case.b / math.log(case.n)
 
-    yield row("gamma", "gamma in use", "beta/log n", "§7", used, [*case.general(), *alone])
+    yield row("gamma", "gamma of this model", "beta/log n", "§7", used, [*case.general(), *alone])
 
 
 def lipschitz(case: Case) -> Iterator[Prediction]:
@@ -269,7 +272,7 @@ def lipschitz(case: Case) -> Iterator[Prediction]:
             fact = f"e^{found.log_mean_field:.8g}, beyond double range"
         value = partial(getattr, found, field)
         yield row(
-            f"lipschitz_{field.removeprefix('sharp_')}",
+            f"lipschitz_{field}",
             name,
             formula,
             "§6",

@@ -7,7 +7,7 @@ from .._explained import grid
 from .._shown import did_you_mean, shown
 from .prediction_rows import Prediction
 
-NAMES = ("key", "what", "value", "formula", "holds")
+NAMES = ("key", "prediction", "value", "formula", "applies")
 
 
 class Predictions(Sequence[Prediction]):
@@ -70,5 +70,5 @@ def value_text(row: Prediction) -> str:
 
 def cells(row: Prediction) -> tuple[str, ...]:
     """Return the cells of a row as text, in the order of `NAMES`."""
-    holds = ("yes" if row.valid else "NO") + (f": {row.note}" if row.note else "")
-    return row.key, row.name, value_text(row), f"{row.formula} ({row.section})", holds
+    applies = ("yes" if row.valid else "NO") + (f": {row.note}" if row.note else "")
+    return row.key, row.name, value_text(row), f"{row.formula} ({row.section})", applies

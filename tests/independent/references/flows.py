@@ -130,7 +130,7 @@ def fisher_rao(x, m, beta, rate, t1):
 
 
 def merge_times(kernel, x, w, beta, t1):
-    """Times at which pairs of groups have come half-way up their step of the energy, `e^{-beta(1-cos)} = 1/2`, in order.
+    """Times at which pairs of groups have come halfway up their step of the energy, `e^{-beta(1-cos)} = 1/2`, in order.
 
     Post-LN in plain time by a stiff solver. A pair counts when both its tokens are the heaviest of their groups.
     """

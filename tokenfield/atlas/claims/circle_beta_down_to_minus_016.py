@@ -41,7 +41,7 @@ def measure(quick: bool) -> Evidence:
     checks, rates = [], {}
     for flow in FLOWS:
         for beta in (-0.15, 0.0, 2.0) if quick else (-0.15, -0.1, 0.0, 0.5, 1.0, 2.0, 3.0):
-            done = sum(tkf.clusters(run(flow, beta, angles).final, tol=2e-3).count == 1 for angles in starts)
+            done = sum(len(tkf.clusters(run(flow, beta, angles).final, tol=2e-3).sizes) == 1 for angles in starts)
             checks.append(
                 equal(f"{flow}, β = {beta:g}: number of random starts that end in one cluster", len(starts), done)
             )
@@ -49,7 +49,7 @@ def measure(quick: bool) -> Evidence:
         for beta in (-0.4, -1.0):
             what = f"{flow}, β = {beta:g}: growth rate of a shift of three groups 120° apart"
             checks.append(close(what, triangle_rate(flow, beta), rates[flow][beta], rtol=1e-3))
-        left = tkf.clusters(run(flow, -3.0, groups, t1=100.0).final).count
+        left = len(tkf.clusters(run(flow, -3.0, groups, t1=100.0).final).sizes)
         checks.append(equal(f"{flow}, β = -3: clusters at the end, from three loose groups 120° apart", 3, left))
     return Evidence(tuple(checks), draw(rates), CAPTION)
 

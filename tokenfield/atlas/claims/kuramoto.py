@@ -41,7 +41,7 @@ def measure(quick: bool) -> Evidence:
         checks.append(at_most(f"β = {beta:g}: largest distance between USA and the angle equation", 1e-9, max(errors)))
     ends = [tkf.simulate(usa(0.0), tkf.circle_tokens(a), 200.0, progress=False).final for a in starts]
     checks.append(
-        equal("β = 0: random starts that synchronize", len(ends), sum(tkf.clusters(e).count == 1 for e in ends))
+        equal("β = 0: random starts that synchronize", len(ends), sum(len(tkf.clusters(e).sizes) == 1 for e in ends))
     )
     checks.append(at_most("USA, with its projection: largest distance from the circle", 1e-12, max(drift)))
     free = tkf.simulate(usa(1.0, norm=False), tkf.circle_tokens(starts[0]), 0.25, progress=False).final

@@ -24,7 +24,7 @@ def collapse(flow: str, beta: float, start: tkf.Tokens) -> float:
     """Return the time at which all cosines exceed 0.999, or infinity if that does not happen by t = 1e5."""
     run = tkf.simulate(model(flow, beta), start, 1e5, save_at=2, stop_when=tkf.one_cluster(1e-3), progress=False)
     # The run stops exactly at the boundary of 1e-3; counting with twice that tolerance is safe against rounding.
-    return run.times[-1] if tkf.clusters(run.final, tol=2e-3).count == 1 else np.inf
+    return run.times[-1] if len(tkf.clusters(run.final, tol=2e-3).sizes) == 1 else np.inf
 
 
 def antipodal(nudge: float) -> tkf.Tokens:

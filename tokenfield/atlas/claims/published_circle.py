@@ -18,7 +18,7 @@ def energy(theta: np.ndarray) -> np.ndarray:
 
 
 def merges(times: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Return the times at which the energy is half-way from one plateau to the next."""
+    """Return the times at which the energy is halfway from one plateau to the next."""
     from scipy.interpolate import CubicSpline
 
     return np.array([CubicSpline(times, energy(theta)).solve(level, extrapolate=False)[0] for level in HALFWAY])
@@ -58,7 +58,7 @@ def measure(quick: bool) -> Evidence:
 
 CAPTION = (
     "Angles and normalized energy of 5 tokens, SA, β = 4; square-root time axis. Gray: plateaus at 9/25, 13/25, 1. "
-    "Dotted: merge times, where the energy is half-way between two plateaus."
+    "Dotted: merge times, where the energy is halfway between two plateaus."
 )
 
 
@@ -83,7 +83,7 @@ CLAIM = Claim(
     section="Metastability",
     title="A published metastable run, with error estimates",
     statement="Five tokens on the circle, SA, β = 4, from the published start: three clusters become two at t = 2.41, and these "
-    "merge at t = 325.53. At a merge time the energy is half-way between the plateaus before and after; a plateau "
+    "merge at t = 325.53. At a merge time the energy is halfway between the plateaus before and after; a plateau "
     "is at Σ_c w_c², with w_c the share of the tokens in cluster c.",
     source="Geshkovski, Koubbi, Polyanskiy, Rigollet 2024 (Dynamic metastability in the self-attention model), their start",
     measure=measure,

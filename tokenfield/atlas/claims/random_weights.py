@@ -22,7 +22,7 @@ def measure(quick: bool) -> Evidence:
 
     sizes = {"d": 128, "n": 32, "depth": 24, "seeds": 32} if quick else {"d": 512, "n": 128, "depth": 64, "seeds": 24}
     study = normalization_study(**sizes, progress=False)
-    mean = study["cosine"].mean("seed")
+    mean = study["mean_cosine"].mean("seed")
     checks = []
     for rule in RULES:
         found, predicted = mean.sel(rule=rule).values, study["recursion"].sel(rule=rule).values

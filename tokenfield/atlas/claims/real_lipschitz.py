@@ -27,14 +27,14 @@ def measure(quick: bool) -> Evidence:
         found[name] = data
         ratio = float((data["lipschitz"].max("sample") / data["lipschitz_upper"]).max())
         checks.append(at_most(f"{TITLES[name]}: largest constant / data-dependent bound", 1.0, ratio))
-        for block in data["block"].values[np.isfinite(data["lipschitz_exponent"])]:
-            power, low, high = (float(data[f"lipschitz_exponent{part}"][block]) for part in ("", "_low", "_high"))
+        for block in data["block"].values[np.isfinite(data["lipschitz_power"])]:
+            power, low, high = (float(data[f"lipschitz_power{part}"][block]) for part in ("", "_low", "_high"))
             what = f"{TITLES[name]}, block {block}: fitted power of n"
             interval = f"95 %: {low:.2f} … {high:.2f}".replace("-", "−")
             checks.append(Check(what, OPEN, f"{power:.3f}", interval, not notes))
     first = found["minilm"].isel(block=0)
-    inside = float(first["lipschitz_exponent_low"]) <= 0.25 <= float(first["lipschitz_exponent_high"])
-    interval = f"{float(first['lipschitz_exponent_low']):.2f} … {float(first['lipschitz_exponent_high']):.2f}"
+    inside = float(first["lipschitz_power_low"]) <= 0.25 <= float(first["lipschitz_power_high"])
+    interval = f"{float(first['lipschitz_power_low']):.2f} … {float(first['lipschitz_power_high']):.2f}"
     checks.append(
         Check("MiniLM, block 0: power of n (claimed: ¼ in every layer)", "0.25", interval, "95 %", inside, printed=True)
     )
@@ -53,13 +53,13 @@ def draw(found):
     figure = Figure(figsize=(8.4, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     for shift, (name, data) in enumerate(found.items()):
-        blocks = data["block"].values[np.isfinite(data["lipschitz_exponent"])]
+        blocks = data["block"].values[np.isfinite(data["lipschitz_power"])]
         depth = data.sizes["block"]
         for place, block in enumerate(blocks):
             values = np.exp(np.log(data["lipschitz"].isel(block=block)).mean("sample"))
             shade = 0.35 + 0.65 * (place + 1) / len(blocks)
             left.plot(data["length"], values, "o-", ms=3, lw=1, color=COLORS[name], alpha=shade)
-        power, low, high = (data[f"lipschitz_exponent{part}"].values[blocks] for part in ("", "_low", "_high"))
+        power, low, high = (data[f"lipschitz_power{part}"].values[blocks] for part in ("", "_low", "_high"))
         where = blocks / (depth - 1) + 0.008 * shift
         right.errorbar(
             where, power, (power - low, high - power), fmt="o", ms=3.5, lw=1, color=COLORS[name], label=TITLES[name]

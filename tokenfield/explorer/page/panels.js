@@ -72,7 +72,7 @@ const nothing = (text) => ({ spec: { empty: text }, marks: [], text });
 export const PANELS = {
   energy: {
     title: "Energy",
-    about: "Normalized energy Ē = ΣΣ wᵢwⱼ exp(β(⟨xᵢ,xⱼ⟩−1)). Softmax and unnormalized attention increase it. While clusters wait it stays on a step, the sum of their squared masses.",
+    about: "Normalized energy Ē = ΣΣ wᵢwⱼ exp(β(⟨xᵢ,xⱼ⟩−1)). Softmax and unnormalized attention increase it. While clusters persist it stays on a step, the sum of their squared masses.",
     make({ runs, theme, log }) {
       const [run] = runs, { last } = run.history;
       if (!last || runs.every((each) => !Number.isFinite(each.history.last?.energy)))
@@ -177,7 +177,7 @@ export const PANELS = {
   },
   modes: {
     title: "Growth of modes",
-    about: "Bars: predicted growth rate of mode k of a small ripple on the uniform measure. Dots: measured in this run, while all ripples are small and no two others feed mode k.",
+    about: "Bars: predicted growth rate of mode k, a small perturbation of the uniform measure with k periods. Dots: measured in this run, while all modes are small and no other modes drive mode k.",
     make({ runs, theme }) {
       const [run] = runs, c = theoryCase(run);
       if (!c.kind) return nothing("Rates are known for isotropic softmax and unnormalized attention.");
@@ -193,7 +193,7 @@ export const PANELS = {
           bars: shown.map((rate, j) => ({ x: j + 1, y: Math.max(rate, floor), color: j + 1 === k ? theme.second : theme.theory })),
           dots,
         },
-        marks: [{ label: `k = ${k}: rate ${short(most)}`, formula: `rate_k = k(k+d−2) w_k/β${c.kind === "softmax" ? " / w₀" : ""}${c.noise ? " − k(k+d−2)/κ" : ""}`, when: "Post-LN, many tokens, as long as ripples are small", page: "modes" }],
+        marks: [{ label: `k = ${k}: rate ${short(most)}`, formula: `rate_k = k(k+d−2) w_k/β${c.kind === "softmax" ? " / w₀" : ""}${c.noise ? " − k(k+d−2)/κ" : ""}`, when: "Post-LN, many tokens, as long as modes are small", page: "modes" }],
         text: `Mode ${k} grows fastest, at rate ${short(most)}.`,
       };
     },

@@ -32,11 +32,11 @@ export const STORIES = [
     title: "β counts the clusters",
     steps: [
       {
-        text: "Tokens spread over the circle. A small ripple with k waves grows at a known rate, and the fastest ripple decides how many clusters appear first. For β = 5 theory says k_max = 3. The inside of the circle shows the past: time runs outward.",
+        text: "Tokens spread over the circle. A small perturbation with k periods, mode k, grows at a known rate, and the fastest mode decides how many clusters appear first. For β = 5 theory says k_max = 3. The inside of the circle shows the past: time runs outward.",
         config: { attention: softmax(5), tokens: circle(400, 3) }, pace: { speed: 1.2 }, show: "modes",
       },
       {
-        text: "For β = 20 the winner is k = 6. The bars are the predicted rates, the dots are measured in this run. Random starts have random ripples, so the count may differ by one or two.",
+        text: "For β = 20 the winner is k = 6. The bars are the predicted rates, the dots are measured in this run. Random starts contain all modes, so the count may differ by one or two.",
         config: { attention: softmax(20), tokens: circle(600, 1) }, pace: { speed: 1.2 }, show: "modes",
       },
       {
@@ -90,7 +90,7 @@ export const STORIES = [
     title: "Kuramoto is β = 0",
     steps: [
       {
-        text: "On the circle with β = 0, attention is the Kuramoto model of coupled clocks: every token pulls every other, θᵢ' = −(1/n) Σ sin(θᵢ − θⱼ). All tokens meet.",
+        text: "On the circle with β = 0, attention is the Kuramoto model of coupled oscillators: every token pulls every other, θᵢ' = −(1/n) Σ sin(θᵢ − θⱼ). All tokens meet.",
         config: { attention: { kind: "unnormalized", beta: 0 }, tokens: circle(300) }, pace: { speed: 1.5 }, show: "order",
       },
       {
@@ -134,7 +134,7 @@ export const STORIES = [
         config: { attention: softmax(2, { causal: true }), tokens: sphere(128, 3) }, pace: { speed: 0.35, log: true }, show: "order",
       },
       {
-        text: "With sharp attention, β = 40, tokens that find no earlier token nearby become leaders for a while (Rényi centers). Clusters form around them, and wait.",
+        text: "With sharp attention, β = 40, tokens that find no earlier token nearby become leaders for a while (Rényi centers). Clusters form around them, and persist.",
         config: { attention: softmax(40, { causal: true }), tokens: circle(200, 2) }, pace: { speed: 1 }, show: "clusters",
       },
     ],

@@ -4,7 +4,7 @@ import numpy as np
 
 import tokenfield as tkf
 
-from ...observables.renyi import renyi_centres
+from ...observables.renyi import renyi_centers
 from ..claim import Claim, Evidence, close
 
 DELTA = {2: 0.2, 3: 0.5}
@@ -37,7 +37,7 @@ def parked(n: float) -> float:
 
 def count(n: int, d: int, draws: int, strong: bool) -> tuple[float, float]:
     """Return the mean number of centers over independent draws, and its standard error."""
-    numbers = [len(renyi_centres(tkf.uniform_sphere(n, d, seed=k), DELTA[d], strong)) for k in range(draws)]
+    numbers = [len(renyi_centers(tkf.uniform_sphere(n, d, seed=k), DELTA[d], strong)) for k in range(draws)]
     return float(np.mean(numbers)), float(np.std(numbers) / np.sqrt(draws))
 
 
@@ -81,7 +81,7 @@ def draw(counts):
 
 
 CLAIM = Claim(
-    id="renyi_centres",
+    id="renyi_centers",
     section="Causal attention",
     title="The number of Rényi centers",
     statement="Of n independent uniform tokens, (1-(1-p)^n)/p are strong Rényi centers on average, p the mass of a cap of "

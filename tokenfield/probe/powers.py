@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     import xarray
 
 
-def with_exponents(dataset: "xarray.Dataset") -> "xarray.Dataset":
+def with_powers(dataset: "xarray.Dataset") -> "xarray.Dataset":
     """Return a dataset with `lipschitz` (block, length, sample) and the power p of `C n^p` fitted to each block (FORMULAS §6).
 
-    `lipschitz_exponent` and its 95 % confidence interval `_low` and `_high` are as in `tokenfield.lipschitz.fit_power_law`, which
+    `lipschitz_power` and its 95 % confidence interval `_low` and `_high` are as in `tokenfield.lipschitz.fit_power_law`, which
     assumes the power law and independent samples, although parts of one text are not quite independent. A block whose
-    constants are missing has no exponent.
+    constants are missing has no power.
 
     Example:
-        >>> from tokenfield.probe.exponents import with_exponents
-        >>> with_exponents(result.dataset)["lipschitz_exponent"]  # doctest: +SKIP
+        >>> from tokenfield.probe.powers import with_powers
+        >>> with_powers(result.dataset)["lipschitz_power"]  # doctest: +SKIP
     """
     values, lengths = dataset["lipschitz"].transpose("block", "length", "sample").values, dataset["length"].values
     found = np.full((3, len(values)), np.nan)
@@ -27,5 +27,5 @@ def with_exponents(dataset: "xarray.Dataset") -> "xarray.Dataset":
         if np.isfinite(constants).all():
             law = fit_power_law(lengths, constants)
             found[:, block] = law.power, *law.interval
-    names = ("lipschitz_exponent", "lipschitz_exponent_low", "lipschitz_exponent_high")
+    names = ("lipschitz_power", "lipschitz_power_low", "lipschitz_power_high")
     return dataset.assign({name: ("block", row) for name, row in zip(names, found, strict=True)})
