@@ -80,6 +80,7 @@ class App {
     for (const name of ["pointerdown", "keydown"]) this.parts.canvas.addEventListener(name, stay, { signal: this.listeners.signal });
     const loop = (now) => {
       if (this.closed) return;
+      this.runs.forEach(({ source }) => source.next());
       if (this.drifting && this.playing && this.dirty) this.sway(Math.min(100, now - before) / 1000);
       this.adapt(now - before);
       before = now;
@@ -137,12 +138,7 @@ class App {
   draw() {
     if (!this.dirty) return;
     this.dirty = false;
-    const { runs } = this, [run] = runs, frame = run?.frame;
-    for (const each of runs)
-      if (each.pending) {
-        each.pending = false;
-        each.source.drawn(); // the next frame is computed while this one is drawn
-      }
+    const frame = this.runs[0]?.frame;
     this.drawScene();
     const now = performance.now();
     if (frame && (now - (this.clocked ?? 0) > CLOCK_PERIOD || !this.playing)) this.showClock(frame, now);
