@@ -4,10 +4,13 @@ The page is the one file that `tokenfield explore --export` writes, opened from 
 tokens.
 """
 
+import os
+import re
 import shutil
 import statistics
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,8 +40,10 @@ def rows() -> Iterator[tuple[str, dict[str, float]]]:
         print(f"  live page, first motion after opening: {first:.2f} s")
         yield "live page, first motion", {f"limit {FIRST_MOTION} s": FIRST_MOTION / first}
         for case in CASES:
-            rate = frame_rate(browser, f"{page}#{case}")
-            print(f"  live page, {case}: {rate:.0f} frames a second")
+            rate, refreshes, work = frame_rate(browser, f"{page}#{case}")
+            print(f"  live page, {case}: {rate:.1f} frames a second of {refreshes:.1f} that the browser offers")
+            parts = ", ".join(f"{name} {each:.1f}" for name, each in work.most_common(5))
+            print(f"  live page, {case}: {work.total():.1f} ms of processor time a frame ({parts})")
             if case.startswith("n=500"):
                 yield f"live page, frame rate, {case}", {f"limit {RATE:.0f} a second": rate / RATE}
         browser.close()
@@ -64,12 +69,53 @@ def first_motion(browser: Any, address: str) -> float:
     return moved / 1000
 
 
-def frame_rate(browser: Any, address: str) -> float:
-    """Frames a second that are drawn while tokens move."""
+def frame_rate(browser: Any, address: str) -> tuple[float, float, Counter[str]]:
+    """Frames a second that are drawn while tokens move, animation frames a second, and processor time a frame in ms by thread."""
     page = opened(browser, address)
+    page.evaluate(
+        "const count = () => { window.refreshes = (window.refreshes ?? 0) + 1; requestAnimationFrame(count); }; count()"
+    )
     time.sleep(WARM_UP)
-    before, begun = shown(page, "frames"), time.perf_counter()
+    counts = "[document.querySelector('.tkf').dataset.frames, window.refreshes].map(Number)"
+    (drawn, refreshes), work, begun = page.evaluate(counts), processor_time(), time.perf_counter()
     time.sleep(SECONDS)
-    rate = (shown(page, "frames") - before) / (time.perf_counter() - begun)
+    (drawn_after, refreshes_after), spent = page.evaluate(counts), processor_time()
+    seconds, frames = time.perf_counter() - begun, max(1, drawn_after - drawn)
     page.context.close()
-    return rate
+    per_frame = Counter({name: (each - work[name]) / frames for name, each in spent.items()})
+    return frames / seconds, (refreshes_after - refreshes) / seconds, per_frame
+
+
+def processor_time() -> Counter[str]:
+    """Milliseconds of processor time of the browser's processes so far, by process and thread; empty where there is no /proc."""
+    found: Counter[str] = Counter()
+    for pid in descendants():
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if b"chrom" not in command:
+                continue
+            kind = re.search(rb"--type=([\w-]+)", command)
+            name = kind[1].decode() if kind else "browser"
+            for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+                before, _, after = stat.read_text().rpartition(") ")
+                thread = "SwiftShader" if "(Thread<" in before else before.partition(" (")[2]
+                user, system = after.split()[11:13]
+                found[f"{name}/{thread}"] += 1000 * (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        except OSError:  # the process has ended
+            continue
+    return found
+
+
+def descendants() -> list[int]:
+    """The processes that this one has started, and those that these have started."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(") ")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(stat.parent.name))
+    found = [os.getpid()]
+    for pid in found:
+        found += children.get(pid, [])
+    return found[1:]

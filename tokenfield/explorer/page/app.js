@@ -19,14 +19,16 @@ import { patched } from "./tables.js";
 import { Camera } from "./views/camera.js";
 
 const PLOT_PERIOD = 60; // least milliseconds between the drawings of two plots
-const CLOCK_PERIOD = 100;
 const SWING = 0.5, SWING_PERIOD = 38; // radians and seconds: the sphere sways by itself until the reader turns it
-const SLOW_FRAME = 17.5; // milliseconds: fewer than 57 frames a second
-/** What is drawn, from the most to the least: pixels along one side, part of each trail, frames between the drawings of two plots. */
+const SLOW_FRAME = 17, SLOW_SECONDS = 2; // milliseconds, fewer than 59 frames a second, for so long
+/**
+ * What is drawn, from the most to the least: pixels along one side, part of each trail, frames between the drawings of two plots,
+ * milliseconds between two changes of the clock.
+ */
 const DETAIL = [
-  { quality: 1, trailPart: 1, plotFrames: 4 },
-  { quality: 1, trailPart: 0.5, plotFrames: 12 },
-  { quality: 0.75, trailPart: 0.5, plotFrames: 20 },
+  { quality: 1, trailPart: 1, plotFrames: 4, clockPeriod: 100 },
+  { quality: 1, trailPart: 0.5, plotFrames: 12, clockPeriod: 250 },
+  { quality: 0.75, trailPart: 0.5, plotFrames: 20, clockPeriod: 250 },
 ];
 
 /** Show the explorer in an element; return an object with close(). See README.md for the options. */
@@ -45,7 +47,6 @@ class App {
     this.config = readConfig(DEFAULT_CONFIG).config;
     this.camera = new Camera();
     this.stats = { frames: 0, firstMotion: null };
-    this.detail = 0;
     this.themeChoice = "auto";
     this.listeners = new AbortController();
   }
@@ -53,6 +54,7 @@ class App {
   begin() {
     this.root.classList.add("tkf");
     this.build();
+    this.reduce(this.scene.renderer.software ? 1 : 0);
     const read = this.options.link ? readLink(location.hash, STORY_NAMES) : { given: false, problems: [], view: this.view, config: this.config };
     this.takeLink(read);
     if (this.still) {
@@ -72,6 +74,7 @@ class App {
     for (const name of ["pointerdown", "keydown"]) this.parts.canvas.addEventListener(name, stay, { signal: this.listeners.signal });
     const loop = (now) => {
       if (this.closed) return;
+      this.runs.forEach(({ source }) => source.next());
       if (this.drifting && this.playing && this.dirty) this.sway(Math.min(100, now - before) / 1000);
       this.adapt(now - before);
       before = now;
@@ -123,13 +126,15 @@ class App {
     if (!this.playing || document.hidden || interval > 1000) return;
     this.pacing = { sum: (this.pacing?.sum ?? 0) + interval, count: (this.pacing?.count ?? 0) + 1 };
     if (this.pacing.sum < 1000) return;
-    if (this.pacing.sum / this.pacing.count > SLOW_FRAME && this.detail + 1 < DETAIL.length) this.reduce(this.detail + 1);
+    this.slow = this.pacing.sum / this.pacing.count > SLOW_FRAME ? (this.slow ?? 0) + 1 : 0;
+    if (this.slow >= SLOW_SECONDS && this.detail + 1 < DETAIL.length) this.reduce(this.detail + 1);
     this.pacing = null;
   }
 
   reduce(detail) {
     const { quality, trailPart } = DETAIL[detail];
     this.detail = detail;
+    this.slow = 0;
     Object.assign(this.scene, { quality, trailPart });
   }
 
@@ -144,15 +149,10 @@ class App {
   draw() {
     if (!this.dirty) return;
     this.dirty = false;
-    const { runs } = this, [run] = runs, frame = run?.frame;
-    for (const each of runs)
-      if (each.pending) {
-        each.pending = false;
-        each.source.drawn(); // the next frame is computed while this one is drawn
-      }
+    const frame = this.runs[0]?.frame;
     this.drawScene();
     const now = performance.now();
-    if (frame && (now - (this.clocked ?? 0) > CLOCK_PERIOD || !this.playing)) this.showClock(frame, now);
+    if (frame && (now - (this.clocked ?? 0) > DETAIL[this.detail].clockPeriod || !this.playing)) this.showClock(frame, now);
     this.root.dataset.frames = String(++this.stats.frames);
     const since = now - (this.plotted ?? 0);
     if (since > 6 * PLOT_PERIOD || (since > PLOT_PERIOD && this.stats.frames >= (this.plotAt ?? 0))) {

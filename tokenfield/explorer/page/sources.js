@@ -1,6 +1,6 @@
 /**
  * Where frames come from. Every source has start(config, request), play(pace), pause(), step(), set(config, changes), close(), and
- * calls onframe(frame, {ended}), oninfo(info) and onerror(text). A pace is {speed, log}; `request` and `changes` are for the server.
+ * calls onframe(frame, {ended}), oninfo(info) and onerror(text). A pace is {speed, log}; `request` and `changes` are for the server. next() is called before each drawing.
  */
 
 import { decodeFrame, decodeFrames } from "./frames.js";
@@ -10,6 +10,9 @@ class Source {
   constructor() {
     this.onframe = this.oninfo = this.onerror = () => {};
   }
+
+  /** Give the next frame, if frames wait for the page to draw them. */
+  next() {}
 }
 
 /** The engine of the page, in a worker. */
@@ -22,13 +25,15 @@ export class InPage extends Source {
       : new Worker(new URL("./engine/worker.js", import.meta.url), { type: "module" });
     this.worker.onmessage = ({ data }) => {
       if (data.type === "error") this.onerror(data.message);
-      else this.onframe(decodeFrame(data.buffer).frame, { ended: data.ended === true });
+      else this.queue.push(data);
     };
     this.worker.onerror = (event) => this.onerror(`the engine stopped: ${event.message ?? "the worker could not start"}`);
+    this.queue = [];
     this.editable = true;
   }
 
   start(config) {
+    this.queue.length = 0;
     this.worker.postMessage({ type: "start", config });
   }
 
@@ -48,9 +53,12 @@ export class InPage extends Source {
     this.worker.postMessage({ type: "set", config });
   }
 
-  /** Tell that a frame is being drawn, so that the next one may come. */
-  drawn() {
-    this.worker.postMessage({ type: "drawn" });
+  /** Give one frame for each drawing: the worker computes the one after the next meanwhile. */
+  next() {
+    const data = this.queue.shift();
+    if (!data) return;
+    this.worker.postMessage({ type: "taken" });
+    this.onframe(decodeFrame(data.buffer).frame, { ended: data.ended === true });
   }
 
   close() {
@@ -117,8 +125,6 @@ export class Live extends Source {
   set(config, changes) {
     this.send({ type: "set", ...changes });
   }
-
-  drawn() {}
 
   close() {
     this.closed = true;
@@ -233,8 +239,6 @@ export class Replay extends Source {
   }
 
   set() {}
-
-  drawn() {}
 
   close() {
     this.pause();

@@ -37,7 +37,7 @@ export const runsMethods = {
   },
 
   makeRun(index, source, config) {
-    const run = { index, source, config, tables: config, frame: null, x: null, history: newHistory(config), pending: false };
+    const run = { index, source, config, tables: config, frame: null, x: null, history: newHistory(config) };
     source.onframe = (frame, { ended }) => this.take(run, frame, ended);
     source.onerror = (text) => this.say(text, true);
     source.oninfo = (info) => {
@@ -123,7 +123,7 @@ export const runsMethods = {
     run.groups = this.scene.view(run.index).groups?.count ?? NaN;
     run.history.add(frame, run.x, run.groups, performance.now(), ended || !this.playing || this.mode === "replay");
     if (this.turnToTokens && run.x && frame.d === 3) this.faceTokens(run);
-    run.pending = this.dirty = true;
+    this.dirty = true;
     if (frame.time > 0 && this.stats.firstMotion === null) this.stats.firstMotion = performance.now();
     if (ended && this.playing && run.index === 0) this.pause();
     if (this.sweep && run.index === 0) this.followSweep(frame);

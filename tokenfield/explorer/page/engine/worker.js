@@ -4,23 +4,24 @@ import { encodeFrame } from "../frames.js";
 import { Runner } from "./runner.js";
 
 const BUDGET = 40; // milliseconds of steps between two frames
-const PERIOD = 15; // least milliseconds between two frames
+const PERIOD = 8; // least milliseconds between two frames
+const AHEAD = 2; // frames that the page has not taken yet: one in reserve, for steps that take long
 const FIRST_TIME = 0.01; // where logarithmic time begins
 
 let runner = null;
 let playing = false, speed = 1, log = false;
-let waiting = false; // the page has not drawn the last frame yet
+let sent = 0; // frames that the page has not taken yet
 let before = 0, timer = null;
 
 function send(flags = {}) {
   const buffer = encodeFrame(runner.frame());
-  waiting = true;
+  sent++;
   postMessage({ type: "frame", buffer, ...flags }, [buffer]);
 }
 
 function loop() {
   timer = null;
-  if (!playing || waiting) return;
+  if (!playing || sent >= AHEAD) return;
   const now = performance.now(), elapsed = Math.min(0.1, (now - before) / 1000);
   before = now;
   const t = runner.t;
@@ -34,16 +35,21 @@ function loop() {
     postMessage({ type: "error", message: runner.trouble });
   }
   send({ ended: !playing });
+  schedule();
 }
 
 function schedule() {
-  if (timer === null && playing && !waiting) timer = setTimeout(loop, Math.max(0, PERIOD - (performance.now() - before)));
+  if (timer !== null || !playing || sent >= AHEAD) return;
+  const wait = PERIOD - (performance.now() - before);
+  if (wait > 0) timer = setTimeout(loop, wait);
+  else loop();
 }
 
 const COMMANDS = {
   start({ config }) {
     playing = false;
     runner = new Runner(config);
+    sent = 0;
     send();
   },
   play(message) {
@@ -64,8 +70,8 @@ const COMMANDS = {
     runner.setModel(config);
     if (!playing) send();
   },
-  drawn() {
-    waiting = false;
+  taken() {
+    sent = Math.max(0, sent - 1);
     schedule();
   },
 };

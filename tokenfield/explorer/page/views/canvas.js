@@ -9,8 +9,10 @@ export class CanvasRenderer {
 
   begin(width, height, scale, [r, g, b]) {
     const { canvas, context } = this;
-    canvas.width = Math.round(width * scale);
-    canvas.height = Math.round(height * scale);
+    if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
+      canvas.width = Math.round(width * scale);
+      canvas.height = Math.round(height * scale);
+    }
     context.setTransform(scale, 0, 0, scale, 0, 0);
     context.fillStyle = css(r, g, b, 1);
     context.fillRect(0, 0, width, height);

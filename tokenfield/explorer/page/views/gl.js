@@ -77,6 +77,8 @@ export class GlRenderer {
     this.ballArray = this.arrangement(this.ball, 0, [], true);
     this.indices = gl.createBuffer();
     this.capacity = 0;
+    const names = gl.getExtension("WEBGL_debug_renderer_info");
+    this.software = /swiftshader|llvmpipe|software/i.test(gl.getParameter(names ? names.UNMASKED_RENDERER_WEBGL : gl.RENDERER)); // no GPU
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
   }
