@@ -5,6 +5,7 @@ import threading
 
 import jax
 import numpy as np
+import pytest
 
 import tokenfield as tkf
 from tokenfield._xla import programs
