@@ -16,14 +16,15 @@ def main() -> None:
         live_page,
         mean_shift,
         memory,
+        metastable,
         noise,
         points,
         real_models,
         series,
         sweep,
         velocity,
-        waiting,
         whole_run,
+        workarounds,
     )
 
     table = []
@@ -33,7 +34,7 @@ def main() -> None:
         real_models,
         whole_run,
         gaussian,
-        waiting,
+        metastable,
         series,
         mean_shift,
         noise,
@@ -42,6 +43,7 @@ def main() -> None:
         gradient,
         first_result,
         live_page,
+        workarounds,
     )
     for source in (*(module.rows for module in sources), whole_run.span_rows):
         for case, ratios in source():

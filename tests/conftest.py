@@ -61,9 +61,9 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_collection_finish():
     """Let tests share compiled programs: `forget_programs` bounds them by the memory that they hold."""
-    from tokenfield import _programs
+    from tokenfield._xla import programs
 
-    _programs.MOST_PROGRAMS = 10**6
+    programs.MOST_PROGRAMS = 10**6
 
 
 def resident() -> int:

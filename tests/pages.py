@@ -139,7 +139,8 @@ def cheaper(words: list[str]) -> list[str]:
     if words[:2] == ["sweep", "run"] and words[2].endswith(".toml"):
         return [*words, "--workers", "0"]
     if words[:2] == ["sweep", "run"] and words[2] in PLANS and "--dry-run" not in words:
-        return [*re.sub(r"--scheduler \S+", "", text).split(), "--dry-run"]
+        few = "--dry-run", "--set", "axes.d=[8]", "--set", "axes.beta=[1.0, 2.0]"
+        return [*re.sub(r"--scheduler \S+", "", text).split(), *few]
     if command == "probe":
         Path(words[words.index("--text") + 1]).write_text(english_text()[:400], encoding="utf-8")
         return [*text.replace("path/to/model", str(model_path("minilm"))).split(), "--overwrite"]

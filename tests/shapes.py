@@ -17,7 +17,7 @@ import numpy as np
 
 PACKAGES = (
     "attention normalization noise states flows observables mlp transformer spectral solver driver "
-    "spaces stop_rule lipschitz theory clustering studies"
+    "spaces stop_rule lipschitz theory clustering studies _xla"
 )
 
 

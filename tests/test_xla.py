@@ -7,18 +7,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from benchmarks.workarounds import CASES
 from tokenfield import _xla
-from tokenfield._xla.arrays import from_numpy, materialize
+from tokenfield._xla.arrays import from_numpy, materialize, normal, transposed_product
+from tokenfield._xla.compilation import compiled
 from tokenfield._xla.exponential import exp, exp2
+from tokenfield.solver.methods import runge_kutta, with_unrolled_stages
+from tokenfield.solver.stages import Unrolled
 
 ROOT = Path(__file__).parents[1]
 NEVER = jnp.zeros(()) > 1
-NOT_RUNS = ("tokenfield._xla:COMPILE_QUICKLY", "tokenfield._xla.arrays:from_numpy")  # they make tests and starts faster
 X = jnp.linspace(-700.0, 1.0, 99)
 RTOL = 1022 * np.finfo(float).eps  # XLA computes 2^t as e^{t ln 2}, whose argument is rounded
 
@@ -29,17 +33,20 @@ def test_each_says_where_it_is_and_when_it_can_go(each):
     assert hasattr(importlib.import_module(module), name)
     assert each.reason
     assert re.search(r"\d", each.gain), "a gain is a measured number"
-    lines = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "benchmarks").glob("*.py"))
-    assert each.benchmark or each.name in NOT_RUNS
-    assert not each.benchmark or re.search(f"[\"']{re.escape(each.benchmark)}", lines)
+    file, _, test = each.shown_by.partition("::")
+    assert each.shown_by in CASES or f"def {test}(" in (ROOT / file).read_text(encoding="utf-8")
     pinned = re.search(r"^jax==(.*)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)[1]
     assert each.jax == pinned, "JAX has changed: run the benchmark with and without it, and see whether it can go"
 
 
+def test_every_line_of_the_benchmark_is_that_of_a_workaround():
+    assert set(CASES) <= {each.shown_by for each in _xla.WORKAROUNDS}
+
+
 def test_options_of_the_compiler_are_nowhere_else():
     paths = (ROOT / "tokenfield").rglob("*.py")
-    found = {path.parent.name for path in paths if re.search(r"\bxla_(cpu|backend|gpu)_", path.read_text("utf-8"))}
-    assert found == {"_xla"}
+    word = r"\bxla_(cpu|backend|gpu)_|\bcompiler_options\b"
+    assert {path.parent.name for path in paths if re.search(word, path.read_text("utf-8"))} == {"_xla"}
 
 
 def test_nothing_private_of_jax_is_used_but_in_one_place():
@@ -58,20 +65,70 @@ def primitives(function, *arguments):
     return set(re.findall(r"= (\w+)", str(jax.make_jaxpr(function)(*arguments))))
 
 
-@pytest.mark.parametrize(
-    ("function", "primitive"),
-    [
-        (lambda x: materialize(x, NEVER), "cond"),
-        (exp2, "bitcast_convert_type"),
-        (exp, "bitcast_convert_type"),
-    ],
-    ids=["materialize", "exp2", "exp"],
-)
-def test_other_backends_do_without(function, primitive, monkeypatch):
-    here = np.asarray(function(X))
-    assert primitive in primitives(function, X)
+def has_primitive(primitive, function, *arguments):
+    return lambda patch: primitive in primitives(function, *arguments)
+
+
+def has_options(options):
+    """Whether a program is compiled with these options."""
+
+    def on(patch):
+        seen = []
+        patch.setattr(eqx, "filter_jit", lambda function, compiler_options: seen.append(compiler_options) or function)
+        compiled(lambda: None, options)()
+        assert seen in ([options], [None])
+        return seen == [options]
+
+    return on
+
+
+def quick(patch):
+    patch.delenv("XLA_FLAGS", raising=False)
+    _xla.compile_quickly()
+    return "XLA_FLAGS" in os.environ
+
+
+ON = {
+    "WIDE_VECTORS": has_options(_xla.WIDE_VECTORS),
+    "ONE_THREAD": has_options(_xla.ONE_THREAD),
+    "LITTLE_OPTIMIZATION": has_options(_xla.LITTLE_OPTIMIZATION),
+    "compile_quickly": quick,
+    "one_thread_process": lambda patch: _xla.one_thread_process() == {"NPROC": "1"},
+    "materialize": has_primitive("cond", lambda x: materialize(x, NEVER), X),
+    "normal": has_primitive("cond", lambda key: normal(key, (3, 2), float, NEVER), jax.random.key(0)),
+    "transposed_product": has_primitive("pad", transposed_product, jnp.ones((3, 2)), jnp.ones((3, 3))),
+    "exp2": has_primitive("bitcast_convert_type", exp2, X),
+    "exp": has_primitive("bitcast_convert_type", exp, X),
+    "Unrolled": lambda patch: isinstance(with_unrolled_stages(runge_kutta("tsit5")).stages, Unrolled),
+}
+
+
+@pytest.mark.parametrize("name", [each.name.partition(":")[2] for each in _xla.WORKAROUNDS if each.backend == "cpu"])
+def test_other_backends_do_without(name, monkeypatch):
+    """Whether JAX is installed for another backend is asked before it starts, and which one there is while it traces."""
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    assert ON[name](monkeypatch)
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert primitive not in primitives(function, X)
+    assert not ON[name](monkeypatch)
+    jax.clear_caches()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        exp2,
+        exp,
+        lambda x: materialize(x, NEVER),
+        lambda x: normal(jax.random.key(0), (99,), float, NEVER) + x,
+        lambda x: transposed_product(x.reshape(33, 3), jnp.diag(x[:33])),
+    ],
+    ids=["exp2", "exp", "materialize", "normal", "transposed_product"],
+)
+def test_other_backends_compute_the_same(function, monkeypatch):
+    here = np.asarray(function(X))
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    jax.clear_caches()
     np.testing.assert_allclose(np.asarray(function(X)), here, rtol=RTOL)
     jax.clear_caches()
 

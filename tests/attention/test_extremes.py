@@ -1,5 +1,6 @@
 """beta from 0 to 10^4 for SA and USA: finite, silent, right against mpmath."""
 
+import jax
 import jax.numpy as jnp
 import mpmath
 import numpy as np
@@ -114,3 +115,22 @@ def test_a_row_of_infinite_scores_is_not_a_row_of_zeros(sign):
     with np.errstate(over="ignore", invalid="ignore"):
         matrix = tkf.attention_matrix(tkf.Tokens(x), tkf.Softmax(beta=sign * 1e200))
     assert not np.isfinite(matrix).all() or np.allclose(matrix.sum(1), 1)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("size", [1e12, 1e60])
+def test_tokens_far_apart_on_a_line(size, causal):
+    """A compiled program may round a score otherwise than the largest one of its row: the difference is exactly 0 all the same."""
+    x, u = np.random.default_rng(0).standard_normal((2, 17, 1))
+    x, sees = size * x, np.arange(17) <= np.arange(17)[:, None] if causal else True
+    attention, weights = tkf.Softmax(A=[[0.7]], causal=causal), jnp.full(17, 1 / 17)
+
+    @jax.jit
+    def average(x, u):
+        one = lambda x: attention.of_itself(jnp.zeros(()), Measure(x, weights, jnp.arange(17.0)))  # noqa: E731
+        return jax.jvp(one, (x,), (u,))
+
+    value, slope = average(jnp.asarray(x), jnp.asarray(u))
+    best = np.where(sees, x @ x.T, -np.inf).argmax(1)
+    np.testing.assert_allclose(value, x[best], rtol=1e-14)
+    np.testing.assert_allclose(slope, u[best], rtol=1e-14)

@@ -1,5 +1,10 @@
 """Runs of which only numbers are kept: members that take turns, and batches that shrink, are the same runs."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -70,3 +75,28 @@ def test_noise_is_not_dropped():
     model = tkf.Transformer(tkf.Softmax(1.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(4.0))
     with pytest.raises(ValueError, match="observe_many takes no seeds: use simulate_many for a model with noise"):
         observe_many([model], [tkf.uniform_sphere(4, 3, seed=0)], 1.0, Order(), save_at=TIMES)
+
+
+BITS = """
+import hashlib
+import numpy as np
+import tokenfield as tkf
+from tokenfield.driver.observed import observe_many
+
+models = [tkf.Transformer(tkf.Softmax(beta), tkf.PostLN()) for beta in np.linspace(0.5, 6.0, 16)]
+starts = [tkf.uniform_sphere(64, 64, seed=k) for k in range(16)]
+seen = observe_many(models, starts, 3.0, tkf.order_parameter, save_at=np.linspace(0.0, 3.0, 4))
+print(hashlib.sha256(seen.saved.tobytes() + np.asarray(seen.last).tobytes()).hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_members_have_the_same_bits_with_one_thread_and_with_two():
+    """In processes of their own that compile as users do, and everything by themselves."""
+    settings = {"XLA_FLAGS": "", "JAX_ENABLE_COMPILATION_CACHE": "false", "PYTHONPATH": str(Path(__file__).parents[2])}
+    found = set()
+    for threads in ("1", "2"):
+        environment = os.environ | settings | {"NPROC": threads}
+        command = [sys.executable, "-c", BITS]
+        found.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert len(found) == 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
-from tokenfield import _programs
+from tokenfield._xla import programs
 
 START = tkf.uniform_sphere(4, 3, seed=0)
 
@@ -20,8 +20,8 @@ def run(beta):
 @pytest.mark.slow
 def test_programs_of_functions_of_time_are_not_kept_for_ever(monkeypatch):
     """Each new function takes a handful of programs, which no other run can use."""
-    monkeypatch.setattr(_programs, "MOST_PROGRAMS", 5)
-    _programs._count["programs"] = 6
+    monkeypatch.setattr(programs, "MOST_PROGRAMS", 5)
+    programs._count["programs"] = 6
     alive = []
     for k in range(4):
         run(lambda t, k=k: 1.0 + k + 0.1 * t)
@@ -34,8 +34,8 @@ def test_programs_of_functions_of_time_are_not_kept_for_ever(monkeypatch):
 def test_results_do_not_depend_on_it(monkeypatch):
     model = tkf.Transformer(tkf.Softmax(beta=2.0), tkf.PostLN())
     first = tkf.simulate(model, START, 0.2, save_at=2, progress=False).final.x
-    monkeypatch.setattr(_programs, "MOST_PROGRAMS", 0)
-    _programs._count["programs"] = 1
+    monkeypatch.setattr(programs, "MOST_PROGRAMS", 0)
+    programs._count["programs"] = 1
     again = [tkf.simulate(model, START, 0.2, save_at=2, progress=False).final.x for _ in range(2)]
     for x in again:
         np.testing.assert_array_equal(np.asarray(x), np.asarray(first))
@@ -44,15 +44,15 @@ def test_results_do_not_depend_on_it(monkeypatch):
 def test_programs_that_another_thread_runs_are_kept(monkeypatch):
     cleared, inside, leave = [], threading.Event(), threading.Event()
     monkeypatch.setattr(jax, "clear_caches", lambda: cleared.append(True))
-    monkeypatch.setattr(_programs, "MOST_PROGRAMS", 0)
-    _programs._count["programs"] = 1
-    long = _programs.bounded(lambda: (inside.set(), leave.wait(10)))
+    monkeypatch.setattr(programs, "MOST_PROGRAMS", 0)
+    programs._count["programs"] = 1
+    long = programs.bounded(lambda: (inside.set(), leave.wait(10)))
     thread = threading.Thread(target=long)
     thread.start()
     inside.wait(10)
-    _programs.bounded(lambda: None)()
+    programs.bounded(lambda: None)()
     assert not cleared
     leave.set()
     thread.join()
     assert cleared == [True]
-    assert _programs._count["programs"] == 0
+    assert programs._count["programs"] == 0

@@ -43,7 +43,6 @@ def test_kuramoto_from_a_poisson_kernel():
         assert error(found[:, 0], k * r ** (k - 1) * slope) < 1e-8, mode  # it stays a Poisson kernel
 
 
-@pytest.mark.slow
 def test_the_order_parameter_is_an_observable_that_can_be_differentiated():
     slope = np.exp(T / 2) * (1 - R0**2 + R0**2 * np.exp(T)) ** -1.5
     run = lambda p: tkf.order_parameter(tkf.solve(*build([p[0], 0.0, None], 0.0), T, **TIGHT).final)  # noqa: E731

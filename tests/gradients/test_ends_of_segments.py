@@ -71,7 +71,6 @@ def test_nor_do_those_of_a_method_that_is_given_as_an_object():
     assert float(jax.grad(length)(-1.0)) == pytest.approx(0.9, rel=1e-6)  # |x| = 1 + v (t - 5)
 
 
-@pytest.mark.slow
 def test_members_that_do_not_stop_have_gradients():
     """The derivative of all members at once, one of which does not reach the stop."""
 

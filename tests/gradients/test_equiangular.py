@@ -44,12 +44,7 @@ def program(name):
     return in_both_modes(run)
 
 
-SOME = [
-    pytest.param(name, marks=pytest.mark.slow if name in ("SA, Mix-LN", "SA, sqrt scaling") else ()) for name in CASES
-]
-
-
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", CASES)
 def test_derivatives(name):
     """`d (rho, r)(t) / d (beta, rho_0, third)`, and `d t* / d (…)` where the run stops: the implicit function theorem."""
     case = CASES[name]

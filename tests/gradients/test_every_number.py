@@ -55,7 +55,6 @@ def test_mlp_weights_and_matrices_that_are_functions_of_time():
     against(drift, build, p, on_sphere=False)
 
 
-@pytest.mark.slow
 def test_gain_queries_and_keys():
     """Pre-LN with a gain: sublayers read `g ⊙ (x/|x|) sqrt(d)`; scores are `<Qx, Ky>`."""
     p = np.append([0.9, 0.6, 1.2], 0.8 * np.random.default_rng(6).standard_normal(12))
@@ -86,7 +85,6 @@ def test_alpha(of_time):
     against(drift, build, np.array([0.8, 0.5] if of_time else [0.8]), on_sphere=True)
 
 
-@pytest.mark.slow
 def test_fisher_rao():
     """Weights move too: `m_i' = c m_i (phi_i - sum_j m_j phi_j)`; by beta and c, tokens and weights."""
     x0 = START / np.linalg.norm(START, axis=1, keepdims=True)

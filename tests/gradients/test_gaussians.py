@@ -100,7 +100,6 @@ def test_softmax_against_the_closed_form(cov):
         assert column_error(found, np.stack(columns, -1)) < 1e-8, mode
 
 
-@pytest.mark.slow
 def test_a_number_for_V():
     """`V = v`, a number: the flow takes another way than for a matrix."""
     _, _, by_v, _ = closed_form(MEAN, COV, A, 0.8, T)
@@ -110,7 +109,6 @@ def test_a_number_for_V():
         assert error(found[..., 0], by_v) < 1e-8, mode
 
 
-@pytest.mark.slow
 def test_the_mean_against_its_closed_form():
     """A symmetric, commuting with Sigma_0: `alpha(t) = e^t Sigma(t)^{1/2} Sigma_0^{-1/2} alpha_0`, linear in alpha_0."""
     symmetric = 0.6 * np.eye(2) - 0.8 * COV
@@ -123,7 +121,6 @@ def test_the_mean_against_its_closed_form():
         assert error(found, exact) < 1e-8, mode
 
 
-@pytest.mark.slow
 def test_a_singular_covariance():
     """Sigma_0 of rank 1: right by all else, and by Sigma_0 where the rank stays. Elsewhere forward mode says NaN, not 0."""
     singular = np.outer([1.0, 0.5], [1.0, 0.5])

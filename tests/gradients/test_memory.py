@@ -15,7 +15,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the largest resident size is in kB on Linux only")
 def test_reverse_mode_within_a_gigabyte():
     environment = os.environ | {"PYTHONPATH": str(ROOT), "XLA_FLAGS": ""}  # compiled as users do

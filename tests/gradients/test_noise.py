@@ -65,7 +65,6 @@ def ornstein_uhlenbeck(p):
     return sensitivity(lambda t, Y, Q: one_by_one(rate)(np.concatenate([Y, Q], 1)), 0.0, T, start, p, slope)
 
 
-@pytest.mark.slow
 def test_the_mean_of_pathwise_gradients_is_the_gradient_of_the_mean():
     """`d E|X_T|^2 / d (V, kappa, x)` from the moments of Ornstein–Uhlenbeck, within four standard errors."""
 

@@ -168,7 +168,6 @@ def test_observables_of_an_angle_have_the_derivatives_of_their_formulas():
     assert np.isfinite(jax.grad(lambda rho: tkf.order_parameter(tkf.Equiangular(rho, n)))(-1 / (n - 1)))
 
 
-@pytest.mark.slow
 def test_observables_of_densities_are_differentiable_in_their_coefficients():
     for density in (tkf.CircleDensity.uniform(6), tkf.SphereDensity.uniform(4), tkf.ZonalDensity.uniform(5, 4)):
         density = density.perturbed(seed=1, size=0.1)

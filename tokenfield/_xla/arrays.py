@@ -1,18 +1,14 @@
-"""Arrays that are materialized once, arrays that are passed to JAX without compilation, and programs that run only once."""
+"""Arrays that are materialized once, products with a transpose, and arrays that are passed to JAX without compilation."""
 
-import functools
-from collections.abc import Callable
+import math
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float, PRNGKeyArray
 
-from . import LITTLE_OPTIMIZATION, on_cpu
-
-FEW = 1 << 13  # numbers for which compiling takes longer than running
+from . import on_cpu
 
 
 def materialize(a: Array, never: Array) -> Array:
@@ -28,41 +24,29 @@ def materialize(a: Array, never: Array) -> Array:
     return jax.lax.cond(never, jnp.zeros_like, lambda a: a, a) if on_cpu() else a
 
 
+def normal(key: PRNGKeyArray, shape: tuple[int, ...], dtype: Any, never: Array) -> Array:
+    """Return standard normal numbers, drawn only once however often they are read; `never` as in `materialize`.
+
+    They are drawn in one dimension: the same numbers as with `shape`, but twice as fast.
+    """
+    if not on_cpu():
+        return jax.random.normal(key, shape, dtype)
+    return materialize(jax.random.normal(key, (math.prod(shape),), dtype), never).reshape(shape)
+
+
+def transposed_product(a: Float[Array, "n p"], b: Float[Array, "n m"]) -> Float[Array, "p m"]:
+    """Return `a^T b`, for `a` with few columns.
+
+    XLA would fold the transpose into the product, which then reads `a` by columns. A row of zeros below `a^T` prevents it.
+    """
+    if not on_cpu():
+        return a.T @ b
+    return (jnp.pad(a.T, ((0, 1), (0, 0))) @ b)[:-1]
+
+
 def from_numpy(array: np.ndarray) -> Array:
     """Return a NumPy array as a JAX array. They may share memory, so the NumPy array must not change afterwards.
 
     `jnp.asarray(array)` without the dtype would compile a program for every shape.
     """
     return jnp.asarray(array, array.dtype)
-
-
-def compiled_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a function that is called once in a run: with little optimization, because compiling takes longer than running."""
-    quickly: Any = eqx.filter_jit(function, compiler_options=LITTLE_OPTIMIZATION)  # type: ignore[call-overload]
-    plainly: Any = eqx.filter_jit(function)
-
-    @functools.wraps(function)
-    def call(*arguments: Any) -> Any:
-        return (quickly if on_cpu() else plainly)(*arguments)
-
-    return call
-
-
-def compiled_by_size(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator like `jax.jit` with these options: small arrays are measured by a program that compiles quickly."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        quickly = jax.jit(function, compiler_options=LITTLE_OPTIMIZATION, **options)
-        plainly = jax.jit(function, **options)
-
-        @functools.wraps(function)
-        def call(*arguments: Any, **named: Any) -> Any:
-            arrays = [leaf for leaf in jax.tree.leaves((arguments, named)) if eqx.is_array(leaf)]
-            # Programs inside a program take no compiler options.
-            inside = any(isinstance(array, jax.core.Tracer) for array in arrays)
-            small = not inside and sum(array.size for array in arrays) <= FEW and on_cpu()
-            return (quickly if small else plainly)(*arguments, **named)
-
-        return call
-
-    return decorate

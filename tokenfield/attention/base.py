@@ -13,6 +13,7 @@ from .._check import flag
 from .._kinds import Named
 from .._types import Beta, Map, Values, Vector
 from .._xla.exponential import exp2
+from .._xla.rounding import as_product_of_pairs
 from .bounded import ENTRIES, BoundedSoftmax
 from .measure import AtomicMeasure, last
 from .pairs import Weighted, pair_sums, softmax_sums
@@ -296,11 +297,7 @@ class AbstractPairwise(AbstractHead):
         """Return `average`; with `bounded`, compute the largest score of a row only if its upper bound is too large."""
         check_rules(self.positions, len(x), len(mu.x))
         q, k, b = self.factors(t, x, mu, positions)
-        if q.shape[1] == 1:
-            # A product of single numbers would be fused with the subtraction of the row's maximum and rounded
-            # differently from it, which is fatal for scores beyond 1e18. A product of pairs is not.
-            q, k = (jnp.pad(a, ((0, 0), (0, 1))) for a in (q, k))
-
+        q, k = as_product_of_pairs(q, k)  # each score is then equal to the largest of its row, or below it
         base = math.log2(math.e) if self.softmax else 1.0  # e^s = 2^{base s}, and powers of 2 are faster
         q, b = base * q, None if b is None else base * b
         weighted = Weighted(self.normalized).columns(values, mu.weights)

@@ -3,7 +3,7 @@
 Every pair of blocks of tokens is computed once. Its block E of kernel values is used for the rows of one block (as E)
 and of the other (as E^T). This halves the number of exponentials and score products, and the n x n matrix is never
 materialized. In benchmarks, strips of blocks are faster for tokens with few coordinates, and single blocks for many.
-Products with E^T are computed transposed, as values^T E, which is faster in memory.
+Products with E^T are computed and summed transposed, as values^T E: each row of the sum is then contiguous in memory.
 """
 
 import math
@@ -17,6 +17,7 @@ from jax.lax import dynamic_slice_in_dim as cut
 from jax.lax import dynamic_update_slice as put
 from jaxtyping import Array, Bool, Float
 
+from .._xla.arrays import transposed_product
 from .._xla.exponential import exp2
 from .sums import divide
 
@@ -139,7 +140,7 @@ def _symmetric_product(kernel: Kernel, weighted: Weighted, x: Array, w: Array, v
     if n <= ONE_BLOCK:
         if weighted.normalizer:
             return kernel(x, x) @ weighted.columns(values, w)
-        return (Weighted(True).rows(values, w) @ kernel(x, x))[:-1].T  # one row more than needed: this layout is faster
+        return transposed_product(weighted.columns(values, w), kernel(x, x)).T
     return (_by_blocks if d > WIDE else _by_strips)(kernel, weighted, x, w, values)
 
 

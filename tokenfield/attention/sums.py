@@ -40,7 +40,8 @@ def row_max(s: Float[Array, "b n"], seen: Bool[Array, "b n"] | Bool[Array, " n"]
 def _(primals, tangents):
     """Differentiate one largest entry: the derivatives of large scores then cancel exactly if one score is far larger.
 
-    JAX compares the entries with their maximum instead, and finds none of them equal if the compiler computes them twice.
+    This is mathematics, for every backend: softmax does not depend on which entry is subtracted. JAX's own rule compares the
+    entries with their maximum, which needs each of them to be rounded the same way in both places.
     """
     s, seen = primals
     first = jnp.argmax(jnp.where(seen, s, -jnp.inf), -1, keepdims=True)

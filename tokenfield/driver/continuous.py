@@ -16,9 +16,9 @@ from .._check import count, positive
 from .._cost import check_run
 from .._jax import in_double
 from .._lock import locking
-from .._programs import bounded
 from .._shown import shown
-from .._xla.arrays import compiled_once
+from .._xla.compilation import compiled_once
+from .._xla.programs import bounded
 from ..flows import (
     AbstractFlow,
     AbstractRescaledFlow,

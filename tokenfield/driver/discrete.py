@@ -14,7 +14,7 @@ from .._cost import check_stack
 from .._jax import in_double
 from .._lock import locking
 from .._memory import refuse_large
-from .._programs import bounded
+from .._xla.programs import bounded
 from ..flows import Segment
 from ..flows.layers import layer_flow
 from ..flows.sphere import check_directions

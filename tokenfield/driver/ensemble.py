@@ -17,8 +17,8 @@ from .._check import count, items, positive
 from .._cost import check_run
 from .._jax import in_double
 from .._lock import locking
-from .._programs import bounded
 from .._shown import shown
+from .._xla.programs import bounded
 from ..flows import AbstractNoisyFlow, Reduction, is_random, refined, segments, with_most_modes
 from ..results.attributes import attributes
 from ..results.describe import describe

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from .._xla import ONE_THREAD, WIDE_VECTORS
+from .._xla.compilation import compiled
 from ..flows import AbstractFlow
 from ..solver.base import HIT, RUNNING, AbstractMethod, Carry, Problem, choose
 from ..solver.loop import attempt, begin, locate, unknowns_at
@@ -206,9 +207,8 @@ class Programs(NamedTuple):
 
 
 def _compiled(options: dict[str, Any]) -> Programs:
-    compile_ = lambda function, options: eqx.filter_jit(function, compiler_options=options or None)  # type: ignore[call-overload] # noqa: E731
     return Programs(
-        compile_(start_, options), *(compile_(each, WIDE_VECTORS | options) for each in (advance_, finish_))
+        compiled(start_, options), *(compiled(each, WIDE_VECTORS | options) for each in (advance_, finish_))
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._xla import ONE_THREAD
 from .._xla.arrays import from_numpy
+from .._xla.compilation import compiled
 from ..flows import AbstractFlow, Segment, admit_all, segments
 from ..transformer import Transformer
 
@@ -125,7 +126,7 @@ def log_time_unit(flow: AbstractFlow) -> float:
 
 def _one_thread(function: Callable) -> Callable:
     """Compile a function such that its bits do not depend on the number of threads."""
-    return eqx.filter_jit(function, compiler_options=ONE_THREAD)  # type: ignore[call-overload]
+    return compiled(function, ONE_THREAD)
 
 
 @_one_thread

@@ -11,7 +11,8 @@ from diffrax import ForwardMode
 from jaxtyping import Array, Int
 
 from .._xla import WIDE_VECTORS
-from .._xla.arrays import compiled_once, from_numpy
+from .._xla.arrays import from_numpy
+from .._xla.compilation import compiled, compiled_once
 from ..solver.base import RUNNING, Carry, Problem, Settings
 from ..solver.loop import advance, unknowns_at
 from ..solver.loop import begin as begin_carry
@@ -93,7 +94,7 @@ def _write(problem: Problem, r: Record) -> Record:
 
 
 begin_small, begin_large = compiled_once(begin_), eqx.filter_jit(begin_)
-advance_chunk = eqx.filter_jit(advance_, compiler_options=WIDE_VECTORS)  # type: ignore[call-overload]
+advance_chunk = compiled(advance_, WIDE_VECTORS)
 
 
 def begin(problem: Problem, t: Any, y: Any, steps: Array, rejected: Array, saved: tuple[Any, Array] | None) -> Record:

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._xla.arrays import compiled_once, from_numpy
+from .._xla.arrays import from_numpy
+from .._xla.compilation import compiled_once
 from ..flows import AbstractNoisyFlow, Segment
 from ..flows.layers import AbstractLayerFlow
 from ..solver.base import FINISHED, AbstractMethod, Problem, Settings

@@ -1,14 +1,12 @@
 """The interface of noise: random displacements of every token, of strength `2/kappa`."""
 
 import abc
-import math
 
 import equinox as eqx
-import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._kinds import Named
-from .._xla.arrays import materialize
+from .._xla.arrays import normal
 from ..spaces import AbstractSpace
 
 
@@ -38,8 +36,7 @@ class AbstractNoise(Named, eqx.Module):
     ) -> Float[Array, "n d"]:
         """Return a random displacement of tokens x of a space in time h."""
         shape = self.draws(*x.shape)
-        xi = jax.random.normal(key, (math.prod(shape),), x.dtype)  # the same numbers as with `shape`, but twice as fast
-        return self.displacement(materialize(xi, h < 0).reshape(shape), x, h, space)
+        return self.displacement(normal(key, shape, x.dtype, h < 0), x, h, space)
 
     @abc.abstractmethod
     def rate(self, x: Float[Array, "n d"], space: AbstractSpace) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._check import is_concrete
-from .._xla.arrays import compiled_by_size
+from .._xla.compilation import compiled_by_size
 from ..attention.base import AbstractAttention
 from ..attention.sums import map_rows
 from ..flows.energy import expm1_ratio, isotropic_beta, quadratic_form, reads_of

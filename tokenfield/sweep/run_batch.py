@@ -4,6 +4,7 @@ import functools
 from typing import Any
 
 from .._jax import in_double
+from .._xla import one_thread_process
 from .batches import Batch, batches, in_one_thread
 from .built import built
 from .cells import Cell, Cells, is_random
@@ -34,10 +35,9 @@ def worker_environment(plan: str) -> dict[str, str]:
     """Return the environment variables to set before a process runs batches of a plan.
 
     The bits of single large runs may depend on the number of threads, so it is not changed for them. If all runs are small and
-    batched, in programs of one thread, a process gets one thread: with more, XLA moves the small parts of one program from
-    thread to thread, and takes half as long again.
+    batched, in programs of one thread, a process gets one thread.
     """
-    return {"NPROC": "1"} if in_one_thread(*prepared(plan)) else {}  # read by XLA when it starts its threads
+    return one_thread_process() if in_one_thread(*prepared(plan)) else {}
 
 
 def run_cells(plan: Plan, cells: list[Cell], size: int, width: int) -> list[Outcome]:

@@ -1,6 +1,7 @@
 /**
  * Where frames come from. Every source has start(config, request), play(pace), pause(), step(), set(config, changes), close(), and
- * calls onframe(frame, {ended}), oninfo(info) and onerror(text). A pace is {speed, log}; `request` and `changes` are for the server. next() is called before each drawing.
+ * calls onframe(frame, {ended}), oninfo(info) and onerror(text). A pace is {speed, log};
+ * `request` and `changes` are for the server. next() is called before each drawing.
  */
 
 import { decodeFrame, decodeFrames } from "./frames.js";
