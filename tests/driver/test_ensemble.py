@@ -142,3 +142,20 @@ def test_methods_for_densities_only():
         tkf.simulate_many(
             tkf.Transformer(tkf.Softmax(1.0), tkf.PostLN()), [tkf.uniform_sphere(4, 3, seed=0)], 1.0, method="lawson"
         )
+
+
+def test_members_have_the_columns_and_the_events_of_single_runs():
+    """Rescaled tokens with `scaled`, `log_scale` and the message of an event; one member ends at the end of the run."""
+    rng = np.random.default_rng(13)
+    V, B, x = rng.standard_normal((3, 3)), rng.standard_normal((3, 3)), rng.uniform(-1, 1, (5, 3))
+    model = tkf.Transformer(tkf.Softmax(A=B @ B.T / 3, V=V), tkf.Rescaled())
+    t1, states = 25.0, [tkf.Tokens(x), tkf.Tokens(x[::-1] + 0.1)]
+    runs = tkf.simulate_many(model, states, t1, save_at=[0.0, 2.0, t1])
+    for member, state in zip(runs, states, strict=True):
+        alone = tkf.simulate(model, state, t1, save_at=[0.0, 2.0, t1])
+        assert set(member.dataset.data_vars) == set(alone.dataset.data_vars) > {"scaled", "log_scale"}
+        assert [(event.kind, event.detail) for event in member.events] == [(e.kind, e.detail) for e in alone.events]
+        assert "less than rounding" in member.events[0].detail["message"]
+        assert len(member.times) == len(alone.times) == 3
+        for name in ("scaled", "log_scale"):
+            np.testing.assert_allclose(member.dataset[name], alone.dataset[name], rtol=1e-5, atol=1e-8)

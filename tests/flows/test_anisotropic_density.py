@@ -1,5 +1,6 @@
 """Densities on the circle under anisotropic noise: a plain Fourier method, the stationary law, refusals."""
 
+import jax
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -61,6 +62,9 @@ def test_what_is_refused():
         ValueError, match=r"symmetric about the axis only if .*States that do have one: CircleDensity, Sphere"
     ):
         tkf.simulate(kind, tkf.ZonalDensity.uniform(8, 3), 1.0)
+    traced = lambda S: tkf.solve(model(tkf.Softmax(1.0), S), tkf.ZonalDensity.uniform(8, 3), 1.0).final  # noqa: E731
+    with pytest.raises(ValueError, match="S must be known outside of jit, vmap and grad"):
+        jax.jit(traced)(np.eye(3))
     with pytest.raises(ValueError, match=r"S must have shape \(2, k\)"):
         tkf.simulate(kind, tkf.CircleDensity.uniform(8), 1.0)
     with pytest.raises(ValueError, match=r"S must have shape \(4, k\)"):

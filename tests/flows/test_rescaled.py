@@ -1,5 +1,6 @@
 """Rescaled tokens: every spectral direction of V to the tolerance, for long times, several heads, an MLP, V(t)."""
 
+import jax
 import jax.numpy as jnp
 import naive
 import numpy as np
@@ -225,3 +226,67 @@ def test_exponentials_of_symmetric_maps_are_right_to_rounding(seed):
         x, c = scaled_tokens(model, tkf.Tokens(z), t)
         expected = np.exp(lam * t - float(c)) * (z @ Q)
         np.testing.assert_allclose(np.asarray(x) @ Q, expected, rtol=1e-12, atol=1e-14 * np.abs(expected).max())
+
+
+LEVELS = np.diag([1.0, 0.5, -0.2])
+HALVES = lambda beta, V: tkf.MultiHead([tkf.Softmax(beta, V=0.3 * V), tkf.Softmax(beta, V=V)], [None, 0.7])  # noqa: E731
+TRACED = {  # V, and the time: attention is held, the run is unresolved, V has no basis of eigenvectors, heads do not commute
+    "held": (tkf.Softmax, LEVELS, 40.0),
+    "unresolved": (tkf.Softmax, np.diag([1.0, 0.8, -0.2]), 40.0),
+    "defective": (tkf.Softmax, np.array([[1.0, 0.3, 0.1], [0, -0.5, 1.0], [0, 0, -0.5]]), 30.0),
+    "never held": (tkf.Softmax, np.diag([1.0, 0.8, 0.6]), 10.0),
+    "two heads": (HALVES, LEVELS, 30.0),
+    "two that do not commute": (
+        lambda beta, V: tkf.MultiHead([tkf.Softmax(beta, V=V), tkf.Softmax(beta, V=V.T @ V)]),
+        V1,
+        2.0,
+    ),
+}
+
+
+@pytest.mark.slow(keep=3)
+@pytest.mark.parametrize("name", TRACED)
+def test_a_traced_run_is_the_plain_run(name):
+    """Whatever is traced: the tokens, or V and beta too."""
+    attention, V, t1 = TRACED[name]
+
+    def ends(x, V, beta):
+        model = tkf.Transformer(attention(beta, V=V), tkf.Rescaled())
+        found = tkf.solve(model, tkf.Tokens(x), t1, rtol=1e-9, atol=1e-11)
+        return found.status, found.event_time, found.final.x
+
+    status, time, x = ends(X, V, 1.0)
+    assert int(status) == (7 if name == "unresolved" else 1)
+    jitted = jax.jit(lambda x: ends(x, V, 1.0))(X)
+    several = jax.tree.map(lambda leaf: leaf[0], jax.vmap(lambda x: ends(x, V, 1.0))(np.stack([X, -0.5 * X])))
+    everything = jax.jit(ends)(X, V, 1.0)
+    for found, rtol in ((jitted, 1e-12), (several, 1e-10), (everything, 1e-6)):
+        assert int(found[0]) == int(status)
+        assert float(found[1]) == pytest.approx(float(time), rel=1e-9)
+        close(found[2], np.asarray(x), rtol)
+
+
+def test_derivatives_go_through_the_time_at_which_attention_is_held():
+    """With respect to V, beta and the tokens, in both modes, against differences of plain runs. V stays diagonal."""
+
+    def last(p):
+        model = tkf.Transformer(tkf.Softmax(p["beta"], V=jnp.diag(p["levels"])), tkf.Rescaled())
+        final = tkf.solve(model, tkf.Tokens(p["x"]), 30.0, rtol=1e-10, atol=1e-12).final
+        return (jnp.asarray([1.0, 0.5, 1e-2]) * final.x).sum()
+
+    p = {"x": jnp.asarray(X), "levels": jnp.array([1.0, 0.4, -0.2]), "beta": jnp.array(1.0)}
+    along = {"x": 0.3 * jnp.cos(jnp.asarray(X)), "levels": jnp.array([0.1, -0.2, 0.05]), "beta": jnp.array(0.4)}
+    moved = lambda h: float(last(jax.tree.map(lambda a, b: a + h * b, p, along)))  # noqa: E731
+    h = 1e-3
+    slope = (8 * (moved(h) - moved(-h)) - (moved(2 * h) - moved(-2 * h))) / (12 * h)
+    assert float(jax.jvp(last, (p,), (along,))[1]) == pytest.approx(slope, rel=1e-6)
+    gradient = jax.grad(last)(p)
+    total = sum(jax.tree.leaves(jax.tree.map(lambda a, b: float((a * b).sum()), gradient, along)))
+    assert total == pytest.approx(slope, rel=1e-6)
+
+
+def test_weights_by_layer_are_refused():
+    """z is defined by one V(t): the unknowns of a layer are not those of the next."""
+    model = tkf.by_layer([tkf.Transformer(tkf.Softmax(1.0, V=V), tkf.Rescaled()) for V in (LEVELS, LEVELS[::-1, ::-1])])
+    with pytest.raises(ValueError, match="for all layers, got weights by layer"):
+        tkf.simulate(model.continuous(), tkf.Tokens(X), 2.0)

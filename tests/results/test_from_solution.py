@@ -11,6 +11,10 @@ MODEL = tkf.Transformer(tkf.Softmax(beta=2.0), norm=tkf.PreLN())
 STARTS = {
     "tokens": (MODEL, tkf.uniform_sphere(6, 3, seed=0)),
     "angle": (MODEL, tkf.Equiangular(0.1, 7)),
+    "rescaled tokens": (
+        tkf.Transformer(tkf.Softmax(1.0, V=np.diag([1.0, 0.5, -0.2])), tkf.Rescaled()),
+        tkf.uniform_sphere(6, 3, seed=0),
+    ),
     "gaussian": (tkf.Transformer(tkf.Softmax(beta=-0.5)), tkf.Gaussian([0.3, 0.1], [[0.7, 0.1], [0.1, 0.3]])),
 }
 TIMES = [0.0, 0.5, 2.0]
@@ -39,10 +43,21 @@ def test_it_is_that_of_simulate(name):
 def test_a_stop_is_its_last_state_and_an_event(tmp_path):
     solution = tkf.solve(MODEL, STARTS["angle"][1], 50.0, save_at=TIMES, stop_when=tkf.cosine_above(0.5))
     run = tkf.Trajectory.from_solution(solution)
-    assert [event.kind for event in run.events] == ["stopped"]
+    assert [event.kind for event in run.events] == ["cosine_0.5"]
     assert run.times[-1] == run.events[0].time == float(solution.event_time)
     assert float(run.final.rho) == pytest.approx(0.5, abs=1e-12)
     assert tkf.load(run.save(tmp_path / "run.zarr")).times.tolist() == run.times.tolist()
+
+
+def test_an_event_has_the_name_that_simulate_gives_it():
+    def far(state):
+        return state.rho - 0.5
+
+    for rule in (far, lambda state: state.rho > 0.5, tkf.order_above(0.9)):
+        ours = tkf.Trajectory.from_solution(tkf.solve(MODEL, STARTS["angle"][1], 50.0, stop_when=rule), MODEL)
+        theirs = tkf.simulate(MODEL, STARTS["angle"][1], 50.0, stop_when=rule)
+        assert [event.kind for event in ours.events] == [event.kind for event in theirs.events]
+        assert ours.config["stop_when"] == theirs.config["stop_when"]
 
 
 def test_layers_and_noise_record_their_settings():

@@ -12,9 +12,8 @@ from ..flows import Reduction, segments
 from ..flows.base import admit
 from ..flows.coarse import coarse_parameters
 from ..flows.tokens import check
-from ..results.attributes import attributes
 from ..results.datasets import to_table
-from ..results.describe import describe
+from ..results.finished import Finished
 from ..results.trajectory import Trajectory
 from ..solver.methods import runge_kutta
 from ..states import Tokens
@@ -24,6 +23,7 @@ from .coarsening import CHEAP, ClusterDynamics, ClusterSettings, Epoch, Snapshot
 from .collapse import FEW, Collapse
 from .ending import check_end, check_tokens
 from .fingerprint import Program, fingerprint
+from .finish import run_config
 from .merges import merge_errors, merge_events
 from .record import Single
 from .run import AbstractSchedule, run
@@ -201,14 +201,11 @@ def _trajectory(
     reached = math.exp(min(log_t[-1] - math.log(t1), 0.0)) if math.isfinite(t1) else 0.0
     check_end(reached, 1.0, [event for event in events if event["kind"] != "merge"])
     check_tokens(model, states)
-    config = {"rtol": options.rtol, "atol": options.atol, "method": "coarsen"}
-    config |= {"merge_tolerance": schedule.settings.delta, "max_steps": options.max_steps}
-    config["reductions"] = [*small.names, "coarsening"]
-    config |= {"t1": t1 if math.isfinite(t1) else None, "stop_when": describe(stop)}
-    described = attributes(model, config, events, base + shift, *steps)
     table = to_table(states, np.array([in_unit(value) for value in log_t]))
     table = table.assign(log_time=("time", log_t + base), cluster=(("time", "token"), labels))
-    return Trajectory(table.assign_attrs(described))
+    config = run_config(options, [*small.names, "coarsening"])
+    config |= {"merge_tolerance": schedule.settings.delta, "t1": t1 if math.isfinite(t1) else None}
+    return Finished(table, events, base + shift, *steps).trajectory(model, config)
 
 
 def _choose(snapshots: list[Snapshot], save_at: np.ndarray) -> list[Snapshot]:

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -17,28 +15,18 @@ from .._cost import check_run
 from .._jax import in_double
 from .._lock import locking
 from .._shown import shown
-from .._xla.compilation import compiled_once
 from .._xla.programs import bounded
-from ..flows import (
-    AbstractFlow,
-    AbstractRescaledFlow,
-    AbstractSpectralFlow,
-    Reduction,
-    is_random,
-    segments,
-)
-from ..results.attributes import attributes
-from ..results.datasets import to_table
-from ..results.describe import describe
+from ..flows import AbstractSpectralFlow, Reduction, is_random
 from ..results.trajectory import Trajectory
-from ..solver.base import BLOW_UP, FAILED, VANISHED
+from ..solver.base import BLOW_UP, FAILED, STOPPED, VANISHED, AbstractMethod
 from ..solver.coarsen import Coarsen
-from ..solver.methods import runge_kutta
+from ..solver.methods import runge_kutta, segments_of
 from ..states.base import require_one
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
 from .choice import check_infinite, chosen_method, reduction
-from .ending import check_end, check_tokens, end_event, fail, how_ended
+from .ending import end_event, fail, how_ended
+from .finish import finished, run_config, trajectory_of
 from .noise import check_steps, checked_seed, langevin, refuse
 from .record import Single
 from .refining import Refining, integrate_resolved
@@ -65,7 +53,7 @@ def simulate(
     atol: float = ATOL,
     seed: int | None = None,
     stop_when: AbstractStopRule | Callable | None = None,
-    method: str | None = None,
+    method: str | AbstractMethod | None = None,
     dt: float | None = None,
     progress: bool | None = None,
     checkpoint: str | os.PathLike | None = None,
@@ -93,6 +81,8 @@ def simulate(
             default is "coarsen" for long runs that it supports and that have no stop rule, and "tsit5" for all others.
             With noise: "heun" (half a kick, a Heun step of the drift, half a kick; weak order 2 with `SphereNoise` and
             `EuclideanNoise`, 1 with other kinds; the default) or "euler" (projected Euler–Maruyama, weak order 1).
+            Or a method object, as for `solve`: your own `AbstractMethod`, or `Layers(step=1.0)`. It has its own step size
+            and random key.
         dt: a fixed step size instead of error control. Runs with noise always use one. Their default is t1/100, or, if that
             is shorter, 1/20 of the time scale of the drift and the noise, `min(1/((1 + beta) |drift|), kappa/(d-1))`, where
             |drift| is that of coinciding tokens (1 for SA, e^beta for USA).
@@ -121,21 +111,26 @@ def simulate(
     only_transformer(model)
     require_one("simulate", state)
     check_run(model, state, save_at, progress)
-    if not isinstance(method, str | None):
-        raise ValueError(f"method must be the name of a method or None, got {shown(method)}")
+    own, given = (method, method.name) if isinstance(method, AbstractMethod) else (None, method)
+    if not isinstance(given, str | None):
+        raise ValueError(f"method must be the name of a method, a method object or None, got {shown(method)}")
+    if own is not None and not (dt is None and seed is None):
+        raise ValueError(
+            "dt and seed belong to a method given by its name, got a method object: give them to that object"
+        )
     try:
         t1 = float(t1)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"t1 must be a number > 0, got {shown(t1)}") from None
     session = Session(progress, None if checkpoint is None else Path(checkpoint), checkpoint_every)
-    random, given = is_random(state, model), method
+    random = is_random(state, model)
     controlled = stop_when is not None or dt is not None or merge_tolerance is not None
-    method = chosen_method(given, state, model, t1, controlled)
-    if given is None and method == "coarsen" and save_at is None and math.isfinite(t1):
+    name = chosen_method(given, state, model, t1, controlled) if own is None else own.name
+    if given is None and name == "coarsen" and save_at is None and math.isfinite(t1):
         save_at = BY_DEFAULT
-    check_infinite(model, state, t1, method if method == "coarsen" else given)
+    check_infinite(model, state, t1, name if name == "coarsen" else given)
     if random:
-        seed = checked_seed(seed, model)
+        seed = checked_seed(seed, model) if own is None else None
         refuse(
             stop_when=stop_when is not None,
             merge_tolerance=merge_tolerance is not None,
@@ -146,7 +141,7 @@ def simulate(
         raise ValueError(f"seed = {shown(seed)} was given, but nothing in this model is random")
     rtol, atol = positive("rtol", rtol, or_zero=True), positive("atol", atol)
     max_steps = count("max_steps", max_steps)
-    if method == "coarsen":
+    if name == "coarsen" and own is None:
         from .coarsen import simulate_coarsened
 
         if dt is not None:
@@ -167,24 +162,27 @@ def simulate(
     rule = as_rule(stop_when)
     rule = None if rule is None else rule.resolve(model, state)
 
-    small = reduction(state, model, NOISE_TOLERANCE if random else rtol + atol, rule)
-    config = {"t1": t1, "method": method, "max_steps": max_steps, "reductions": list(small.names)}
-    if random:
-        assert seed is not None
-        options = Options(t1, times, rtol, atol, langevin(small, t1, dt, method, seed), None, max_steps)
-        return _with_noise(model, small, options, session, config, seed)
-    plan = _plan(Options(t1, times, rtol, atol, runge_kutta(method, dt), rule, max_steps), small.state, small.model)
-    config |= {"rtol": rtol, "atol": atol, "dt": dt, "stop_when": describe(rule)}
+    layered, tolerance = own is not None and own.discrete, NOISE_TOLERANCE if random else rtol + atol
+    small = Reduction(state, model) if layered else reduction(state, model, tolerance, rule)
+    if own is not None:
+        chosen: AbstractMethod = own
+    elif seed is not None:
+        chosen = langevin(small, t1, dt, name, seed)
+    else:
+        chosen = runge_kutta(name, dt)
+    options = Options(t1, times, rtol, atol, chosen, rule, max_steps)
+    if random or layered:
+        return _resolved(model, small, options, session, seed)
+    plan = _plan(options, small.state, small.model)
     if isinstance(plan.segments[0].flow, AbstractSpectralFlow):
-        return _refined(model, plan, small, session, config)
-    even = save_at is None or np.ndim(save_at) == 0
-    outcome, event = _controlled(plan, session, even)
-    return _trajectory(model, outcome, small, event, config)
+        return _refined(model, plan, small, session)
+    outcome, events = _controlled(plan, session, even=save_at is None or np.ndim(save_at) == 0)
+    return trajectory_of(model, small, outcome, options, events)
 
 
 def _plan(options: Options, state: Any, model: Transformer) -> Plan:
     """Return the plan of a run with these options."""
-    parts = segments(state, model)
+    parts = segments_of(options.method, state, model, options.t1, options.save_at)
     return Plan(options, parts, packed(parts[0].flow, state))
 
 
@@ -196,7 +194,7 @@ def _controlled(plan: Plan, session: Session, even: bool) -> tuple[Outcome, list
     """
     outcome, options = integrate(plan, session), plan.options
     status, time = how_ended(outcome, options.method)
-    if status in (BLOW_UP, VANISHED) and options.method.dt is None:  # type: ignore[attr-defined]
+    if status in (BLOW_UP, VANISHED) and options.method.fixed_step is None:
         few = even and (options.save_at < time).sum() < len(options.save_at) / 2
         if few or options.rtol + options.atol > BLOW_UP_RTOL:
             times = times_towards(time, options.save_at) if few else options.save_at
@@ -211,24 +209,28 @@ def tightened(options: Options) -> Options:
     return options._replace(rtol=min(options.rtol, BLOW_UP_RTOL), atol=min(options.atol, 1e-2 * BLOW_UP_RTOL))
 
 
-def _with_noise(
-    model: Transformer, small: Reduction, options: Options, session: Session, config: dict[str, Any], seed: int
-) -> Trajectory:
-    """Run a model with noise, a random density with as many modes as it needs, and the same noise."""
-    dt = float(options.method.dt)  # type: ignore[attr-defined]
+def _resolved(model: Transformer, small: Reduction, options: Options, session: Session, seed: int | None) -> Trajectory:
+    """Run a model with noise, or layers: a density with as many modes as it needs, and the same noise."""
+    method = options.method
 
     def plan_of(state):
         plan = _plan(options, state, small.model)
-        check_steps(plan, dt)
+        if method.random and method.fixed_step is not None:
+            check_steps(plan, float(method.fixed_step))
         return plan
 
     outcome, _ = integrate_resolved(plan_of, small.state, session)
-    events = end_event(*how_ended(outcome, options.method), None, outcome.flow)
-    about = {"dt": dt, "kappa": float(model.noise.kappa), "seed": seed}  # type: ignore[union-attr]
-    return _trajectory(model, outcome, small, events, config | about, about)
+    status, time = how_ended(outcome, method)
+    if method.discrete and status != STOPPED:
+        time = float(method.fixed_step) * (outcome.steps + 1)  # type: ignore[arg-type]  # the layer that fails
+    events = end_event(status, time, options.stop, outcome.flow)
+    more: dict[str, Any] = {}
+    if seed is not None:
+        more = {"dt": float(method.fixed_step), "kappa": float(model.noise.kappa), "seed": seed}  # type: ignore[union-attr,arg-type]
+    return trajectory_of(model, small, outcome, options, events, **more)
 
 
-def _refined(model: Transformer, plan: Plan, small: Reduction, session: Session, config: dict[str, Any]) -> Trajectory:
+def _refined(model: Transformer, plan: Plan, small: Reduction, session: Session) -> Trajectory:
     """Run a density, and add modes whenever its spectrum is no longer resolved."""
     schedule, options = Refining(plan, small.model), plan.options
     bar, checkpointer = session.bar("simulating", options.t1), session.checkpointer(plan.identity)
@@ -237,50 +239,7 @@ def _refined(model: Transformer, plan: Plan, small: Reduction, session: Session,
     if schedule.status == FAILED:
         fail(options.method, schedule.flow, schedule.t, schedule.y)
     events = end_event(schedule.status, schedule.t, options.stop, schedule.flow)
-    check_end(schedule.t, options.t1, events)
-    unit = float(schedule.flow.log_time_unit)
-    states = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found)
-    steps = int(record.carry.steps), int(record.carry.rejected)
-    return Trajectory(to_table(states, times).assign_attrs(attributes(model, config, events, unit, *steps)))
-
-
-def _trajectory(
-    model: Transformer,
-    outcome: Outcome,
-    small: Reduction,
-    events: list[dict],
-    config: dict[str, Any],
-    about: dict[str, Any] | None = None,
-) -> Trajectory:
-    """Return the run as labeled data, in the coordinates of the given state; `about` is recorded as attributes too."""
-    flow, times, found = outcome.flow, outcome.times, outcome.saved
-    # Unpack whole buffers, whose shape does not depend on the run, and slice them in NumPy: this avoids recompilation.
-    states = jax.tree.map(lambda leaf: np.asarray(leaf)[: times.size], unpack_all(flow, outcome.saved))
-    if not times.size or times[-1] != outcome.t:  # the run ended between save times
-        times = np.append(times, outcome.t)
-        join = lambda buffer, leaf: np.concatenate([buffer, np.asarray(leaf)[None]])  # noqa: E731
-        states = jax.tree.map(join, states, eqx.filter_jit(flow.unpack)(outcome.y))
-        found = jax.tree.map(lambda buffer, leaf: join(buffer[: times.size - 1], leaf), found, outcome.y)
-    states = small.lift(states)
-    check_end(outcome.t, config["t1"], events)
-    check_tokens(model, states)
-    table = to_table(states, times)
-    if isinstance(flow, AbstractRescaledFlow):
-        cut = jax.tree.map(lambda leaf: leaf[: times.size], found)
-        scaled, log_scale = _scaled_all(flow, jnp.asarray(times, float), cut)
-        scaled = small.lift(eqx.tree_at(lambda s: s.x, states, np.asarray(scaled))).x
-        table = table.assign(scaled=(table["x"].dims, scaled), log_scale=("time", log_scale))
-    unit = float(flow.log_time_unit)
-    described = attributes(model, config, events, unit, outcome.steps, outcome.rejected, **(about or {}))
-    return Trajectory(table.assign_attrs(described))
-
-
-@compiled_once
-def unpack_all(flow: AbstractFlow, saved: Any) -> Any:
-    """Return the states that a buffer of unknowns represents."""
-    return jax.vmap(flow.unpack)(saved)
-
-
-@eqx.filter_jit
-def _scaled_all(flow: Any, times: Any, saved: Any) -> Any:
-    return jax.vmap(flow.scaled)(times, saved)
+    rows = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *found), None
+    unit, counts = float(schedule.flow.log_time_unit), (record.carry.steps, record.carry.rejected)
+    ended = finished(model, small, options, times, rows, schedule.t, rows, events, unit, *counts)
+    return ended.trajectory(model, run_config(options, small.names))

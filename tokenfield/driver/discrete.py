@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import equinox as eqx
-import jax
 import numpy as np
 
 from .._check import count, positive
@@ -15,19 +14,17 @@ from .._jax import in_double
 from .._lock import locking
 from .._memory import refuse_large
 from .._xla.programs import bounded
-from ..flows import Segment
+from ..flows import Reduction, Segment
 from ..flows.layers import layer_flow
 from ..flows.sphere import check_directions
 from ..normalization import AbstractSphereNorm
-from ..results.attributes import attributes
-from ..results.datasets import to_table
 from ..results.trajectory import Trajectory
 from ..solver.layers import Layers
 from ..states import AbstractDensity, Equiangular, Gaussian, Tokens
 from ..states.base import require_one
 from ..transformer import Transformer, only_transformer
-from .continuous import unpack_all
-from .ending import check_end, check_tokens, end_event, how_ended
+from .ending import end_event, how_ended
+from .finish import trajectory_of
 from .refining import integrate_resolved
 from .session import Session
 from .smooth import Options, Plan
@@ -81,15 +78,9 @@ def layers(
         lambda state: _plan(models, state, step, progress), state, session, (step, "layers")
     )
     status, _ = how_ended(outcome, plan.options.method)
-    states = jax.tree.map(lambda leaf: np.asarray(leaf)[: outcome.times.size], unpack_all(outcome.flow, outcome.saved))
     events = end_event(status, step * (outcome.steps + 1), None, outcome.flow)
-    check_end(outcome.steps, len(models), events)
-    if not events:
-        check_tokens(models[-1], outcome.flow.unpack(outcome.y))
-    config = {"depth": len(models), "step": step}
-    unit = -float(models[0].attention.log_unit)
-    described = attributes(models if len(plan.segments) > 1 else models[0], config, events, unit, outcome.steps)
-    return Trajectory(to_table(states, outcome.times).assign_attrs(described))
+    described = models if len(plan.segments) > 1 else models[0]
+    return trajectory_of(described, Reduction(state, None), outcome, plan.options, events)
 
 
 def _plan(models: list[Transformer], state: Any, step: float, progress: bool | None) -> Plan:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..flows import AbstractFlow
 from ..normalization import AbstractSphereNorm
+from ..results.finished import event
 from ..solver.base import BLOW_UP, FAILED, FOLDED, REASONS, STOPPED, UNRESOLVED, VANISHED, AbstractMethod
 from ..states import Tokens
 from ..transformer import Transformer
@@ -32,9 +33,8 @@ def event_kinds(rule: Any) -> dict[int, str]:
 def end_event(status: int, time: float, rule: Any, flow: AbstractFlow) -> list[dict[str, Any]]:
     """Return a list with the event that ended a run early; an empty list if the run reached t1."""
     kind = event_kinds(rule).get(status)
-    message = {UNRESOLVED: flow.limits.hidden_reason, FOLDED: FOLD}.get(status)
-    detail = {} if message is None else {"detail": {"message": message}}
-    return [] if kind is None else [{"kind": kind, "time": time} | detail]
+    message = {UNRESOLVED: flow.limits.hidden_reason, FOLDED: FOLD}.get(status, "")
+    return [] if kind is None else [event(kind, time, message)]
 
 
 def how_ended(outcome: Outcome, method: AbstractMethod) -> tuple[int, float]:

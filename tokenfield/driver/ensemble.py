@@ -1,6 +1,5 @@
 """`simulate_many`: an ensemble of initial states (and models) of one shape, batched in one compiled program."""
 
-import json
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -19,10 +18,9 @@ from .._jax import in_double
 from .._lock import locking
 from .._shown import shown
 from .._xla.programs import bounded
-from ..flows import AbstractNoisyFlow, Reduction, is_random, refined, segments, with_most_modes
-from ..results.attributes import attributes
-from ..results.describe import describe
-from ..results.ensemble import Ensemble, stacked_dataset
+from ..flows import AbstractNoisyFlow, Reduction, is_random, refined, segments
+from ..results.ensemble import Ensemble
+from ..results.finished import ensemble_dataset, finished_runs
 from ..results.trajectory import Trajectory
 from ..solver.base import FAILED, UNRESOLVED
 from ..solver.langevin import Langevin, default_dt
@@ -32,8 +30,9 @@ from ..transformer import Transformer, only_transformer
 from .batch import EnsembleOutcome, outcome_of, run_members, solve_many
 from .choice import chosen_method, reduction, reductions
 from .continuous import ATOL, NOISE_TOLERANCE, RTOL, simulate
-from .ending import check_members, event_kinds, fail
-from .members import flows_of, log_time_unit, shared_rule, stack, unpack, unpack_saved
+from .ending import end_event, fail
+from .finish import finished, run_config
+from .members import flows_of, last_rows, log_time_unit, rows_of, shared_rule, stack
 from .noise import check_steps, checked_seed, refuse
 from .session import Session
 from .smooth import Options, Plan
@@ -135,15 +134,7 @@ def simulate_many(
         ends = solve_many(reduced, options, None, session)
     if ends is None or _needs_more_modes(states, ends.status):
         return _one_by_one(models, described, states, t1, given | {"method": method}, session)
-    config = {
-        "t1": t1,
-        "rtol": rtol,
-        "atol": atol,
-        "method": method,
-        "stop_when": describe(rule),
-        "max_steps": max_steps,
-    }
-    return Ensemble(_dataset(models, described, ends, reduced, options, config))
+    return _ensemble(models, described, ends, reduced, options, run_config(options, ()))
 
 
 def _needs_more_modes(states: Sequence[Any], status: np.ndarray) -> bool:
@@ -172,34 +163,14 @@ def _one_by_one(
             options |= {} if seeds is None else {"seed": seeds[len(runs)]}
             runs.append(simulate(each, state, t1, **options))
             bar.update(len(runs))
-    times = options["save_at"]
-    if len({run.log_time_unit for run in runs}) > 1:
-        raise ValueError("model: the models have different time units: give all attentions the same log_unit")
-    counts, ends = zip(*((np.searchsorted(times, run.times[-1], "right"), run.times[-1]) for run in runs), strict=True)
-    last = with_most_modes([run.final for run in runs])
-    stacked = []
-    for run, seen, end in zip(runs, counts, last, strict=True):
-        saved = [run.state(min(k, seen - 1)) for k in range(len(times))]
-        stacked.append(stack(with_most_modes([*saved, end])[:-1], np))
-    final = stack([jax.tree.map(np.asarray, end) for end in last], np)
-    config = {name: value for name, value in runs[0].config.items() if name not in ("model", "method", "seed")}
-    config |= {
-        "method": [run.config["method"] for run in runs],
-        "reductions": [run.config["reductions"] for run in runs],
-    }
-    about = {}
-    if seeds is not None:
-        about = {name: _one_or_all([run.config[name] for run in runs]) for name in ("dt", "kappa")}
-        config |= {**about, "seeds": list(seeds)}
-    numbers = (sum(run.dataset.attrs[name] for run in runs) for name in ("steps", "rejected_steps"))
-    events = [json.loads(run.dataset.attrs["events"]) for run in runs]
-    dataset = stacked_dataset(stack(stacked, np), times, np.array(counts), final, np.array(ends))
-    return Ensemble(
-        dataset.assign_attrs(attributes(described, config, events, runs[0].log_time_unit, *numbers, **about))
-    )
+    config = {name: value for name, value in runs[0].config.items() if name not in ("model", "seed", "key")}
+    config |= {name: [run.config[name] for run in runs] for name in ("method", "reductions")}
+    config |= {} if seeds is None else {"seeds": list(seeds)}
+    about = {} if seeds is None else {name: _one_or_all([run.config[name] for run in runs]) for name in ("dt", "kappa")}
+    return Ensemble(ensemble_dataset(finished_runs(runs), options["save_at"], described, config, **about))
 
 
-def _dataset(
+def _ensemble(
     models: list[Transformer],
     described: Transformer | list[Transformer],
     ends: EnsembleOutcome,
@@ -207,24 +178,23 @@ def _dataset(
     options: Options,
     config: dict[str, Any],
     **more: Any,
-) -> Any:
-    """Return the dataset of all members, in the coordinates of their initial states, with attributes."""
-    saved = jax.tree.map(np.asarray, unpack_saved(ends.flow, ends.saved))
-    final = jax.tree.map(np.asarray, unpack(ends.flow, ends.y))
-    if any("span" in each.names for each in reduced):
-        member = lambda tree, k: jax.tree.map(lambda leaf: leaf[k], tree)  # noqa: E731
-        once = lambda state: jax.tree.map(lambda leaf: np.asarray(leaf)[None], state)  # noqa: E731
-        final = stack([member(each.lift(once(member(final, k))), 0) for k, each in enumerate(reduced)], np)
-        saved = stack([each.lift(member(saved, k)) for k, each in enumerate(reduced)], np)
-    kinds = [event_kinds(options.stop).get(int(status)) for status in ends.status]
-    check_members(models, final, ends.t, options.t1, kinds)
-    both = zip(kinds, ends.t, strict=True)
-    happened = [[] if kind is None else [{"kind": kind, "time": float(t)}] for kind, t in both]
-    steps, rejected = int(ends.steps.sum()), int(ends.rejected.sum())
-    unit = log_time_unit(ends.flow)
-    dataset = stacked_dataset(saved, options.save_at, ends.counts, final, ends.t)
+) -> Ensemble:
+    """Return all members, in the coordinates of their initial states; `more` are settings that are attributes too."""
+    rows, last, unit = (
+        rows_of(ends.flow, options.save_at, ends.saved),
+        last_rows(ends.flow, ends.t, ends.y),
+        log_time_unit(ends.flow),
+    )
+    rows, last = jax.tree.map(np.asarray, (rows, last))
+    runs = []
+    for k, (model, small) in enumerate(zip(models, reduced, strict=True)):
+        own, end = jax.tree.map(lambda leaf, k=k: leaf[k], (rows, last))
+        t, times = float(ends.t[k]), options.save_at[: ends.counts[k]]
+        events = end_event(int(ends.status[k]), t, options.stop, ends.flow)
+        counts = ends.steps[k], ends.rejected[k]
+        runs.append(finished(model, small, options, times, own, t, end, events, unit, *counts))
     config |= {"reductions": sorted({name for each in reduced for name in each.names})}
-    return dataset.assign_attrs(attributes(described, config, happened, unit, steps, rejected, **more))
+    return Ensemble(ensemble_dataset(runs, options.save_at, described, config, **more))
 
 
 def _checked_seeds(seeds: Any, model: Transformer, members: int) -> list[int]:
@@ -277,10 +247,10 @@ def _simulate_noisy(
     if _needs_more_modes(states, status):
         return _noisy_one_by_one(models, states, options.t1, given, session, seeds)
     about = {"dt": _one_or_all(dt.tolist()), "kappa": _one_or_all([float(each.noise.kappa) for each in models])}  # type: ignore[union-attr]
-    config = {"t1": options.t1, "method": steps.scheme, **about, "max_steps": options.max_steps, "seeds": seeds}
+    config = {"t1": options.t1, "method": steps.scheme, "max_steps": options.max_steps, "seeds": seeds}
     ends = outcome_of(plan.segments, last, saved, status)
-    dataset = _dataset(models, _one_or_all(models), ends, reduced, options, config, **about)
-    return Ensemble(dataset.assign_coords(seed=("member", seeds)))
+    found = _ensemble(models, _one_or_all(models), ends, reduced, options, config, **about)
+    return Ensemble(found.dataset.assign_coords(seed=("member", seeds)))
 
 
 def _noisy_one_by_one(

@@ -12,6 +12,7 @@ from .._xla import ONE_THREAD
 from .._xla.arrays import from_numpy
 from .._xla.compilation import compiled
 from ..flows import AbstractFlow, Segment, admit_all, segments
+from ..solver.solution import row
 from ..transformer import Transformer
 
 
@@ -118,6 +119,8 @@ def _sources(state: Any, model: Transformer, flows: tuple[Segment, ...]) -> list
 
 def log_time_unit(flow: AbstractFlow) -> float:
     """Return the logarithm of the time unit, which all members must share."""
+    if not any(map(eqx.is_array, jax.tree.leaves(flow))):
+        return float(flow.log_time_unit) + 0.0
     unit = eqx.filter_vmap(lambda flow: flow.log_time_unit)(flow)
     if not np.allclose(unit, unit[0]):
         raise ValueError("model: the models have different time units: give all attentions the same log_unit")
@@ -142,9 +145,12 @@ def unpack(flow: AbstractFlow, y: Any) -> Any:
 
 
 @_one_thread
-@eqx.filter_vmap
-def unpack_saved(flow: AbstractFlow, saved: Any) -> Any:
-    return jax.vmap(flow.unpack)(saved)
+@eqx.filter_vmap(in_axes=(eqx.if_array(0), None, eqx.if_array(0)))
+def rows_of(flow: AbstractFlow, times: Any, saved: Any) -> Any:
+    return jax.vmap(lambda t, y: row(flow, t, y))(times, saved)
+
+
+last_rows = _one_thread(eqx.filter_vmap(row))
 
 
 @_one_thread

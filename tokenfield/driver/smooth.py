@@ -1,5 +1,6 @@
 """Runs of a flow, or of layers: one smooth segment of time after another."""
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -7,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._kinds import is_ours
 from .._xla.arrays import from_numpy
 from .._xla.compilation import compiled_once
 from ..flows import AbstractNoisyFlow, Segment
@@ -54,6 +56,10 @@ class Plan(NamedTuple):
         options, single = self.options, (lambda tree: tree) if members is None else first_member
         flows = {id(segment.flow): single(segment.flow) for segment in self.segments}
         programs = programs_of(tuple(flows.values()), single(self.y0), options.method, options.stop)
+        if _has_own_code(options.method):
+            settings = _settings(options, options.t1, options.t1)
+            for flow in flows.values():
+                programs.append(Program("method", _first_step, (options.method, flow, settings, single(self.y0))))
         return fingerprint(self.segments, self.y0, options, members, programs=programs)
 
 
@@ -139,11 +145,13 @@ def integrate(plan: Plan, session: Session = Session(), unit: tuple[float, str] 
 
 def problem_of(options: Options, flow: Any, end: float, t_last: float) -> Problem:
     """Return the problem of a segment that ends at `end`, whose flow may be evaluated up to `t_last`."""
-    number = lambda value: from_numpy(np.asarray(value, float))  # noqa: E731
-    times, rtol, atol = number(options.save_at), number(options.rtol), number(options.atol)
     stop = None if options.stop is None else OnFlow(options.stop)
-    return Problem(
-        flow, options.method, Settings(number(end), number(t_last), times, rtol, atol), stop, options.observe
+    return Problem(flow, options.method, _settings(options, end, t_last), stop, options.observe)
+
+
+def _settings(options: Options, end: float, t_last: float) -> Settings:
+    return Settings(
+        *(from_numpy(np.asarray(value, float)) for value in (end, t_last, options.save_at, options.rtol, options.atol))
     )
 
 
@@ -168,6 +176,19 @@ def programs_of(
         if stop is not None:
             programs.append(Program("stop_when", OnFlow(stop), (t, y0, flow)))
     return programs
+
+
+def _has_own_code(part: Any) -> bool:
+    """Return True if a part of a method is a class of the user."""
+    if not isinstance(part, eqx.Module):
+        return False
+    known = is_ours(type(part)) or type(part).__module__.startswith("diffrax.")
+    return not known or any(_has_own_code(getattr(part, field.name)) for field in dataclasses.fields(part))
+
+
+def _first_step(method: AbstractMethod, flow: Any, settings: Settings, y: Any) -> Any:
+    """Return the first step of a method, for the fingerprint to trace."""
+    return method.step(flow, settings, method.init(flow, settings, jnp.zeros(()), y))
 
 
 def right_hand_side(flow: Any, t: Any, y: Any) -> Any:

@@ -97,7 +97,8 @@ def noise_obstacle(kind: type, noise: AbstractNoise | None) -> str | None:
     if isinstance(noise, MultiplicativeNoise):
         return "the strength g of MultiplicativeNoise may change around the axis"
     if isinstance(noise, AnisotropicNoise) and not _has_axis(noise.S):
-        return "AnisotropicNoise is symmetric about the axis only if S S^T = diag(a, …, a, b)"
+        known = "" if is_concrete(noise.S) else ", and S must be known outside of jit, vmap and grad"
+        return f"AnisotropicNoise is symmetric about the axis only if S S^T = diag(a, …, a, b){known}"
     return None
 
 

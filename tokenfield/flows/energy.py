@@ -50,7 +50,8 @@ def reads_of(model: Transformer | AbstractAttention | float, d: int) -> tuple[Ar
         raise ValueError(
             "a norm whose gain differs between coordinates has no interaction energy: pass beta instead of the model"
         )
-    return jnp.ravel(model.norm.gain.g)[0] ** 2 * d, True
+    g = jnp.ravel(model.norm.gain.g)
+    return jnp.where((g == g[0]).all(), g[0] ** 2 * d, jnp.nan), True  # inside jit, whether g is uniform is not known
 
 
 def isotropic_beta(name: str, model: Transformer | AbstractAttention | float, d: int | None) -> Array | float:

@@ -9,7 +9,6 @@ cancellation, and the error of each is controlled separately.
 """
 
 import dataclasses
-import enum
 import math
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from .._check import is_concrete
 from ..attention import heads_and_outputs
@@ -42,14 +41,6 @@ from .rescaled_varying import VaryingV
 SPREAD = 1e-9  # of the tokens attended to, relative to all tokens: below this, they count as one
 EQUAL = 1e-9  # eigenvalues that differ by less than this, relative to V, count as equal
 SQUARINGS = 40  # enough to compute e^M for |M| up to 2^40
-
-
-class Stage(enum.Enum):
-    """Where attention is evaluated: at the current tokens, at the tokens at time `held`, or nowhere."""
-
-    FREE = "free"
-    DECIDED = "decided"
-    UNRESOLVED = "unresolved"
 
 
 class Held(NamedTuple):
@@ -84,7 +75,11 @@ class ConstantV(AbstractRescaledFlow):
     weights: Float[Array, " n"]
     positions: Float[Array, " n"]
     held: Float[Array, ""] | None = None
-    stage: Stage = eqx.field(static=True, default=Stage.FREE)
+    """The time at which attention is frozen, infinite for never; None if it is known that it never is."""
+    decided: Bool[Array, ""] | None = None
+    """Whether the leaders no longer change after `held`; otherwise the run ends there."""
+    after: bool = eqx.field(static=True, default=False)
+    """True for the flow after `held`."""
 
     def pack(self, state):
         y = state.x @ self.Q
@@ -101,11 +96,10 @@ class ConstantV(AbstractRescaledFlow):
         return y @ self._exponential(t).T @ self.Q.T, self.m * t
 
     def velocity(self, t, y):
-        if self.stage is Stage.UNRESOLVED:
-            return jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), y)
-        after = self.stage is Stage.DECIDED
-        when, where = (self.held, y.then) if after else (t, y.y)
-        moved = jnp.stack(self._decided(when, where, y.y) if after else self._moves(when, where, y.y))
+        if self.after:
+            moved, known = self._decided(y)
+        else:
+            moved, known = jnp.stack(self._moves(t, y.y, y.y)), True
         out = jnp.tensordot(self.shares, moved, 1) @ self.U.T
         if self.rests is not None:
             forward, back = self._exponential(t), self._exponential(-t)
@@ -113,18 +107,22 @@ class ConstantV(AbstractRescaledFlow):
         if self.model.mlp is not None:
             x, c = self._scaled(t, y.y)
             out += pushed(self.model, x, c) * jnp.exp(-c) @ self.Q @ self._exponential(-t).T
-        return Held(out, None if y.then is None else jnp.zeros_like(out) if after else out)
+        out = jnp.where(known, out, jnp.nan)  # at the end: where NaN is not chosen, it must not spread to derivatives
+        return Held(out, None if y.then is None else jnp.zeros_like(out) if self.after else out)
 
     def _moves(self, t, y, values):
         x, c = self._scaled(t, y)
         return moves(self.model, t, x, c, values, self.weights, self.positions)
 
-    def _decided(self, t, y, values):
-        """Return the moves, or NaN unless every token attends to a single point: the variance under its attention must vanish."""
-        d, both = values.shape[1], jnp.concatenate([values, values**2], axis=1)
-        parts = [part + both for part in self._moves(t, y, both)]
-        spread = jnp.stack([part[:, d:] - part[:, :d] ** 2 for part in parts]).max((0, 1)) / (values**2).max(0)
-        return [jnp.where((spread < SPREAD).all(), part[:, :d] - values, jnp.nan) for part in parts]
+    def _decided(self, y):
+        """Return the moves under frozen attention, and whether every token attends to a single point, with variance 0."""
+        assert self.held is not None
+        assert self.decided is not None
+        when, d = jnp.where(jnp.isfinite(self.held), self.held, 0.0), y.y.shape[1]
+        both = jnp.concatenate([y.y, y.y**2], axis=1)
+        parts = jnp.stack(self._moves(when, y.then, both)) + both
+        spread = (parts[..., d:] - parts[..., :d] ** 2).max((0, 1)) / (y.y**2).max(0)
+        return parts[..., :d] - y.y, self.decided & (spread < SPREAD).all()
 
     def _exponential(self, t):
         half = jax.scipy.linalg.expm(0.5 * t * (self.U - self.m * jnp.eye(len(self.U))), max_squarings=SQUARINGS)
@@ -145,7 +143,7 @@ class ConstantV(AbstractRescaledFlow):
     @property
     def limits(self):
         return Limits(
-            hidden=lambda y: jnp.array(self.stage is Stage.UNRESOLVED),
+            hidden=lambda y: ~self.decided if self.after and self.decided is not None else jnp.array(False),
             hidden_reason=PRECISION_LOST,
             longest_step=self._longest_step,
             overflow_advice=OVERFLOW,
@@ -153,7 +151,9 @@ class ConstantV(AbstractRescaledFlow):
 
     def _longest_step(self, t: Array, y: Any) -> Array | None:
         """Return a step limit that keeps small differences between tokens accurate until attention is held."""
-        return None if self.held is None or self.stage is not Stage.FREE else 0.5 / jnp.abs(self.U).max()
+        if self.held is None or self.after:
+            return None
+        return jnp.where(jnp.isfinite(self.held), 0.5 / jnp.abs(self.U).max(), jnp.inf)
 
 
 def rescaled_segments(model: Transformer, state: Tokens, ends: list[Any]) -> tuple[Segment, ...]:
@@ -169,39 +169,52 @@ def rescaled_segments(model: Transformer, state: Tokens, ends: list[Any]) -> tup
             raise NoClosedEquation("norm=Rescaled() needs queries and keys without biases: use NoNorm()")
     if model.attention.bias is not None or model.attention.offsets is not None:
         raise NoClosedEquation("norm=Rescaled() needs attention without biases: use NoNorm()")
-    found = value_maps(model.attention, jnp.zeros(()), d)
-    if not is_concrete(*found, *jax.tree.leaves((model, state))):  # no Schur form when traced
-        flow: AbstractRescaledFlow = VaryingV(model, jnp.eye(d), state.weights, state.positions)
-        return tuple(Segment(end, flow) for end in ends)
-    maps = np.stack([np.asarray(C) for C in found])
+    with jax.ensure_compile_time_eval():  # inside jit too, a V that is not traced has known entries
+        maps: Any = jnp.stack(value_maps(model.attention, jnp.zeros(()), d))
+    maps = np.asarray(maps) if is_concrete(maps) else maps
     if not all(head.value.autonomous and W.autonomous for head, W in parts):
         _, Q, _ = ordered_schur(maps.sum(0), descending=True)
-        flow = VaryingV(model, jnp.asarray(Q), state.weights, state.positions)
+        varying = VaryingV(model, jnp.asarray(Q), state.weights, state.positions)
+        return tuple(Segment(end, varying) for end in ends)
+    flow, held = _constant(model, state, maps)
+    if flow.held is None:
         return tuple(Segment(end, flow) for end in ends)
+    after = dataclasses.replace(flow, after=True)
+    if is_concrete(held):
+        return tuple(Segment(end, flow if end <= held else after) for end in sorted({*ends, float(held)}))
+    both = (flow, jnp.minimum), (after, jnp.maximum)  # some of these segments are empty
+    return tuple(Segment(cut(end, held), part) for part, cut in both for end in ends)
+
+
+def _constant(model: Transformer, state: Tokens, maps: Any) -> tuple[ConstantV, Any]:
+    """Return the flow before attention is held, and the time at which it is."""
+    known = is_concrete(maps)
     U, Q, real = ordered_schur(maps.sum(0))
-    alike = np.abs(real[:, None] - real) <= EQUAL * np.abs(U).max()
-    maps, square = Q.T @ maps @ Q, (U * U).sum()
-    shares = np.ones(1) if len(maps) == 1 else (maps * U).sum((1, 2)) / (square or 1)
-    rests = maps - shares[:, None, None] * U if len(maps) > 1 else np.zeros(1)
-    commute = np.abs(rests).max() <= ROUNDING * np.abs(maps).max()
+    xp: Any = np if known else jnp
+    maps = Q.T @ maps @ Q
+    square = (U * U).sum()
+    shares = xp.ones(1) if len(maps) == 1 else (maps * U).sum((1, 2)) / xp.where(square == 0, 1.0, square)
+    rests = maps - shares[:, None, None] * U if len(maps) > 1 else None
+    commute = True if rests is None else xp.abs(rests).max() <= ROUNDING * xp.abs(maps).max()
+    if rests is not None:
+        rests = None if known and commute else tidy(jnp.asarray(rests), jnp.where(commute, jnp.inf, ROUNDING))
+    held, decided = when_held(model, real, commute)
+    never = is_concrete(held) and held == math.inf
     number = lambda value: jnp.asarray(value, float)  # noqa: E731
-    plain = ConstantV(
+    flow = ConstantV(
         model=model,
         Q=number(Q),
         U=number(U),
-        m=number(max(real[-1], 0.0)),
-        alike=number(alike),
+        m=number(xp.maximum(real[-1], 0.0)),
+        alike=number(xp.abs(real[:, None] - real) <= EQUAL * jax.lax.stop_gradient(xp.abs(U).max())),
         shares=number(shares),
-        rests=None if commute else tidy(number(rests)),
+        rests=rests,
         weights=state.weights,
         positions=state.positions,
+        held=None if never else number(held),
+        decided=None if never else jnp.asarray(decided),
     )
-    held, stage = when_held(model, U, real)
-    if math.isinf(held) or not commute:  # heads that do not commute with V spread the growth of x to all directions
-        return tuple(Segment(end, plain) for end in ends)
-    before = eqx.tree_at(lambda f: f.held, plain, jnp.asarray(held), is_leaf=lambda leaf: leaf is None)
-    after = dataclasses.replace(before, stage=stage)
-    return tuple(Segment(end, before if end <= held else after) for end in sorted({*ends, held}))
+    return flow, held
 
 
 def scaled_tokens(model: Transformer, state: Tokens, t: float) -> tuple[Float[Array, "n d"], Float[Array, ""]]:
@@ -211,15 +224,22 @@ def scaled_tokens(model: Transformer, state: Tokens, t: float) -> tuple[Float[Ar
     return flow.scaled(jnp.asarray(t, float), y)
 
 
-def when_held(model: Transformer, U: np.ndarray, real: np.ndarray) -> tuple[float, Stage]:
-    """Return the time at which attention is held (infinite if rounding never matters), and the stage after it.
+def when_held(model: Transformer, real: Any, commute: Any) -> tuple[Any, Any]:
+    """Return the time at which attention is held (infinite if rounding never matters), and whether it is decided then.
 
     Rounding matters if x grows and an eigenvalue is so small that z still depends on which token leads when x is `e^{20}`.
-    Once the other eigenvalues have fallen behind, the leaders no longer change.
+    Once the other eigenvalues have fallen behind, the leaders no longer change. Heads that do not commute with V spread the
+    growth of x to all directions.
+
+    Args:
+        real: the real parts of the eigenvalues of V, in increasing order.
+        commute: whether all heads commute with V.
     """
-    heads, m = model.attention.heads, float(real[-1])
-    if not (m > 0 and real[0] < m / 3 and any(head.selective for head in heads)):
-        return math.inf, Stage.FREE
-    apart = real[-2] <= m / 2 and U[-1, -2] == 0
+    heads, m = model.attention.heads, real[-1]
+    if not any(head.selective for head in heads):
+        return math.inf, False
     lasting = model.mlp is None and all(head.selective and head.score.autonomous for head in heads)
-    return (24 / m, Stage.DECIDED) if apart and lasting else (GROWN / m, Stage.UNRESOLVED)
+    decided = (real[-2:][0] <= m / 2) & lasting
+    xp: Any = np if is_concrete(real, commute) else jnp
+    growth = xp.where(decided, 24.0, GROWN)
+    return xp.where((m > 0) & (real[0] < m / 3) & commute, growth / xp.where(m > 0, m, 1.0), math.inf), decided

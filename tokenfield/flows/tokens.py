@@ -58,6 +58,8 @@ def _layer_by_layer(state: Tokens, model: Transformer) -> tuple[Segment, ...]:
     assert model.length is not None
     if model.final is not None:
         raise NoClosedEquation("a flow has no map after its last layer: remove it with model.continuous()")
+    if isinstance(model.norm, Rescaled):
+        raise NoClosedEquation("norm=Rescaled() needs one V(t) for all layers, got weights by layer: use NoNorm()")
     found: list[Segment] = []
     for index in range(model.length):
         parts = segments(state, model.at_layer(index))

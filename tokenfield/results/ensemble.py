@@ -5,14 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
 from .._explained import card
 from .._lazy import measuring
-from ..states import Tokens
 from ..transformer import Transformer
-from .datasets import to_table
 from .labels import labeled_run
 from .trajectory import Event, Trajectory, time_range
 
@@ -99,30 +96,3 @@ def _own(name: str, value: Any, k: int, members: int) -> Any:
         name == "reductions" and any(isinstance(item, list) for item in value)
     )
     return value[k] if each and isinstance(value, list) and len(value) == members else value
-
-
-def stacked_dataset(
-    states: Any, times: np.ndarray, counts: np.ndarray, final: Any, ends: np.ndarray
-) -> "xarray.Dataset":
-    """Return one dataset of states with leading axes (member, time), of which the first `counts` times are filled."""
-    typical = _with_moving_weights(states)
-    first = to_table(jax.tree.map(lambda leaf: np.asarray(leaf)[typical], states), times).dataset()
-    late = np.arange(len(times))[None, :] >= counts[:, None]
-    for name, variable in first.data_vars.items():
-        values = np.array(getattr(states, str(name)))
-        if "time" in variable.dims:
-            values[late] = np.nan
-            last = (("member", *variable.dims[1:]), np.asarray(getattr(final, str(name))))
-            first = first.assign({f"end_{name}": last})
-        else:
-            values = values[:, 0]
-        first = first.assign({str(name): (("member", *variable.dims), values)})
-    return first.assign(end_time=("member", ends))
-
-
-def _with_moving_weights(states: Any) -> int:
-    """Return a member whose weights change with time, if there is one: its time axis is then used for all members."""
-    if not isinstance(states, Tokens):
-        return 0
-    weights = np.asarray(states.weights)
-    return int(np.argmax((weights != weights[:, :1]).any(axis=(1, 2))))

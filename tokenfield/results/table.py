@@ -25,6 +25,16 @@ class Table:
     columns: dict[str, Column]
     attrs: dict[str, Any]
 
+    @classmethod
+    def of(cls, data: "xarray.Dataset | Table") -> "Table":
+        """Return the table of a dataset."""
+        if isinstance(data, Table):
+            return data
+        return cls(
+            {str(name): Column(tuple(map(str, each.dims)), each.values) for name, each in data.variables.items()},
+            data.attrs,
+        )
+
     def __getitem__(self, name: str) -> Column:
         return self.columns[name]
 

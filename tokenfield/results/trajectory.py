@@ -14,7 +14,7 @@ from .._explained import card
 from .._lazy import drawing, live_page, measuring
 from ..spaces import AbstractSpace, Euclidean, Sphere
 from ..transformer import Transformer
-from .describe import compared_in, describe, rebuilt_space
+from .describe import compared_in, rebuilt_space
 from .moments import event_text, moment_text
 from .rebuild import part_with_energy, rebuilt
 from .saved import read_saved, write_saved
@@ -60,6 +60,11 @@ class Trajectory:
             self._data = self._data.dataset()
         return self._data
 
+    @property
+    def table(self) -> Table:
+        """All data of the run, without xarray."""
+        return Table.of(self._data)
+
     @classmethod
     def from_solution(cls, solution: Any, model: Any = None) -> "Trajectory":
         """Return a `Solution` as a trajectory, with its event if it has one.
@@ -74,27 +79,21 @@ class Trajectory:
             >>> tkf.Trajectory.from_solution(tkf.solve(model, tkf.Equiangular(0.0, n=8), t1=1.0), model)
             Trajectory(time 1; until t = 1; events: none)
         """
-        import jax
+        from .finished import Finished, configuration, event, joined, table_of
 
-        from .attributes import attributes
-        from .datasets import to_table
-
-        times = np.asarray(solution.times)
-        reached = np.isfinite(times)
-        states, times = jax.tree.map(lambda leaf: np.asarray(leaf)[reached], solution.states), times[reached]
-        end, events = float(solution.event_time), []
+        times, rule, (rows, last) = (
+            np.asarray(solution.times),
+            solution.settings["stop_when"],
+            solution.scaled or (None, None),
+        )
+        times, end, events = times[np.isfinite(times)], float(solution.event_time), []
         if np.isfinite(end):
-            events.append({"kind": solution.reason, "time": end})
-            if not times.size or times[-1] != end:  # the run ended between save times
-                times = np.append(times, end)
-                join = lambda rows, last: np.concatenate([rows, np.asarray(last)[None]])  # noqa: E731
-                states = jax.tree.map(join, states, solution.final)
-        unit, stats = float(solution.log_time_unit), solution.stats
-        config = {name: describe(value) for name, value in solution.settings.items()}
-        if solution.method != "layers":
-            config |= {"method": solution.method, "reductions": []}
-        described = attributes(model, config, events, unit, int(stats["steps"]), int(stats["rejected"]))
-        return cls(to_table(states, times).assign_attrs(described))
+            events.append(event(rule.kind if solution.reason == "stopped" else solution.reason, end))
+        end = end if events else times[-1]
+        times, (states, scaled) = joined(times, (solution.states, rows), end, (solution.final, last))
+        steps, rejected = (int(solution.stats[name]) for name in ("steps", "rejected"))
+        run = Finished(table_of(times, states, scaled), events, float(solution.log_time_unit), steps, rejected)
+        return run.trajectory(model, configuration(solution.method, solution.settings))
 
     @property
     def times(self) -> np.ndarray:

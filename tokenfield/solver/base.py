@@ -68,6 +68,9 @@ class AbstractMethod(eqx.Module):
     random: eqx.AbstractClassVar[bool]
     """True for a method that adds the noise of an `AbstractNoisyFlow`; others are for flows without noise."""
 
+    discrete: eqx.AbstractClassVar[bool]
+    """True for a method that applies the layers of a `layer_flow`; others integrate the velocity of a flow."""
+
     @property
     @abc.abstractmethod
     def name(self) -> str:
@@ -76,6 +79,19 @@ class AbstractMethod(eqx.Module):
     @abc.abstractmethod
     def recorded(self, t1: Array, rtol: Array, atol: Array, max_steps: Array) -> dict[str, Any]:
         """Return the settings that results record, of those given and its own: the ones it uses."""
+
+    @property
+    @abc.abstractmethod
+    def fixed_step(self) -> Array | None:
+        """The fixed step size; None if the method chooses its steps by their errors."""
+
+    @abc.abstractmethod
+    def check(self, flow: AbstractFlow, t1: Array, save_at: Array) -> None:
+        """Raise ValueError unless the method fits the flow and, as far as they are known, the times."""
+
+    @abc.abstractmethod
+    def for_derivatives(self) -> "AbstractMethod":
+        """Return the method for a run that may be differentiated."""
 
     @property
     @abc.abstractmethod

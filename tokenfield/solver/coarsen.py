@@ -11,6 +11,9 @@ from .base import FAILED, AbstractMethod
 from .runge_kutta import RungeKutta
 
 FRACTION = 0.2
+NO_PURE_RUN = (
+    "method 'coarsen' merges tokens, which has no derivative and no fixed shape: use simulate(..., method='coarsen')"
+)
 
 
 class Coarsen(AbstractMethod):
@@ -23,6 +26,7 @@ class Coarsen(AbstractMethod):
     steps: RungeKutta
     interpolates: ClassVar[bool] = True
     random: ClassVar[bool] = False
+    discrete: ClassVar[bool] = False
 
     @property
     def name(self):
@@ -32,11 +36,21 @@ class Coarsen(AbstractMethod):
         return self.steps.recorded(t1, rtol, atol, max_steps)
 
     @property
+    def fixed_step(self):
+        return None
+
+    def check(self, flow, t1, save_at):
+        if not isinstance(flow, CoarseFlow):
+            raise ValueError(NO_PURE_RUN)
+
+    def for_derivatives(self):
+        return self
+
+    @property
     def continuous(self):
         return self.steps.continuous
 
     def init(self, flow, settings, t, y):
-        assert isinstance(flow, CoarseFlow)
         carry = self.steps.init(flow, settings, t, y)
         _, forces = flow.forces(y.x)
         _, slope = jax.jvp(lambda x: flow.forces(x)[0], (y.x,), (forces,))

@@ -52,6 +52,7 @@ class Langevin(AbstractMethod):
     key: Key[Array, "*members"]
     interpolates: ClassVar[bool] = False
     random: ClassVar[bool] = True
+    discrete: ClassVar[bool] = False
 
     @property
     def name(self):
@@ -59,6 +60,16 @@ class Langevin(AbstractMethod):
 
     def recorded(self, t1, rtol, atol, max_steps):
         return {"t1": t1, "dt": self.dt, "key": jax.random.key_data(self.key), "max_steps": max_steps}
+
+    @property
+    def fixed_step(self):
+        return self.dt
+
+    def check(self, flow, t1, save_at):
+        pass
+
+    def for_derivatives(self):
+        return self
 
     @property
     def continuous(self):

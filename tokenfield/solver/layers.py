@@ -47,6 +47,7 @@ class Layers(AbstractMethod):
     h: Float[Array, ""]
     interpolates: ClassVar[bool] = False
     random: ClassVar[bool] = False
+    discrete: ClassVar[bool] = True
 
     @property
     def name(self):
@@ -54,6 +55,13 @@ class Layers(AbstractMethod):
 
     def recorded(self, t1, rtol, atol, max_steps):
         return {"depth": jnp.round(t1 / self.h).astype(int), "step": self.h}
+
+    @property
+    def fixed_step(self):
+        return self.h
+
+    def for_derivatives(self):
+        return self
 
     @property
     def continuous(self):
@@ -67,7 +75,7 @@ class Layers(AbstractMethod):
     def __repr__(self) -> str:
         return f"Layers(step={shown(float(self.h)) if is_concrete(self.h) else self.h})"
 
-    def check_times(self, t1: Array, save_at: Array) -> None:
+    def check(self, flow, t1, save_at):
         """Raise ValueError unless t1 and the save times are multiples of the step, as far as they are known."""
         if not is_concrete(t1, save_at, self.h):
             return

@@ -9,7 +9,8 @@ import numpy as np
 
 from .._shown import shown
 from .._xla import on_cpu
-from ..flows import is_random
+from ..flows import AbstractNoisyFlow, Segment, is_random, segments
+from ..flows.layers import layer_flow
 from ..states import AbstractDensity
 from .base import AbstractMethod
 from .langevin import SCHEMES
@@ -72,6 +73,22 @@ def checked_method(name: str | None, state: Any, model: Any) -> str:
     elif name == "lawson" and not isinstance(state, AbstractDensity):
         raise ValueError(f"method 'lawson' is for densities, got {type(state).__name__}")
     return name
+
+
+def segments_of(method: AbstractMethod, state: Any, model: Any, t1: Any, save_at: Any) -> tuple[Segment, ...]:
+    """Return the flows that a method given as an object integrates; raise ValueError if it does not fit the run."""
+    if method.discrete:
+        parts: tuple[Segment, ...] = (Segment(float("inf"), layer_flow(state, model)),)
+    else:
+        parts = segments(state, model)
+        noisy = isinstance(parts[0].flow, AbstractNoisyFlow)
+        if method.random != noisy:
+            others = (
+                f"one of {', '.join(SCHEMES)} for a model with noise" if noisy else "one without noise for this model"
+            )
+            raise ValueError(f"method must be {others}, got {type(method).__name__}")
+    method.check(parts[0].flow, t1, save_at)
+    return parts
 
 
 def with_unrolled_stages(method: AbstractMethod) -> AbstractMethod:

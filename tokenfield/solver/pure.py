@@ -1,6 +1,5 @@
 """`solve`: a run as a pure JAX function."""
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -16,17 +15,15 @@ from .._shown import shown
 from .._types import Number, Vector
 from ..flows import AbstractFlow, AbstractNoisyFlow, segments
 from ..flows.base import Segment
-from ..flows.layers import layer_flow
 from ..states.base import require_one
 from ..stop_rule import AbstractStopRule, as_rule
 from ..transformer import Transformer, only_transformer
 from .base import FAILED, FINISHED, MAX_STEPS, RUNNING, STOPPED, AbstractMethod, Carry, Problem, Settings, choose
-from .langevin import SCHEMES, Langevin, default_dt
-from .layers import Layers
+from .coarsen import NO_PURE_RUN
+from .langevin import Langevin, default_dt
 from .loop import advance, begin, unknowns_at
-from .methods import checked_method, runge_kutta
-from .runge_kutta import RungeKutta
-from .solution import Solution
+from .methods import checked_method, runge_kutta, segments_of
+from .solution import Solution, recorded_rule, row
 from .stop import OnFlow
 from .while_loop import check_adjoint, recomputed
 
@@ -139,24 +136,33 @@ def _run(
         fresh = reached & (times >= start if k == 0 else times > start)
         states = saved if states is None else choose_rows(fresh, saved, states)
         seen = fresh if seen is None else seen | fresh
-        final, start = flow.unpack(run.y), end
+        final, start = _row(flow, run.t, run.y), end
     assert run is not None
     assert seen is not None
+    assert final is not None
+    assert states is not None
     status = jnp.where(run.status == RUNNING, MAX_STEPS, run.status).astype(int)
     known = (status == FINISHED) | ((status == STOPPED) & method.interpolates)
-    states = jax.tree.map(lambda leaf: _where_rows(seen, leaf, jnp.nan), states)
+    states, scaled = jax.tree.map(lambda leaf: _where_rows(seen, leaf, jnp.nan), states)
     return Solution(
         times=jnp.where(seen, times, jnp.nan),
         states=states,
-        final=final,
+        final=final[0],
         status=status,
         event_time=jnp.where(status == FINISHED, jnp.inf, _known_slope(run.t, run.y, known)),
         stats={"steps": run.steps, "rejected": run.rejected},
         log_time_unit=parts[-1].flow.log_time_unit,
         method=method.name,
         settings=method.recorded(t1, *tolerances, jnp.asarray(max_steps))
-        | {"stop_when": None if stop is None else eqx.filter(stop.rule, eqx.is_array)},
+        | {"stop_when": None if stop is None else recorded_rule(stop.rule)},
+        scaled=None if scaled is None else (scaled, final[1]),
     )
+
+
+def _row(flow: AbstractFlow, t: Array, y: Any) -> Any:
+    """Return the row of the results at a time, with derivatives of the state only: `scaled` may overflow."""
+    state, scaled = row(flow, t, y)
+    return state, jax.lax.stop_gradient(scaled)
 
 
 def _diagnosed(flow: AbstractFlow, method: AbstractMethod, carry: Carry) -> Carry:
@@ -174,50 +180,35 @@ def _plan(
 ) -> tuple[tuple[Segment, ...], AbstractMethod]:
     """Return the flows of a run and its method."""
     if method == "coarsen":
-        raise ValueError("method 'coarsen' merges tokens, which has no derivative and no fixed shape: use simulate")
-    if isinstance(method, AbstractMethod) and not (dt is None and key is None):
-        raise ValueError(
-            "dt and key belong to a method given by its name, got a method object: give them to that object"
-        )
-    if isinstance(method, Layers):
-        method.check_times(t1, times)
-        return (Segment(float("inf"), layer_flow(state, model)),), method
-    parts = segments(state, model)
-    flow = parts[0].flow
-    noisy = isinstance(flow, AbstractNoisyFlow)
+        raise ValueError(NO_PURE_RUN)
     if isinstance(method, AbstractMethod):
-        if method.random != noisy:
-            wanted = (
-                f"one of {', '.join(SCHEMES)} for a model with noise" if noisy else "one without noise for this model"
+        if not (dt is None and key is None):
+            raise ValueError(
+                "dt and key belong to a method given by its name, got a method object: give them to that object"
             )
-            raise ValueError(f"method must be {wanted}, got {type(method).__name__}")
-        return parts, _differentiated(method)
-    name = checked_method(method, state, model)
+        return segments_of(method, state, model, t1, times), method.for_derivatives()
+    parts = segments(state, model)
+    flow, name = parts[0].flow, checked_method(method, state, model)
     if isinstance(flow, AbstractNoisyFlow):
         if key is None:
             raise ValueError(f"key must be given, e.g. jax.random.key(0): {type(model.noise).__name__} is random")
         step = jax.lax.stop_gradient(default_dt(flow, state, t1)) if dt is None else as_float("dt", dt, 0)
-        return parts, Langevin(name, step, key)
+        return parts, Langevin(name, step, key).for_derivatives()
     if key is not None:
         raise ValueError("key was given, but nothing in this model is random")
-    chosen = runge_kutta(name, None if dt is None else as_float("dt", dt, 0))
-    return parts, _differentiated(chosen)
-
-
-def _differentiated(method: AbstractMethod) -> AbstractMethod:
-    """Return the method with rejected steps kept out of derivatives."""
-    return dataclasses.replace(method, differentiated=True) if isinstance(method, RungeKutta) else method
+    return parts, runge_kutta(name, None if dt is None else as_float("dt", dt, 0)).for_derivatives()
 
 
 def _segment(problem: Problem, carry: Carry, max_steps: int, adjoint: Any, end_alone: bool) -> tuple[Carry, Any, Array]:
-    """Return the end of a segment, the states at all save times, and which of these the run has reached."""
+    """Return the end of a segment, the rows at all save times, and which of these the run has reached."""
     flow, settings = problem.flow, problem.settings
 
     def visit(state, time):
         target = jnp.minimum(time, settings.t1)
         carry, dense = state
         carry, dense = advance(problem, carry, dense, target, jnp.asarray(max_steps), max_steps, adjoint)
-        return (carry, dense), (flow.unpack(unknowns_at(problem, carry, dense, time)), time <= carry.t)
+        y = unknowns_at(problem, carry, dense, time)
+        return (carry, dense), (_row(flow, jnp.minimum(time, carry.t), y), time <= carry.t)
 
     start, times = (carry, problem.method.no_step(carry.y)), settings.save_at
     if end_alone:

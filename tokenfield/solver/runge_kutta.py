@@ -1,5 +1,6 @@
 """Explicit Runge–Kutta methods: Diffrax's coefficients, interpolants and step-size controller, with a retraction."""
 
+import dataclasses
 from typing import Any, ClassVar
 
 import diffrax
@@ -53,6 +54,7 @@ class RungeKutta(AbstractMethod):
 
     interpolates: ClassVar[bool] = True
     random: ClassVar[bool] = False
+    discrete: ClassVar[bool] = False
 
     @property
     def name(self):
@@ -60,6 +62,16 @@ class RungeKutta(AbstractMethod):
 
     def recorded(self, t1, rtol, atol, max_steps):
         return {"t1": t1, "rtol": rtol, "atol": atol, "dt": self.dt, "max_steps": max_steps}
+
+    @property
+    def fixed_step(self):
+        return self.dt
+
+    def check(self, flow, t1, save_at):
+        pass
+
+    def for_derivatives(self):
+        return dataclasses.replace(self, differentiated=True)
 
     @property
     def continuous(self):
@@ -72,8 +84,9 @@ class RungeKutta(AbstractMethod):
         else:
             dt, slope = self.dt, flow.velocity(t, y)
         t_next = self._clipped(flow, settings, t + dt, t, y)
-        one = jnp.ones(())
-        return new_carry(t, t_next, y, (slope if self.stages.keeps_slope else None, (one, one, jnp.array(False))))
+        _, control = CONTROLLER.init(None, t, t, jnp.zeros(()), dt, None, None, self.order)  # type: ignore[arg-type]
+        control = jax.tree.map(jnp.asarray, control)
+        return new_carry(t, t_next, y, (slope if self.stages.keeps_slope else None, control))
 
     def step(self, flow, settings, carry):
         c, (slope, control) = carry, carry.memory

@@ -10,7 +10,37 @@ from jaxtyping import Array, Float, Int
 
 from .._check import has_values
 from .._explained import card
+from ..flows import AbstractFlow, AbstractRescaledFlow
 from .base import REASONS
+
+
+def row(flow: AbstractFlow, t: Float[Array, ""], y: Any) -> tuple[Any, tuple[Array, Array] | None]:
+    """Return what results hold at one time: the state, and for `Rescaled` also `e^{-c} x` and c."""
+    return flow.unpack(y), flow.scaled(t, y) if isinstance(flow, AbstractRescaledFlow) else None
+
+
+@jax.tree_util.register_static
+class FunctionName:
+    """The name of a function, in place of the function."""
+
+    def __init__(self, function: Any):
+        self.__name__ = getattr(function, "__name__", "stopped")
+        self.__qualname__ = getattr(function, "__qualname__", type(function).__name__)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FunctionName) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.__name__, self.__qualname__))
+
+    def __call__(self, *arguments: Any) -> Any:
+        raise ValueError(f"only the name of {self.__qualname__} was recorded")
+
+
+def recorded_rule(rule: Any) -> Any:
+    """Return a stop rule with its numbers, and with the names of its functions instead of the functions."""
+    keep = lambda leaf: leaf if eqx.is_array(leaf) else FunctionName(leaf) if callable(leaf) else None  # noqa: E731
+    return jax.tree.map(keep, rule)
 
 
 class Solution(eqx.Module):
@@ -28,6 +58,8 @@ class Solution(eqx.Module):
         log_time_unit: logarithm of the unit of time, as for `Trajectory`.
         method: the name of the method.
         settings: the settings that determine the run besides model and state: the tolerances, t1, the stop rule, ….
+        scaled: for `Rescaled`, `e^{-c} x` and c at the save times, and the same at the end; they have no derivative. Otherwise
+            None.
 
     Example:
         >>> import tokenfield as tkf
@@ -46,6 +78,7 @@ class Solution(eqx.Module):
     log_time_unit: Float[Array, ""]
     method: str = eqx.field(static=True)
     settings: dict[str, Any]
+    scaled: Any = None
 
     def __repr__(self) -> str:
         if not has_values(self.status, self.event_time, self.times) or self.status.ndim:
