@@ -29,11 +29,11 @@ def trajectory_of(
     flow, times = outcome.flow, outcome.times
     # Whole buffers, whose shape does not depend on the run, are converted and then cut in NumPy: this avoids recompilation.
     length = jax.tree.leaves(outcome.saved)[0].shape[0]
-    rows = _rows(flow, from_numpy(np.pad(times, (0, length - len(times)))), outcome.saved)
+    rows, unit = _rows(flow, from_numpy(np.pad(times, (0, length - len(times)))), outcome.saved)
     ended = len(times) and times[-1] == outcome.t
     last = None if ended else _last(flow, from_numpy(np.asarray(outcome.t, float)), outcome.y)
-    unit, counts = float(flow.log_time_unit), (outcome.steps, outcome.rejected)
-    run = finished(model, small, options, times, rows, outcome.t, last, events, unit, *counts)
+    counts = outcome.steps, outcome.rejected
+    run = finished(model, small, options, times, rows, outcome.t, last, events, float(unit), *counts)
     return run.trajectory(model, run_config(options, small.names), **more)
 
 
@@ -78,7 +78,8 @@ def finished(
 
 @compiled_once
 def _rows(flow: AbstractFlow, times: Any, saved: Any) -> Any:
-    return jax.vmap(lambda t, y: row(flow, t, y))(times, saved)
+    """Return the rows of a run, and the logarithm of its unit of time: no program of its own is compiled for that."""
+    return jax.vmap(lambda t, y: row(flow, t, y))(times, saved), flow.log_time_unit
 
 
 _last = eqx.filter_jit(row)
