@@ -266,6 +266,7 @@ def test_a_traced_run_is_the_plain_run(name):
         close(found[2], np.asarray(x), rtol)
 
 
+@pytest.mark.slow
 def test_derivatives_go_through_the_time_at_which_attention_is_held():
     """With respect to V, beta and the tokens, in both modes, against differences of plain runs. V stays diagonal."""
 
