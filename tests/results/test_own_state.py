@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 import tokenfield as tkf
 from tokenfield.flows import AbstractFlow, Segment, segments
-from tokenfield.flows.base import Limits, largest_length, obstacle
+from tokenfield.flows.base import _OBSTACLES, Limits, largest_length, obstacle
 from tokenfield.results.datasets import register_table, to_table
 from tokenfield.results.table import table
 from tokenfield.states.base import AbstractState
@@ -60,7 +60,13 @@ def _(state, model):
     return (Segment(math.inf, AngleFlow()),)
 
 
-obstacle(Angle)(lambda model: None)
+@pytest.fixture(autouse=True)
+def forgotten_afterwards(monkeypatch):
+    """Errors of other tests do not name this state."""
+    monkeypatch.setattr("tokenfield.flows.base._OBSTACLES", {**_OBSTACLES})
+    obstacle(Angle)(lambda model: None)
+
+
 register_table(
     Angle,
     lambda states, times: table(times, {}, angle=("time", states.angle)),
