@@ -197,7 +197,9 @@ def first_step(flow: AbstractFlow, settings: Settings, t0: Array, y0: Any, order
         f = flow.velocity(*at)
         d1 = size(f)
         h0 = jnp.where((d0 < 1e-5) | (d1 < 1e-5), 1e-6, 0.01 * d0 / d1)
-        return still((t0 + h0, jax.tree.map(lambda y, f: y + h0 * f, y0, f))), (f, d1, h0)
+        moved = t0 + h0, jax.tree.map(lambda y, f: y + h0 * f, y0, f)
+        # Where f is NaN, as in a segment that is not run, it would spread to all derivatives as `0 · NaN`.
+        return still(choose(finite(f), moved, (t0, y0))), (f, d1, h0)
 
     _, (fs, d1, h0) = jax.lax.scan(evaluate, (t0, y0), None, length=2)
     slope = jax.tree.map(lambda f: f[0], fs)
