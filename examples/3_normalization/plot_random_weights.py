@@ -42,7 +42,7 @@ for k, (name, curve) in enumerate(curves.items()):
     shown = gap > 1e-6
     left.fill_between(layers[shown], *((gap + s * curve.deviation)[shown] for s in (-1, 1)), color=f"C{k}", alpha=0.2)
     left.semilogy(layers[shown], gap[shown], color=f"C{k}", label=name)
-    dots = 1 - study["cosine"].sel(rule=norms[name][1]).mean("seed").values
+    dots = 1 - study["mean_cosine"].sel(rule=norms[name][1]).mean("seed").values
     left.semilogy(layers[shown][::2], dots[shown][::2], "o", ms=3.5, color=f"C{k}")
 left.semilogy(layers[8:], depth * (1 - curves["Pre-LN"].cosine[-1]) / layers[8:], "k:", lw=1, label=r"$\propto 1/l$")
 left.set(xlabel="layer $l$", ylabel="1 - mean cosine", ylim=(1e-6, 1.5))

@@ -52,28 +52,34 @@ def softmax_sums(
 ) -> Float[Array, "n m"]:
     """Return the same sums with phi = exp, normalized.
 
-    In blocks, all scores are at most |b|, so the maximum of a row is not computed. If all scores of a row with a weight are
-    far below what is subtracted, its sum underflows (a token of weight 0 far from the others at large b, or any token at
-    large -b). Such rows are taken from `by_rows`, which subtracts the maximum of the scores with a weight.
+    In blocks, all scores are at most |b|, so the maximum of a row is not computed. If all scores of a row are far below |b|,
+    its sum underflows (a token of weight 0 far from the others at large b, or any token at large -b). Such rows are taken from
+    `by_rows`, which subtracts the maximum of each row.
     """
     if len(x) <= ONE_BLOCK:
-        return quotient(*_softmax_product(b, x, w, values), by_rows)
+        return _softmax(b, x, w, values)
     c = b * b.dtype.type(math.log2(math.e))
     kernel = lambda u, v: exp2(_scores(c, u, v))  # noqa: E731
     sums = _symmetric_product(kernel, Weighted(True), x, w, values)
     return quotient(sums[:, :-1], sums[:, -1:], by_rows)
 
 
-def _softmax_product(
+def _softmax(
     b: Float[Array, ""], x: Float[Array, "n d"], w: Float[Array, " n"], values: Float[Array, "n m"]
-) -> tuple[Float[Array, "n m"], Float[Array, "n 1"]]:
-    """Return `sum_j w_j K_ij values_j` and `sum_j w_j K_ij` for `K_ij = e^{b <x_i,x_j> - max_l b <x_i,x_l>}`."""
-    scores = (b * x) @ x.T
+) -> Float[Array, "n m"]:
+    """Return `softmax_sums` as they are defined, relative to the largest score of each row.
+
+    Tokens of weight 0 must not have the largest score: theirs are lowered by 2|b|, below all others, and their weights are
+    multiplied by as much. That leaves them 0, with the right derivatives.
+    """
+    lowered = jax.lax.stop_gradient(jnp.where(w > 0, 0, 2 * jnp.abs(b)))
+    scores = (b * x) @ x.T - lowered
     K = jnp.exp(scores - jax.lax.stop_gradient(scores.max(1, keepdims=True)))
+    w = w * jnp.exp(jnp.minimum(lowered, 0.8 * math.log(jnp.finfo(x.dtype).max)))
     if values.shape[1] >= NARROW:
-        return K @ (values * w[:, None]), K @ w[:, None]
+        return (K @ (values * w[:, None])) / (K @ w[:, None])
     sums = K @ Weighted(True).columns(values, w)  # one product: with the normalizer, these columns still fit one vector
-    return sums[:, :-1], sums[:, -1:]
+    return sums[:, :-1] / sums[:, -1:]
 
 
 def quotient(
