@@ -26,6 +26,7 @@ def random_model(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 
 
 def levels(coordinate: np.ndarray) -> Clusters:
+    """Return the levels of a coordinate; one token may have a level of its own."""
     return tkf.clusters(tkf.Tokens(coordinate[:, None]), tol=0.01, metric="distance")
 
 
@@ -39,8 +40,8 @@ def measure(quick: bool) -> Evidence:
         run = tkf.simulate(model, start, T, rtol=1e-9, atol=1e-11, progress=False)
         z = run.dataset["x"].values
         u = z @ left
-        counts.append(levels(u[-1]).count)
-        right_counts.append(levels(z[-1] @ right).count)
+        counts.append(len(levels(u[-1]).sizes))
+        right_counts.append(len(levels(z[-1] @ right).sizes))
         gaps.append(np.abs(u[-1][:, None] - [u[-1].min(), 0.0, u[-1].max()]).min(axis=1).max())
         paths.append((run.times, u))
     one, two = counts.count(1), counts.count(2)
