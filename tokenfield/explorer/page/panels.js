@@ -349,7 +349,7 @@ function attentionMarks(run, attention, weights) {
     return [{ label: `own cluster ${short(predicted)}`, formula: "p_{own} = m_a / Σ_b m_b exp(−β(1−ρ_{ab}))", when: `clusters that have collapsed; mean over tokens, measured ${short(measured((i, j) => labels[i] === labels[j]))}`, page: "metastability" }];
   }
   if (!isEven(frame) || groups || n < MANY) return [];
-  return [{ label: `uniform: 1/n = ${short(1 / n)}, self ${short(attentionToSelf(n, c.beta, d))}`, formula: "mean p_{ij} = 1/n,  p_{ii} = e^β / (e^β + (n−1) w₀)", when: `many uniform tokens; measured on themselves ${short(measured((i, j) => i === j))}`, page: "modes" }];
+  return [{ label: `self ${short(attentionToSelf(n, c.beta, d))}, mean ${short(1 / n)}`, formula: "mean p_{ij} = 1/n,  p_{ii} = e^β / (e^β + (n−1) w₀)", when: `many uniform tokens; measured on themselves ${short(measured((i, j) => i === j))}`, page: "modes" }];
 }
 
 /** Return {time, rho} at which the pair of clusters that is first to merge does so, by the two-cluster formula. */
