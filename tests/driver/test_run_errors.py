@@ -6,6 +6,7 @@ import pytest
 
 import tokenfield as tkf
 from tokenfield.flows.tokens import check
+from tokenfield.solver.layers import Layers
 
 SA = tkf.Transformer(tkf.Softmax(4.0), tkf.PostLN())
 
@@ -154,3 +155,8 @@ def test_large_matrices_run_in_the_unit_that_the_error_names():
     np.testing.assert_allclose(given.final.x, plain.final.x, atol=1e-9)
     long = tkf.Tokens(100 * np.asarray(start.x))  # Pre-LN reads directions: scores of 1, not of 10,000
     check(long, tkf.Transformer(tkf.Unnormalized(A=np.eye(2)), tkf.PreLN()))
+
+
+def test_an_ensemble_takes_methods_by_name_only():
+    with pytest.raises(ValueError, match="method must be the name of a method here"):
+        tkf.simulate_many(SA, [START, START], 1.0, method=Layers(step=0.5))

@@ -87,6 +87,7 @@ def test_names_say_what_differs_and_other_states_join(runs):
         (lambda runs: tkf.compare(runs, ax=Figure().add_subplot()), "ax must be one axes for each of the 3 quantities"),
         (lambda runs: runs[0].plot(ax=Figure().add_subplot(), panel="energies"), "panel must be"),
         (lambda runs: runs[0].plot(ax=3), "ax must be matplotlib axes, got 3"),
+        (lambda runs: tkf.plotting.staircase(runs[0], ax=3), "ax must be matplotlib axes, got 3"),
     ],
 )  # fmt: skip
 def test_bad_input(runs, make, words):

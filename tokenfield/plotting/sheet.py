@@ -6,7 +6,6 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from .._check import one_of
-from .._shown import shown
 from ..results import Trajectory
 from .cosines import cosine_panel
 from .densities import density_sheet
@@ -14,7 +13,7 @@ from .energies import energy_panel
 from .equiangular import equiangular_sheet
 from .frames import MOST_FRAMES
 from .gaussian import gaussian_sheet
-from .style import WIDTH, Sheet, styled
+from .style import WIDTH, Sheet, only_axes, styled
 from .token_paths import tokens_panel
 
 SHEETS = {
@@ -44,8 +43,7 @@ def draw_panel(traj: Trajectory, ax: Axes, panel: str = "tokens", **options: Any
         >>> traj = tkf.simulate(model, tkf.uniform_sphere(16, 3, seed=0), t1=2.0, save_at=5)
         >>> traj.plot(ax=tkf.plotting.Sheet().add_subplot(), panel="energy")
     """
-    if not isinstance(ax, Axes):
-        raise ValueError(f"ax must be matplotlib axes, got {shown(ax)}")
+    only_axes(ax)
     kind = traj.dataset.attrs["state"]
     if kind != "Tokens":
         raise ValueError(

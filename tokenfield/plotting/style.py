@@ -12,6 +12,7 @@ from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from .._shown import shown
 from ..observables import Clusters
 from ..observables.cluster_text import cluster_text
 
@@ -117,9 +118,16 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 def one_panel(ax: Axes | None, width: float, height: float) -> tuple[Axes, Any]:
     """Return the axes to draw into and what the drawing function returns: the user's `ax` twice, or a new figure's axes and it."""
     if ax is not None:
-        return ax, ax
+        return only_axes(ax), ax
     sheet = Sheet(width, height)
     return sheet.add_subplot(), sheet
+
+
+def only_axes(ax: Any) -> Axes:
+    """Return `ax`, or raise ValueError if it is not matplotlib axes."""
+    if not isinstance(ax, Axes):
+        raise ValueError(f"ax must be matplotlib axes, got {shown(ax)}")
+    return ax
 
 
 def write_title(ax: Axes, title: str, letter: str = "") -> None:

@@ -67,6 +67,10 @@ def checked_method(name: str | None, state: Any, model: Any) -> str:
     """Return the name of the method of a run, `plain_method` by default; raise ValueError if it does not fit the run."""
     if name is None:
         return plain_method(state, model)
+    if not isinstance(name, str):
+        raise ValueError(
+            f"method must be the name of a method here (solve and simulate take objects too), got {shown(name)}"
+        )
     if is_random(state, model):
         if name not in SCHEMES:
             raise ValueError(f"method must be one of {', '.join(SCHEMES)} for a model with noise, got {shown(name)}")

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from .._shown import shown
-from ..plotting.style import GRAY, INK, PALETTE, WIDTH, Sheet, styled, write_title
+from ..plotting.style import GRAY, INK, PALETTE, WIDTH, Sheet, only_axes, styled, write_title
 from . import predicted
 from .result import SweepResult
 
@@ -98,8 +98,7 @@ def plot_sweep(found: SweepResult, name: str) -> Sheet:
 @styled
 def draw_sweep(found: SweepResult, name: str, ax: Axes) -> Axes:
     """Draw one quantity of a sweep into the user's axes, like `plot_sweep`; raise ValueError if it has several panels."""
-    if not isinstance(ax, Axes):
-        raise ValueError(f"ax must be matplotlib axes, got {shown(ax)}")
+    only_axes(ax)
     across, up, color, panels = _roles(found, name)
     several = [axis for axis in panels if len(found.plan.axes[axis].expanded()) > 1]
     if several:
