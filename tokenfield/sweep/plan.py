@@ -201,7 +201,7 @@ def read_plan(source: str | Path | Mapping[str, Any], overrides: Mapping[str, An
         else:
             near = difflib.get_close_matches(str(source), ready(), n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}? " if near else ""
-            raise ValueError(f"no such plan: {source}: {hint}Ready plans: {', '.join(ready())}")
+            raise ValueError(f"no such plan: {source} ({hint}ready plans: {', '.join(ready())})")
         try:
             data = tomllib.loads(written.decode())
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
