@@ -150,7 +150,6 @@ CASES = {
     "from_numpy": Case("20 arrays of new shapes", new_shapes, plain_asarray),
     "exp2": Case("velocity (4096, 3)", velocity("Softmax", 4096, 3), off("tokenfield._xla.exponential")),
     "exp": Case("noisy tokens (256, 3)", noisy("Unnormalized"), off("tokenfield._xla.exponential")),
-    "Unrolled": Case("256 members (32, 8)", members, off("tokenfield.solver.methods")),
 }
 
 

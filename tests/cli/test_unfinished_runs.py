@@ -64,11 +64,11 @@ QUICK = ["--n", 6, "--d", 2, "--no-animation"]
     ids=["flow", "waits", "noise", "layers"],
 )
 def test_the_same_command_goes_on_after_ctrl_c(flags, tmp_path, capsys, monkeypatch):
-    from tokenfield.driver import record
+    from tokenfield.driver import single
 
-    real, calls = record.advance_chunk, []
+    real, calls = single.Single.advance, []
     command = ["simulate", *QUICK, *flags, "--json"]
-    monkeypatch.setattr(record, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(single, "CHUNK_SECONDS", 0.0)
     monkeypatch.setattr(tkf.Trajectory, "plot", lambda self: SimpleNamespace(savefig=lambda file, **_: None))
     monkeypatch.setattr("tokenfield.report.write_report", lambda *_, **__: None)
     whole = tokenfield_here(capsys, *command, "--out", tmp_path / "whole")
@@ -79,7 +79,7 @@ def test_the_same_command_goes_on_after_ctrl_c(flags, tmp_path, capsys, monkeypa
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(record, "advance_chunk", interrupted)
+    monkeypatch.setattr(single.Single, "advance", interrupted)
     cut = tokenfield_here(capsys, *command, "--out", tmp_path / "cut")
     assert cut.returncode == 130
     assert "saved in" in cut.stderr
@@ -107,7 +107,7 @@ def test_the_same_command_draws_what_was_not_drawn(tmp_path, capsys, monkeypatch
 
 @pytest.mark.slow
 def test_overwriting_leaves_no_mixture_of_two_runs(tmp_path, capsys, monkeypatch):
-    from tokenfield.driver import record
+    from tokenfield.driver import single
 
     folder = tmp_path / "run"
     first = ["simulate", *QUICK, "--t1", 1, "--out", folder]
@@ -120,7 +120,7 @@ def test_overwriting_leaves_no_mixture_of_two_runs(tmp_path, capsys, monkeypatch
     assert {path.name for path in folder.iterdir()} == before  # the old run is as it was
     assert "t1 = 1.0" in (folder / "config.toml").read_text()
     with monkeypatch.context() as patch:
-        patch.setattr(record, "advance_chunk", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(single.Single, "advance", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert tokenfield_here(capsys, *other).returncode == 130
     assert not (folder / "trajectory.zarr").exists()
     (folder / "checkpoint.npz").write_bytes(b"damaged")

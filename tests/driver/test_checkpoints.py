@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
-from tokenfield.driver import record
+from tokenfield.driver import single
 from tokenfield.driver.checkpoint import Checkpointer, CheckpointError
 
 CIRCLE = tkf.uniform_sphere(64, 2, seed=0)
@@ -42,7 +42,7 @@ def assert_same_bits(one, other):
 @pytest.mark.slow(keep=4)
 @pytest.mark.parametrize("kind", RUNS)
 def test_a_run_that_is_cut_goes_on_to_the_same_bits(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(record, "CHUNK_SECONDS", 0.0)  # few steps at a time
+    monkeypatch.setattr(single, "CHUNK_SECONDS", 0.0)  # few steps at a time
     run, path = RUNS[kind], tmp_path / "run.npz"
     whole, asked = run(), []
 

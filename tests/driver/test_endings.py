@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
-from tokenfield.driver import ending, record
+from tokenfield.driver import ending, single
 from tokenfield.driver.ending import check_end, check_tokens
 from tokenfield.solver.base import FAILED, STOPPED
 
@@ -85,13 +85,13 @@ def test_a_sweep_marks_such_a_cell_as_failed():
 @pytest.fixture
 def cut_short(monkeypatch):
     """A time loop that stops by itself, for no reason."""
-    plain = record.advance_chunk
+    plain = single.Single.advance
 
-    def advance_chunk(problem, record, budget):
-        record = plain(problem, record, budget)
+    def advance(self, problem, record, budget):
+        record = plain(self, problem, record, budget)
         return eqx.tree_at(lambda r: r.carry.status, record, record.carry.status * 0 + STOPPED)
 
-    monkeypatch.setattr(record, "advance_chunk", advance_chunk)
+    monkeypatch.setattr(single.Single, "advance", advance)
 
 
 @pytest.mark.parametrize("state", [START, tkf.Equiangular(0.1, 5)])
@@ -147,12 +147,12 @@ def test_a_blow_up_long_before_the_end_is_saved_ever_closer():
     ],
 )
 def test_the_message_of_a_failed_step_comes_from_the_method(state, message, monkeypatch):
-    plain = record.advance_chunk
+    plain = single.Single.advance
 
-    def advance_chunk(problem, record, budget):
-        record = plain(problem, record, budget)
+    def advance(self, problem, record, budget):
+        record = plain(self, problem, record, budget)
         return eqx.tree_at(lambda r: r.carry.status, record, record.carry.status * 0 + FAILED)
 
-    monkeypatch.setattr(record, "advance_chunk", advance_chunk)
+    monkeypatch.setattr(single.Single, "advance", advance)
     with pytest.raises(tkf.SolverError, match=f"no step succeeds at {message} or infinite"):
         tkf.simulate(SA, state, 1e6 if isinstance(state, tkf.Tokens) else 1.0)

@@ -47,9 +47,9 @@ def test_only_members_that_blow_up_run_again(monkeypatch):
     taken, real = [], batch.run_members
 
     def run_members(*arguments):
-        rows, saved = real(*arguments)
-        taken.append(np.asarray(rows.carry.steps + rows.carry.rejected))
-        return rows, saved
+        ends = real(*arguments)
+        taken.append(np.asarray(ends.carry.steps + ends.carry.rejected))
+        return ends
 
     monkeypatch.setattr(batch, "run_members", run_members)
     models = [tkf.Transformer(tkf.Softmax(A=a * np.eye(2))) for a in (-1.0, 2.0, 0.5, 0.1)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
-from tokenfield.driver import record
+from tokenfield.driver import single
 from tokenfield.driver.checkpoint import CheckpointError
 
 SA = tkf.Transformer(tkf.Softmax(4.0), tkf.PostLN())
@@ -19,7 +19,7 @@ START = tkf.uniform_sphere(24, 3, seed=0)
 
 def test_chunks_do_not_change_a_bit(monkeypatch):
     whole = tkf.simulate(SA, START, 20.0)
-    monkeypatch.setattr(record, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(single, "CHUNK_SECONDS", 0.0)
     pieces = tkf.simulate(SA, START, 20.0)
     np.testing.assert_array_equal(whole.dataset["x"], pieces.dataset["x"])
 
@@ -28,7 +28,7 @@ def test_chunks_do_not_change_a_bit(monkeypatch):
 def test_an_interrupted_run_resumes_to_the_same_bits(norm, tmp_path, monkeypatch):
     model, path = tkf.Transformer(tkf.Softmax(4.0), norm), tmp_path / "run.npz"
     whole = tkf.simulate(model, START, 20.0)
-    real, calls = record.advance_chunk, []
+    real, calls = single.Single.advance, []
 
     def interrupted(*arguments):
         calls.append(1)
@@ -36,14 +36,14 @@ def test_an_interrupted_run_resumes_to_the_same_bits(norm, tmp_path, monkeypatch
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(record, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(single, "CHUNK_SECONDS", 0.0)
     for _ in range(2):  # interrupt it twice
         calls.clear()
-        monkeypatch.setattr(record, "advance_chunk", interrupted)
+        monkeypatch.setattr(single.Single, "advance", interrupted)
         with pytest.raises(KeyboardInterrupt):
             tkf.simulate(model, START, 20.0, checkpoint=path)
         assert path.exists()
-    monkeypatch.setattr(record, "advance_chunk", real)
+    monkeypatch.setattr(single.Single, "advance", real)
     resumed = tkf.simulate(model, START, 20.0, checkpoint=path)
     np.testing.assert_array_equal(whole.dataset["x"], resumed.dataset["x"])
     again = tkf.simulate(model, START, 20.0, checkpoint=path)  # a finished run is read back
@@ -52,8 +52,8 @@ def test_an_interrupted_run_resumes_to_the_same_bits(norm, tmp_path, monkeypatch
 
 SCRIPT = """
 import sys, numpy as np, tokenfield as tkf
-from tokenfield.driver import record
-record.CHUNK_SECONDS = 0.0
+from tokenfield.driver import single
+single.CHUNK_SECONDS = 0.0
 model = tkf.Transformer(tkf.Softmax(4.0), tkf.PostLN())
 start = tkf.uniform_sphere(24, 3, seed=0)
 traj = tkf.simulate(model, start, 2000.0, rtol=0, atol=1e-11, method="tsit5", checkpoint=sys.argv[1], checkpoint_every=0.0)

@@ -10,7 +10,7 @@ from scipy.special import i0e, i1, roots_genlaguerre
 from scipy.stats import kstest, vonmises
 
 import tokenfield as tkf
-from tokenfield.driver import record
+from tokenfield.driver import single
 from tokenfield.flows import segments
 from tokenfield.noise.base import AbstractNoise
 from tokenfield.solver.langevin import SCHEMES, default_dt
@@ -252,7 +252,7 @@ def test_seeds_and_pieces(monkeypatch):
     assert np.array_equal(one.dataset["x"], again.dataset["x"])
     assert np.abs(one.dataset["x"] - other.dataset["x"])[1:].max() > 0.1
     assert one.times.tolist() == [0.0, 0.333, 0.5, 1.0]
-    monkeypatch.setattr(record, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(single, "CHUNK_SECONDS", 0.0)
     assert np.array_equal(one.dataset["x"], run(1).dataset["x"])
     assert (one.config["seed"], one.config["kappa"], one.config["dt"], one.config["method"]) == (1, 4.0, 0.01, "heun")
     assert (one.dataset.attrs["seed"], one.dataset.attrs["dt"], one.dataset.attrs["steps"]) == (1, 0.01, 34 + 17 + 50)

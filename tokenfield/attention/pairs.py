@@ -54,32 +54,52 @@ def softmax_sums(
 
     In blocks, all scores are at most |b|, so the maximum of a row is not computed. If all scores of a row are far below |b|,
     its sum underflows (a token of weight 0 far from the others at large b, or any token at large -b). Such rows are taken from
-    `by_rows`, which subtracts the maximum of each row.
+    `by_rows`, which subtracts the largest score of positive weight of each row.
     """
     if len(x) <= ONE_BLOCK:
-        return _softmax(b, x, w, values)
+        return _narrow_softmax(b, x, w, values) if values.shape[1] < NARROW else _softmax(b, x, w, values, by_rows)
     c = b * b.dtype.type(math.log2(math.e))
     kernel = lambda u, v: exp2(_scores(c, u, v))  # noqa: E731
     sums = _symmetric_product(kernel, Weighted(True), x, w, values)
     return quotient(sums[:, :-1], sums[:, -1:], by_rows)
 
 
-def _softmax(
+def _narrow_softmax(
     b: Float[Array, ""], x: Float[Array, "n d"], w: Float[Array, " n"], values: Float[Array, "n m"]
+) -> Float[Array, "n m"]:
+    """Return `softmax_sums` of values with few columns: with the normalizer, these still fit one vector of the processor.
+
+    Scores are relative to their bound |b|, or, if sums could underflow, to the largest one of positive weight of each row.
+    Larger scores, of tokens of weight 0, are clipped by `exp2` only where the derivative by their weight overflows.
+    """
+    c = b * b.dtype.type(math.log2(math.e))
+    scores, bound = (c * x) @ x.T, jnp.abs(c)
+    # A normalizer relative to the bound is at least 2^{-2 bound}, and derivatives divide by its square.
+    in_range = everywhere(bound < -0.24 * math.log2(jnp.finfo(x.dtype).tiny))
+    largest = lambda: jnp.where(w > 0, scores, -jnp.inf).max(1)  # noqa: E731
+    shift = jax.lax.cond(in_range, lambda: jnp.full_like(scores[:, 0], bound), largest)
+    sums = exp2(scores - jax.lax.stop_gradient(shift)[:, None]) @ Weighted(True).columns(values, w)
+    return sums[:, :-1] / sums[:, -1:]
+
+
+def _softmax(
+    b: Float[Array, ""],
+    x: Float[Array, "n d"],
+    w: Float[Array, " n"],
+    values: Float[Array, "n m"],
+    by_rows: Callable[[], Float[Array, "n m"]],
 ) -> Float[Array, "n m"]:
     """Return `softmax_sums` as they are defined, relative to the largest score of each row.
 
-    Tokens of weight 0 must not have the largest score: theirs are lowered by 2|b|, below all others, and their weights are
-    multiplied by as much. That leaves them 0, with the right derivatives.
+    A token of weight 0 may have this score. At large |b| the sums over the others may then underflow, and `by_rows` is used.
     """
-    lowered = jax.lax.stop_gradient(jnp.where(w > 0, 0, 2 * jnp.abs(b)))
-    scores = (b * x) @ x.T - lowered
-    K = jnp.exp(scores - jax.lax.stop_gradient(scores.max(1, keepdims=True)))
-    w = w * jnp.exp(jnp.minimum(lowered, 0.8 * math.log(jnp.finfo(x.dtype).max)))
-    if values.shape[1] >= NARROW:
-        return (K @ (values * w[:, None])) / (K @ w[:, None])
-    sums = K @ Weighted(True).columns(values, w)  # one product: with the normalizer, these columns still fit one vector
-    return sums[:, :-1] / sums[:, -1:]
+    # The sums are at least e^{-2|b|} if some weight is 0, and derivatives divide by their square.
+    in_range = everywhere((jnp.abs(b) < -0.24 * math.log(jnp.finfo(x.dtype).tiny)) | (w > 0).all())
+    scores = (b * x) @ x.T
+    K = jnp.exp(scores - jax.lax.stop_gradient(scores.max(1, keepdims=True))) * w
+    quick = (K @ values) / jnp.where(in_range, K.sum(1, keepdims=True), 1)
+    exact = jax.lax.cond(in_range, lambda: jnp.zeros_like(quick), jax.checkpoint(by_rows))
+    return jnp.where(in_range, quick, exact)
 
 
 def quotient(

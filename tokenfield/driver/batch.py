@@ -10,12 +10,12 @@ import numpy as np
 
 from .._xla.arrays import from_numpy
 from ..flows import Reduction, Segment, segments
-from ..solver.base import BLOW_UP, FAILED, FINISHED, HIT, RUNNING, STOPPED, VANISHED, AbstractMethod
+from ..solver.base import BLOW_UP, FAILED, FINISHED, HIT, RUNNING, STOPPED, VANISHED, AbstractMethod, Carry
 from ..transformer import Transformer
 from .continuous import BLOW_UP_RTOL, tightened
 from .ending import why_failed
-from .ensemble_loop import ONE_THREAD_PROGRAMS, PROGRAMS, EnsembleRecord, Member, all_members, choose_each, form_batch
-from .members import flows_of, observe_each, pack, put, stack, take
+from .members import flows_of, pack, put, stack, take
+from .record import ONE_THREAD_PROGRAMS, PROGRAMS, Record
 from .run import AbstractLoop, Reached, run
 from .session import Session
 from .smooth import Options, Plan, Smooth
@@ -23,6 +23,7 @@ from .smooth import Options, Plan, Smooth
 ITERATIONS, ONE_THREAD_ITERATIONS = 16, 128  # iterations between progress updates
 SHRINK_FACTOR = 4  # if at most a quarter of the batch still runs, shrink it to a quarter,
 MIN_WIDTH = 16  # but not below this
+REPLACED = 4  # once a quarter of the batch has ended, replace it by members that wait
 
 
 class EnsembleOutcome(NamedTuple):
@@ -52,34 +53,31 @@ def solve_many(
     """
     smalls, small_models = [each.state for each in members], [each.model for each in members]
     flows = flows_of(smalls, small_models)
-    plan = Plan(options, flows, pack(flows[0].flow, stack(smalls)))
-    ends, saved = run_members(plan, width, session)
-    status = _how_ended(smalls, small_models, ends, options.method)
+    plan = Plan(options, flows, pack(flows[0].flow, stack(smalls)), len(members))
+    ends = run_members(plan, width, session)
+    status = _how_ended(smalls, small_models, ends.carry, options.method)
     blown = np.flatnonzero(np.isin(status, (BLOW_UP, VANISHED)))
     if len(blown) and options.rtol + options.atol > BLOW_UP_RTOL:
         tight = plan._replace(options=tightened(options))
         again = run_members(tight, width, Session(session.progress), blown)
-        ends, saved = jax.tree.map(np.array, (ends, saved))
-        put((ends, saved), blown, take(again, blown))
-        status = _how_ended(smalls, small_models, ends, options.method)
-    return outcome_of(flows, ends, saved, status)
+        ends = jax.tree.map(np.array, ends)
+        put(ends, blown, take(again, blown))
+        status = _how_ended(smalls, small_models, ends.carry, options.method)
+    return outcome_of(flows, ends, status)
 
 
-def run_members(
-    plan: Plan, width: int | None, session: Session, chosen: np.ndarray | None = None
-) -> tuple[Member, Any]:
-    """Run members through all segments: all of them, or those chosen. Return all at the end, and their saved values."""
-    members = len(jax.tree.leaves(plan.y0)[0])
-    loop, bar = Batch(members, width, plan.options.observe, chosen), session.bar("simulating", plan.options.t1)
-    record = run(Smooth(plan), loop, bar, session.checkpointer(lambda: plan.identity(members)))
-    return record.members, record.saved
+def run_members(plan: Plan, width: int | None, session: Session, chosen: np.ndarray | None = None) -> Record:
+    """Run members through all segments: all of them, or those chosen. Return all at the end."""
+    assert plan.members is not None
+    loop, bar = Batch(plan.members, width, plan.options.observe, chosen), session.bar("simulating", plan.options.t1)
+    return run(Smooth(plan), loop, bar, session.checkpointer(plan.identity))
 
 
 class Batch(AbstractLoop):
     """An ensemble, at most `width` members at a time.
 
-    When a member ends, the next one in the queue takes its place. When the queue is empty and most members have ended, the
-    others continue in a smaller batch.
+    When some of them have ended, the next ones take their place. When none waits and most have ended, the others continue in a
+    smaller batch.
 
     Args:
         members: their number.
@@ -98,81 +96,74 @@ class Batch(AbstractLoop):
 
     def begin(self, stage, before):
         problem, t = stage.problem, jnp.asarray(stage.t, float)
-        if before is None:
-            times = problem.settings.save_at
-            first, zero = int(len(times) > 0 and float(times[0]) == 0), jnp.zeros(self.members, int)
-            starts = self.programs.start(problem, t, stage.y, zero, zero, jnp.full(self.members, first, int))
-            if self.chosen is not None:
-                runs = np.isin(np.arange(self.members), self.chosen)
-                status = jnp.where(runs, starts.carry.status, STOPPED).astype(int)
-                starts = eqx.tree_at(lambda member: member.carry.status, starts, status)
-            seen = stage.y if self.observe is None else observe_each(problem.flow, stage.y, self.observe)
-            return self._form_batch(
-                starts, jax.tree.map(lambda leaf: _buffer(leaf, len(times), first), seen), self.width
-            )
-        old = before.members
-        fresh = self.programs.start(problem, t, old.carry.y, old.carry.steps, old.carry.rejected, old.count)
-        return self._form_batch(choose_each(old.carry.status == FINISHED, fresh, old), before.saved, self.width)
+        if before is not None:
+            c = before.carry
+            fresh = self.programs.start(problem, t, c.y, c.steps, c.rejected, (before.saved, before.count))
+            return _choose_each(c.status == FINISHED, fresh, before)
+        zero = jnp.zeros(self.members, int)
+        record = self.programs.start(problem, t, stage.y, zero, zero, None)
+        if self.chosen is None:
+            return record
+        runs = np.isin(np.arange(self.members), self.chosen)
+        status = jnp.where(runs, record.carry.status, STOPPED).astype(int)
+        return eqx.tree_at(lambda record: record.carry.status, record, status)
 
     def advance(self, problem, record, budget):
-        size = smaller = len(record.batch)
-        going = int((np.asarray(record.current.carry.status) == RUNNING).sum())
-        queued = int((np.asarray(record.queue) >= 0).sum())
-        while going <= smaller // SHRINK_FACTOR and smaller // SHRINK_FACTOR >= MIN_WIDTH:
-            smaller //= SHRINK_FACTOR
-        if smaller < size and int(record.started) == queued:
-            total_steps = record.total_steps
-            record = self._form_batch(all_members(record), record.saved, smaller)
-            record = eqx.tree_at(lambda record: record.total_steps, record, total_steps)
-        record = self.programs.advance(problem, record, jnp.asarray(budget))
-        hit = np.flatnonzero(np.asarray(record.members.carry.status) == HIT)
-        if len(hit) and not self.reached(record).running:
-            padded = from_numpy(np.pad(hit, (0, self.members - len(hit)), constant_values=self.members))
-            ends = self.programs.finish(problem, record.members, record.saved, padded, self.width)
-            record = eqx.tree_at(lambda record: (record.members, record.saved), record, ends)
+        batch, least = self._batch(np.flatnonzero(np.asarray(record.carry.status) == RUNNING))
+        record = self.programs.advance(problem, record, jnp.asarray(budget), batch, jnp.asarray(least))
+        status = np.asarray(record.carry.status)
+        hit = np.flatnonzero(status == HIT)
+        if (status == RUNNING).any():
+            return record
+        for k in range(0, len(hit), self.width):
+            some = hit[k : k + self.width]
+            padded = np.pad(some, (0, self.width - len(some)), constant_values=self.members)
+            record = self.programs.finish(problem, record, from_numpy(padded))
         return record
 
     def reached(self, record):
-        c = record.current.carry
+        c = record.carry
         running, steps = np.asarray(c.status) == RUNNING, np.asarray(c.steps) + np.asarray(c.rejected)
         most = int(np.where(running, steps, 0).max())
-        return Reached(bool(running.any()), most, int(record.total_steps), float(np.asarray(c.t).mean()))
+        return Reached(bool(running.any()), most, int(steps.sum()), float(np.asarray(c.t).mean()))
 
     def budget(self, before, rate):
         return self.iterations  # fixed, because it decides when a batch shrinks, and bits depend on the size of a batch
 
-    def _form_batch(self, members: Member, saved: Any, size: int) -> EnsembleRecord:
-        """Put the first members that run into the batch. Other members, which do not run, fill it if there are too few."""
-        queue = np.flatnonzero(np.asarray(members.carry.status) == RUNNING)
-        first = queue[:size]
+    def _batch(self, running: np.ndarray) -> tuple[Any, int]:
+        """Return the members to advance, the first that run, and how many of them must run for the chunk to go on.
+
+        If too few run, others, which do not move, fill the batch.
+        """
+        size = self.width
+        while len(running) <= size // SHRINK_FACTOR and size // SHRINK_FACTOR >= MIN_WIDTH:
+            size //= SHRINK_FACTOR
+        if size == self.members:
+            return None, 1
+        first = running[:size]
         others = np.setdiff1d(np.arange(self.members), first)[: size - len(first)]
-        padded = np.concatenate([queue, np.full(self.members - len(queue), -1)])
-        return form_batch(
-            members, saved, from_numpy(padded), jnp.asarray(len(first)), from_numpy(np.append(first, others))
-        )
+        least = size - size // REPLACED if len(running) > size else 1
+        return from_numpy(np.append(first, others)), least
 
 
-def outcome_of(flows: tuple[Segment, ...], ends: Member, saved: Any, status: np.ndarray) -> EnsembleOutcome:
+def outcome_of(flows: tuple[Segment, ...], ends: Record, status: np.ndarray) -> EnsembleOutcome:
     """Return the members at the end of their runs, with NumPy arrays for what the driver reads."""
     c = ends.carry
     t, steps, rejected, counts = map(np.asarray, (c.t, c.steps, c.rejected, ends.count))
-    return EnsembleOutcome(flows[-1].flow, c.y, t, status, steps, rejected, saved, counts)
+    return EnsembleOutcome(flows[-1].flow, c.y, t, status, steps, rejected, ends.saved, counts)
 
 
-def _how_ended(
-    states: Sequence[Any], models: Sequence[Transformer], ends: Member, method: AbstractMethod
-) -> np.ndarray:
+def _how_ended(states: Sequence[Any], models: Sequence[Transformer], ends: Carry, method: AbstractMethod) -> np.ndarray:
     """Return the status of every member; for a failed step, the status says why it failed."""
-    status = np.array(ends.carry.status)
+    status = np.array(ends.status)
     for k in np.flatnonzero(status == FAILED).tolist():
-        t, y = float(ends.carry.t[k]), jax.tree.map(lambda leaf, k=k: leaf[k], ends.carry.y)
+        t, y = float(ends.t[k]), jax.tree.map(lambda leaf, k=k: leaf[k], ends.y)
         flow = next(part.flow for part in segments(states[k], models[k]) if t < part.until)
         status[k], _ = why_failed(method, flow, t, y)
     return status
 
 
-def _buffer(first: Any, times: int, count: int) -> jax.Array:
-    """Return a buffer for the saved values of all members; the first time is filled in if `count` is 1."""
-    buffer = np.zeros((len(first), times, *first.shape[1:]), first.dtype)
-    buffer[:, :count] = np.asarray(first)[:, None]
-    return from_numpy(buffer)
+def _choose_each(condition: Any, yes: Any, no: Any) -> Any:
+    """Apply `jnp.where` to trees, member by member."""
+    pick = lambda a, b: jnp.where(condition.reshape(-1, *(1,) * (a.ndim - 1)), a, b)  # noqa: E731
+    return jax.tree.map(pick, yes, no)

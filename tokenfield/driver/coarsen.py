@@ -25,9 +25,9 @@ from .ending import check_end, check_tokens
 from .fingerprint import Program, fingerprint
 from .finish import run_config
 from .merges import merge_errors, merge_events
-from .record import Single
 from .run import AbstractSchedule, run
 from .session import Session
+from .single import Single
 from .smooth import Options, packed, right_hand_side
 
 MOST_SAVED = 400

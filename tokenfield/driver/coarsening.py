@@ -20,8 +20,8 @@ from ..stop_rule import AbstractStopRule
 from .ending import fail
 from .errors import SolverError
 from .merges import Merge
-from .record import advance_chunk, begin
 from .run import AbstractSchedule, Stage
+from .single import Single
 from .smooth import Options
 
 BUCKETS = (8, 24, 96, 256, 512)  # the number of tokens is padded to one of these, so that few shapes are compiled
@@ -320,9 +320,9 @@ def half_way(run: ClusterSettings, snapshot: Snapshot, epoch: Epoch, difference:
     run = run.sized(len(snapshot.x))
     flow, x = run.flow(snapshot.x, epoch.weights, snapshot.log_t)
     stop = merge_rule(flow, 0.0, math.inf, np.pad(difference, (0, len(x) - len(difference))), reach)
-    problem, zero = Problem(flow, run.options.method, _settings(run), OnFlow(stop)), jnp.zeros((), int)
-    record = begin(problem, jnp.zeros(()), flow.pack(x), zero, zero, None)
-    carry = advance_chunk(problem, record, jnp.asarray(run.options.max_steps)).carry
+    problem, loop = Problem(flow, run.options.method, _settings(run), OnFlow(stop)), Single()
+    record = loop.begin(Stage(problem, 0.0, flow.pack(x)), None)
+    carry = loop.advance(problem, record, run.options.max_steps).carry
     if int(carry.status) == RUNNING:
         raise SolverError(
             f"max_steps = {run.options.max_steps} steps were not enough to locate a merge after log t = {snapshot.log_t:.6g}"

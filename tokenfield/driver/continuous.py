@@ -28,10 +28,10 @@ from .choice import check_infinite, chosen_method, reduction
 from .ending import end_event, fail, how_ended
 from .finish import finished, run_config, trajectory_of
 from .noise import check_steps, checked_seed, langevin, refuse
-from .record import Single
 from .refining import Refining, integrate_resolved
 from .run import run
 from .session import Session
+from .single import Single
 from .smooth import Options, Outcome, Plan, integrate, packed
 from .times import BY_DEFAULT, save_times, times_towards
 

@@ -109,7 +109,8 @@ def simulate_many(
         keys = jax.vmap(jax.random.key)(jnp.asarray(numbers))
         steps = Langevin(method, jnp.asarray(steps_of), keys)
         options = Options(t1, times, RTOL, ATOL, steps, None, max_steps)
-        plan = Plan(options, flows_of([each.state for each in reduced], [each.model for each in reduced]), y0)
+        flows = flows_of([each.state for each in reduced], [each.model for each in reduced])
+        plan = Plan(options, flows, y0, len(states))
         return _simulate_noisy(models, states, reduced, plan, numbers, session, given)
     if seeds is not None or dt is not None:
         raise ValueError(
@@ -238,19 +239,19 @@ def _simulate_noisy(
     assert isinstance(steps, Langevin)
     dt = np.asarray(steps.dt)
     check_steps(plan, float(dt.min()))
-    last, saved = run_members(plan._replace(options=options._replace(max_steps=options.max_steps + 1)), None, session)
-    status = np.asarray(last.carry.status)
+    ends = run_members(plan._replace(options=options._replace(max_steps=options.max_steps + 1)), None, session)
+    status = np.asarray(ends.carry.status)
     if (status == FAILED).any():
         first = int(np.argmax(status == FAILED))
         alone = Langevin(steps.scheme, steps.dt[first], steps.key[first])
-        fail(alone, plan.segments[0].flow, float(last.carry.t[first]), last.carry.y)
+        fail(alone, plan.segments[0].flow, float(ends.carry.t[first]), ends.carry.y)
     if _needs_more_modes(states, status):
         return _noisy_one_by_one(models, states, options.t1, given, session, seeds)
     about = {"dt": _one_or_all(dt.tolist()), "kappa": _one_or_all([float(each.noise.kappa) for each in models])}  # type: ignore[union-attr]
     config = {"t1": options.t1, "method": steps.scheme, "max_steps": options.max_steps, "seeds": seeds}
-    ends = outcome_of(plan.segments, last, saved, status)
-    found = _ensemble(models, _one_or_all(models), ends, reduced, options, config, **about)
-    return Ensemble(found.dataset.assign_coords(seed=("member", seeds)))
+    found = outcome_of(plan.segments, ends, status)
+    many = _ensemble(models, _one_or_all(models), found, reduced, options, config, **about)
+    return Ensemble(many.dataset.assign_coords(seed=("member", seeds)))
 
 
 def _noisy_one_by_one(

@@ -1,130 +1,177 @@
-"""The time loop of one run: advance it by chunks of steps, and save the unknowns at the save times."""
+"""The time loop of the driver, compiled: advance one run, or all members of an ensemble, by a number of steps.
 
-import functools
-from typing import Any
+A record of an ensemble has a leading member axis, over which its functions are mapped; that of one run has none. Members take
+their own steps, but in each iteration all save at the save times that they have passed.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-from diffrax import ForwardMode
 from jaxtyping import Array, Int
 
-from .._xla import WIDE_VECTORS
-from .._xla.arrays import from_numpy
+from .._xla import ONE_THREAD, WIDE_VECTORS
 from .._xla.compilation import compiled, compiled_once
-from ..solver.base import RUNNING, Carry, Problem, Settings
-from ..solver.loop import advance, unknowns_at
+from ..flows import AbstractFlow
+from ..solver.base import HIT, RUNNING, AbstractMethod, Carry, Problem, Settings, choose
+from ..solver.loop import attempt, locate, unknowns_at
 from ..solver.loop import begin as begin_carry
-from .run import AbstractLoop, Reached
-
-CHUNK_SECONDS = 0.3
-SMALL = 1024  # numbers in a state for which compiling takes longer than running
 
 
 class Record(eqx.Module):
-    """A run at one time: everything that it needs to resume with the same bits.
+    """A run, or an ensemble, at one time: everything that it needs to resume with the same bits.
 
     Args:
         carry: the carry of the method.
-        dense: the interpolant of the last step.
-        saved: a buffer with the unknowns at the save times; the first `count` are filled.
+        saved: a buffer with the unknowns, or what is observed, at the save times; the first `count` are filled.
     """
 
     carry: Carry
-    dense: Any
     saved: Any
-    count: Int[Array, ""]
+    count: Int[Array, "*members"]
 
 
-def begin_(
+def start_(
     problem: Problem, t: Array, y: Any, steps: Array, rejected: Array, saved: tuple[Any, Array] | None
 ) -> Record:
     """Return the record at the start of a stage. `saved` is a buffer to continue and its count, or None for a new buffer."""
-    carry = begin_carry(problem, t, y, steps, rejected)
-    if saved is None:
-        zeros = lambda leaf: jnp.zeros((problem.settings.save_at.size, *leaf.shape), leaf.dtype)  # noqa: E731
-        saved = jax.tree.map(zeros, carry.y), jnp.zeros((), int)
-    buffer, count = saved
-    return _saved(problem, Record(carry, problem.method.no_step(carry.y), buffer, count))
+
+    def one(problem: Problem, y: Any, steps: Array, rejected: Array):
+        carry = begin_carry(problem, t, y, steps, rejected)
+        dense = problem.method.no_step(carry.y)
+        row, size = jax.eval_shape(lambda: _value(problem, carry, dense, t)), problem.settings.save_at.size
+        empty = jax.tree.map(lambda leaf: jnp.zeros((size, *leaf.shape), leaf.dtype), row)
+        return carry, dense, (empty, jnp.zeros((), int))
+
+    carry, dense, new = each(one, problem, y, steps, rejected)
+    return _save(problem, Record(carry, *(new if saved is None else saved)), dense)
 
 
-def advance_(problem: Problem, record: Record, budget: Array) -> Record:
-    """Take at most `budget` trial steps, and save the unknowns at the save times. The budget does not affect the results."""
+def advance_(problem: Problem, record: Record, budget: Array, batch: Array | None = None, least: Any = 1) -> Record:
+    """Take at most `budget` trial steps with each member that runs, as long as at least `least` of them run.
+
+    A step in which the stop rule holds is not taken here: the member becomes HIT, and `finish_` repeats its step.
+
+    Args:
+        batch: the indices of the members to advance; None for all.
+    """
+    if batch is not None:
+        own, part = _some(batch, problem, record)
+        return _put(record, batch, advance_(own, part, budget, None, least))
+
+    def one(problem: Problem, carry: Carry):
+        new, dense = attempt(problem, carry)
+        before = eqx.tree_at(lambda c: c.status, carry, jnp.full_like(carry.status, HIT))
+        taken = new if problem.stop is None else choose(new.status == HIT, before, new)
+        return choose(carry.status == RUNNING, taken, carry), dense
+
+    def iteration(state):
+        record, steps = state
+        carry, dense = each(one, problem, record.carry)
+        return _save(problem, Record(carry, record.saved, record.count), dense), steps + 1
+
+    def going(state):
+        record, steps = state
+        return ((record.carry.status == RUNNING).sum() >= least) & (steps < budget)
+
+    return jax.lax.while_loop(going, iteration, (record, jnp.zeros_like(budget)))[0]
+
+
+def finish_(problem: Problem, record: Record, batch: Array | None = None) -> Record:
+    """Take the last step of each member that is HIT, up to the time at which the stop rule holds.
+
+    Args:
+        batch: the indices of these members; indices past the last member are padding. None for a single run.
+    """
+    if batch is not None:
+        own, part = _some(batch, problem, record)
+        return _put(record, batch, finish_(own, part))
+
+    def one(problem: Problem, carry: Carry):
+        new, dense = attempt(problem, carry)
+        return locate(problem, new, dense, differentiated=False), dense
+
+    carry, dense = each(one, problem, record.carry)
+    return _save(problem, Record(carry, record.saved, record.count), dense)
+
+
+def each(function: Callable, problem: Problem, *trees: Any) -> Any:
+    """Return `function(problem, *trees)` for every member of an ensemble, or for the only run."""
+    if not problem.ensemble:
+        return function(problem, *trees)
+
+    def one(flow: AbstractFlow, method: AbstractMethod, *trees: Any) -> Any:
+        return function(Problem(flow, method, problem.settings, problem.stop, problem.observe), *trees)
+
+    return eqx.filter_vmap(one)(problem.flow, problem.method, *trees)
+
+
+def _save(problem: Problem, record: Record, dense: Any) -> Record:
+    """Save at all save times that the last step has passed."""
     settings = problem.settings
-    last = record.carry.steps + record.carry.rejected + budget
+    if not settings.save_at.size:
+        return record
 
-    def keep_going(r: Record):
-        c = r.carry
-        return ((c.status == RUNNING) & (c.steps + c.rejected < last)) | _due(settings, r)
+    def one(problem: Problem, record: Record, dense: Any):
+        time, due = _save_time(settings, record.count), _due(settings, record)
+        value, place = _value(problem, record.carry, dense, time), jnp.minimum(record.count, settings.save_at.size - 1)
 
-    def to_next_save(r: Record):
-        target = _save_time(settings, r.count)
-        # ForwardMode is a lax.while_loop, which ignores max_steps.
-        carry, dense = advance(problem, r.carry, r.dense, target, last, 1, ForwardMode(), differentiated=False)
-        return _saved(problem, Record(carry, dense, r.saved, r.count))
+        def put(buffer: Array, new: Array) -> Array:
+            row = jnp.where(due, new, buffer[place])
+            return jax.lax.dynamic_update_index_in_dim(buffer, row, place, 0)
 
-    return jax.lax.while_loop(keep_going, to_next_save, record)
+        return jax.tree.map(put, record.saved, value), record.count + due
+
+    def save(record: Record) -> Record:
+        return Record(record.carry, *each(one, problem, record, dense))
+
+    return jax.lax.while_loop(lambda record: _due(settings, record).any(), save, record)
+
+
+def _value(problem: Problem, carry: Carry, dense: Any, time: Array) -> Any:
+    """Return what is saved at a time in the last step."""
+    y = unknowns_at(problem, carry, dense, time)
+    return y if problem.observe is None else problem.observe(problem.flow.unpack(y))
 
 
 def _save_time(settings: Settings, k: Array) -> Array:
-    if not settings.save_at.size:
-        return jnp.array(jnp.inf)
     return settings.save_at.at[k].get(mode="fill", fill_value=jnp.inf)
 
 
 def _due(settings: Settings, record: Record) -> Array:
-    """Return True if the run has reached the next save time."""
+    """Return True where the next save time is reached."""
     time = _save_time(settings, record.count)
     return (time <= record.carry.t) & (time < jnp.inf)
 
 
-def _saved(problem: Problem, record: Record) -> Record:
-    """Return the record, with the unknowns at the next save time if the run has reached it."""
-    if not problem.settings.save_at.size:
-        return record
-    return jax.lax.cond(_due(problem.settings, record), lambda r: _write(problem, r), lambda r: r, record)
+def _some(batch: Array, problem: Problem, record: Record) -> tuple[Problem, Record]:
+    """Return some members of an ensemble."""
+    pick = lambda leaf: leaf[jnp.minimum(batch, len(leaf) - 1)] if eqx.is_array(leaf) else leaf  # noqa: E731
+    flow, method = jax.tree.map(pick, (problem.flow, problem.method))
+    own = Problem(flow, method, problem.settings, problem.stop, problem.observe, problem.ensemble)
+    return own, jax.tree.map(pick, record)
 
 
-def _write(problem: Problem, r: Record) -> Record:
-    time = _save_time(problem.settings, r.count)
-    y = unknowns_at(problem, r.carry, r.dense, time)
-    saved = jax.tree.map(lambda buffer, leaf: buffer.at[r.count].set(leaf), r.saved, y)
-    return Record(r.carry, r.dense, saved, r.count + 1)
+def _put(record: Record, batch: Array, part: Record) -> Record:
+    """Return the ensemble with these members replaced."""
+    return jax.tree.map(lambda all_, some: all_.at[batch].set(some, mode="drop"), record, part)
 
 
-begin_small, begin_large = compiled_once(begin_), eqx.filter_jit(begin_)
-advance_chunk = compiled(advance_, WIDE_VECTORS)
+class Programs(NamedTuple):
+    """The compiled programs of a run or an ensemble."""
+
+    start: Any
+    advance: Any
+    finish: Any
 
 
-def begin(problem: Problem, t: Any, y: Any, steps: Array, rejected: Array, saved: tuple[Any, Array] | None) -> Record:
-    """Return `begin_`, compiled for a state of this size."""
-    small = sum(leaf.size for leaf in jax.tree.leaves(y)) <= SMALL
-    return (begin_small if small else begin_large)(problem, t, y, steps, rejected, saved)
+def _programs(once: Callable, options: dict[str, Any]) -> Programs:
+    """Compile the three functions: `once` compiles the two that are called once in a stage."""
+    return Programs(once(start_), compiled(advance_, WIDE_VECTORS | options), once(finish_))
 
 
-@functools.lru_cache(maxsize=64)
-def _number(budget: int) -> Array:
-    return from_numpy(np.asarray(budget))
-
-
-class Single(AbstractLoop):
-    """One run."""
-
-    def begin(self, stage, before):
-        zero = from_numpy(np.zeros((), int))
-        steps, rejected = (zero, zero) if before is None else (before.carry.steps, before.carry.rejected)
-        saved = (before.saved, before.count) if stage.continues and before is not None else None
-        return begin(stage.problem, from_numpy(np.asarray(stage.t, float)), stage.y, steps, rejected, saved)
-
-    def advance(self, problem, record, budget):
-        return advance_chunk(problem, record, _number(budget))
-
-    def reached(self, record):
-        c = record.carry
-        steps = int(c.steps) + int(c.rejected)
-        return Reached(int(c.status) == RUNNING, steps, steps, float(c.t))
-
-    def budget(self, before, rate):
-        """Aim at chunks of `CHUNK_SECONDS`, starting with a single step."""
-        return 1 if before is None else max(1, int(min(rate * CHUNK_SECONDS, 4 * before)))
+PROGRAMS = _programs(eqx.filter_jit, {})
+SMALL_PROGRAMS = PROGRAMS._replace(start=compiled_once(start_), finish=compiled_once(finish_))
+ONE_THREAD_PROGRAMS = _programs(lambda function: compiled(function, ONE_THREAD), ONE_THREAD)  # bits of any machine

@@ -82,7 +82,7 @@ class Reached(NamedTuple):
 
 
 class AbstractLoop(abc.ABC):
-    """The compiled programs that integrate a stage: of one run (`record.py`) or of an ensemble (`ensemble_loop.py`)."""
+    """How a stage is advanced: that of one run (`single.py`) or of an ensemble (`batch.py`), by the programs of `record.py`."""
 
     @abc.abstractmethod
     def begin(self, stage: Stage, before: Any) -> Any:

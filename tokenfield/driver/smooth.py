@@ -18,9 +18,9 @@ from ..solver.langevin import Langevin
 from ..solver.stop import OnFlow
 from ..stop_rule import AbstractStopRule
 from .fingerprint import Program, fingerprint
-from .record import Single
 from .run import AbstractSchedule, Stage, run
 from .session import Session
+from .single import Single
 
 PADDED_NUMBERS = 1 << 20  # a buffer of more numbers is not padded
 
@@ -45,22 +45,23 @@ class Options(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Everything that defines a run. In an ensemble, the arrays of the flows and of y0 have a member axis."""
+    """Everything that defines a run, or an ensemble: the arrays of its flows and of y0 have a leading axis of `members`."""
 
     options: Options
     segments: tuple[Segment, ...]
     y0: Any
+    members: int | None = None
 
-    def identity(self, members: int | None = None) -> str:
-        """Return the fingerprint of everything that the run computes, or an ensemble of so many members."""
-        options, single = self.options, (lambda tree: tree) if members is None else first_member
+    def identity(self) -> str:
+        """Return the fingerprint of everything that the run computes."""
+        options, single = self.options, (lambda tree: tree) if self.members is None else first_member
         flows = {id(segment.flow): single(segment.flow) for segment in self.segments}
         programs = programs_of(tuple(flows.values()), single(self.y0), options.method, options.stop)
         if _has_own_code(options.method):
             settings = _settings(options, options.t1, options.t1)
             for flow in flows.values():
                 programs.append(Program("method", _first_step, (options.method, flow, settings, single(self.y0))))
-        return fingerprint(self.segments, self.y0, options, members, programs=programs)
+        return fingerprint(self.segments, self.y0, options, self.members, programs=programs)
 
 
 class Smooth(AbstractSchedule):
@@ -89,7 +90,7 @@ class Smooth(AbstractSchedule):
         plan, end = self.plan, self.end
         jumps = self.segment + 1 < len(plan.segments) and end == plan.segments[self.segment].until
         t_last = np.nextafter(end, -np.inf) if jumps else end
-        problem = problem_of(plan.options, plan.segments[self.segment].flow, end, t_last)
+        problem = problem_of(plan.options, plan.segments[self.segment].flow, end, t_last, plan.members is not None)
         return Stage(problem, self.t, self.y, continues=self.segment > 0)
 
     def after_chunk(self, record):
@@ -143,10 +144,10 @@ def integrate(plan: Plan, session: Session = Session(), unit: tuple[float, str] 
     return Outcome(times, record.saved, flow, t, c.y, int(c.status), int(c.steps), int(c.rejected))
 
 
-def problem_of(options: Options, flow: Any, end: float, t_last: float) -> Problem:
+def problem_of(options: Options, flow: Any, end: float, t_last: float, ensemble: bool = False) -> Problem:
     """Return the problem of a segment that ends at `end`, whose flow may be evaluated up to `t_last`."""
     stop = None if options.stop is None else OnFlow(options.stop)
-    return Problem(flow, options.method, _settings(options, end, t_last), stop, options.observe)
+    return Problem(flow, options.method, _settings(options, end, t_last), stop, options.observe, ensemble)
 
 
 def _settings(options: Options, end: float, t_last: float) -> Settings:

@@ -126,10 +126,9 @@ class AbstractMethod(eqx.Module):
 class Problem(eqx.Module):
     """A smooth segment of a run: everything that stays constant while it is integrated.
 
-    In an ensemble, the arrays of `flow` and `method` have a leading member axis; the rest is shared.
-
     Args:
         observe: a function of the state whose value is saved instead of the unknowns; None to save the unknowns.
+        ensemble: True if the arrays of `flow` and `method` have a leading member axis; the rest is shared.
     """
 
     flow: AbstractFlow
@@ -137,6 +136,7 @@ class Problem(eqx.Module):
     settings: Settings
     stop: OnFlow | None
     observe: Any = None
+    ensemble: bool = eqx.field(static=True, default=False)
 
 
 def new_carry(t: Array, t_next: Array, y: Any, memory: Any) -> Carry:

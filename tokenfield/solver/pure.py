@@ -1,6 +1,6 @@
 """`solve`: a run as a pure JAX function."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import equinox as eqx
@@ -112,19 +112,17 @@ def _run(
     end_alone: bool,
 ) -> Solution:
     """Run the segments in one program. `end_alone`: t1 is the only save time."""
-    run: Carry | None = None
-    final = states = seen = None
-    start = jnp.zeros(())
-    for k, part in enumerate(parts):
-        flow, end = part.flow, jnp.minimum(jnp.asarray(part.until, float), t1)
+
+    def segment(until: Any, flow: AbstractFlow, start: Array, run: Carry | None) -> tuple[Carry, Any, Array, Array]:
+        """Return the run at the end of a segment, the rows at all save times, which of these it has reached, and the end."""
+        end = jnp.minimum(jnp.asarray(until, float), t1)
         # Where the right-hand side jumps it is evaluated just before the end. nextafter has no derivative.
         fixed = jax.lax.stop_gradient(end)
         before = end - (fixed - jnp.nextafter(fixed, -jnp.inf))
-        jumps = k + 1 < len(parts)
-        settings = Settings(end, jnp.where(part.until <= t1, before, end) if jumps else end, times, *tolerances)
+        settings = Settings(end, jnp.where(until <= t1, before, end), times, *tolerances)
         problem = Problem(flow, method, settings, stop)
-        zero = jnp.zeros((), int)
         if run is None:
+            zero = jnp.zeros((), int)
             run = begin(problem, start, flow.pack(state), zero, zero)
             run = eqx.tree_at(lambda c: c.status, run, jnp.where(start < end, run.status, FINISHED))  # t1 may be traced
         else:  # a run that has ended, also at t1, keeps its carry
@@ -132,15 +130,20 @@ def _run(
             run = choose(goes_on, begin(problem, start, run.y, run.steps, run.rejected), run)
         begun = run.status == RUNNING
         run, saved, reached = _segment(problem, run, max_steps, adjoint, end_alone)
-        run = choose(begun, _diagnosed(flow, method, run), run)
-        fresh = reached & (times >= start if k == 0 else times > start)
-        states = saved if states is None else choose_rows(fresh, saved, states)
-        seen = fresh if seen is None else seen | fresh
-        final, start = _row(flow, run.t, run.y), end
-    assert run is not None
-    assert seen is not None
-    assert final is not None
-    assert states is not None
+        return choose(begun, _diagnosed(flow, method, run), run), saved, reached, end
+
+    def next_segment(so_far: Any, until: Any, flow: AbstractFlow) -> Any:
+        run, states, seen, start = so_far
+        run, saved, reached, end = segment(until, flow, start, run)
+        fresh = reached & (times > start)
+        return run, choose_rows(fresh, saved, states), seen | fresh, end
+
+    ends = [*(part.until for part in parts[:-1]), jnp.inf]
+    so_far = segment(ends[0], parts[0].flow, jnp.zeros(()), None)
+    for group in _alike([part.flow for part in parts], 1):
+        so_far = _through(next_segment, so_far, [ends[k] for k in group], [parts[k].flow for k in group])
+    run, states, seen, _ = so_far
+    final = _row(parts[-1].flow, run.t, run.y)
     status = jnp.where(run.status == RUNNING, MAX_STEPS, run.status).astype(int)
     known = (status == FINISHED) | ((status == STOPPED) & method.interpolates)
     states, scaled = jax.tree.map(lambda leaf: _where_rows(seen, leaf, jnp.nan), states)
@@ -157,6 +160,28 @@ def _run(
         | {"stop_when": None if stop is None else recorded_rule(stop.rule)},
         scaled=None if scaled is None else (scaled, final[1]),
     )
+
+
+def _alike(flows: list[AbstractFlow], first: int) -> Iterator[range]:
+    """Yield the ranges of neighbors, from index `first` on, that differ only in the numbers of their arrays."""
+    split = [eqx.partition(flow, eqx.is_array) for flow in flows]
+    forms = [(jax.eval_shape(lambda: arrays), static) for arrays, static in split]  # noqa: B023
+    while first < len(flows):
+        last = first + 1
+        while last < len(flows) and bool(eqx.tree_equal(forms[first], forms[last])):
+            last += 1
+        yield range(first, last)
+        first = last
+
+
+def _through(step: Callable, carry: Any, ends: list[Any], flows: list[AbstractFlow]) -> Any:
+    """Return `step(… step(carry, end, flow) …)` for alike flows: one program for all of them."""
+    if len(flows) == 1:
+        return step(carry, ends[0], flows[0])
+    split = [eqx.partition(flow, eqx.is_array) for flow in flows]
+    arrays = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(own for own, _ in split))
+    body = lambda carry, given: (step(carry, given[0], eqx.combine(given[1], split[0][1])), None)  # noqa: E731
+    return jax.lax.scan(body, carry, (jnp.stack([jnp.asarray(end, float) for end in ends]), arrays))[0]
 
 
 def _row(flow: AbstractFlow, t: Array, y: Any) -> Any:
