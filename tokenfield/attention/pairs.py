@@ -75,9 +75,10 @@ def _narrow_softmax(
     c = b * b.dtype.type(math.log2(math.e))
     scores, bound = (c * x) @ x.T, jnp.abs(c)
     # A normalizer relative to the bound is at least 2^{-2 bound}, and derivatives divide by its square.
-    in_range = everywhere(bound < -0.24 * math.log2(jnp.finfo(x.dtype).tiny))
-    largest = lambda: jnp.where(w > 0, scores, -jnp.inf).max(1)  # noqa: E731
-    shift = jax.lax.cond(in_range, lambda: jnp.full_like(scores[:, 0], bound), largest)
+    in_range = bound < -0.24 * math.log2(jnp.finfo(x.dtype).tiny)
+    bounds = jnp.full_like(scores[:, 0], bound)
+    largest = lambda: jnp.where(in_range, bounds, jnp.where(w > 0, scores, -jnp.inf).max(1))  # noqa: E731
+    shift = jax.lax.cond(everywhere(in_range), lambda: bounds, largest)
     sums = exp2(scores - jax.lax.stop_gradient(shift)[:, None]) @ Weighted(True).columns(values, w)
     return sums[:, :-1] / sums[:, -1:]
 
@@ -94,11 +95,11 @@ def _softmax(
     A token of weight 0 may have this score. At large |b| the sums over the others may then underflow, and `by_rows` is used.
     """
     # The sums are at least e^{-2|b|} if some weight is 0, and derivatives divide by their square.
-    in_range = everywhere((jnp.abs(b) < -0.24 * math.log(jnp.finfo(x.dtype).tiny)) | (w > 0).all())
+    in_range = (jnp.abs(b) < -0.24 * math.log(jnp.finfo(x.dtype).tiny)) | (w > 0).all()
     scores = (b * x) @ x.T
     K = jnp.exp(scores - jax.lax.stop_gradient(scores.max(1, keepdims=True))) * w
     quick = (K @ values) / jnp.where(in_range, K.sum(1, keepdims=True), 1)
-    exact = jax.lax.cond(in_range, lambda: jnp.zeros_like(quick), jax.checkpoint(by_rows))
+    exact = jax.lax.cond(everywhere(in_range), lambda: jnp.zeros_like(quick), jax.checkpoint(by_rows))
     return jnp.where(in_range, quick, exact)
 
 

@@ -1,4 +1,4 @@
-"""The time loop: step until a given time, a stop, or the end of the run."""
+"""Trial steps, the time of a stop within a step, and the time loop of `solve`."""
 
 from collections.abc import Callable
 from typing import Any
