@@ -65,3 +65,22 @@ def test_derivatives_by_the_weights_of_one_layer():
         forward = float(jax.jvp(end, (V,), (e,))[1])
         assert forward == pytest.approx(float(slope[layer, 1, 2]), rel=1e-9)
         assert forward == pytest.approx(float(end(V + 1e-5 * e) - end(V - 1e-5 * e)) / 2e-5, rel=1e-6)
+
+
+@pytest.mark.parametrize("method", [None, "tsit5"])
+def test_a_number_for_each_layer(method):
+    """Models by layer with beta as a number run in `simulate` too: clusters are not followed."""
+    model = tkf.by_layer([tkf.Transformer(tkf.Softmax(beta=b), tkf.PostLN()) for b in (1.0, 2.0)]).continuous()
+    found = tkf.simulate(model, START, 2.0, save_at=[2.0], method=method, **OPTIONS)
+    np.testing.assert_allclose(found.final.x, tkf.solve(model, START, 2.0, **OPTIONS).final.x, rtol=0, atol=1e-9)
+
+
+def test_noise_for_each_layer(tmp_path):
+    layers = [tkf.Transformer(tkf.Softmax(b), tkf.PostLN(), noise=tkf.SphereNoise(10.0 * b)) for b in (1.0, 2.0)]
+    model = tkf.by_layer(layers).continuous()
+    found = tkf.simulate(model, START, 2.0, seed=3, dt=0.1)
+    assert found.dataset.attrs["kappa"] == [10.0, 20.0]
+    found.save(tmp_path / "run.zarr")
+    assert tkf.load(tmp_path / "run.zarr").dataset.attrs["kappa"] == [10.0, 20.0]
+    many = tkf.simulate_many(model, START, 2.0, seeds=[3, 4], dt=0.1)
+    np.testing.assert_allclose(many[0].final.x, found.final.x, rtol=0, atol=1e-12)

@@ -34,13 +34,13 @@ _FORMATS = {
 
 @jax.custom_jvp
 def exp2(t: Array) -> Array:
-    """Return `2^t` to rounding, clipped to the powers of 2 among normal numbers.
+    """Return `2^t` to rounding, clipped below at the smallest normal number, and above so far from overflow that sums are finite.
 
     2^t = 2^k 2^r, where k is the integer nearest to t: a polynomial gives 2^r, and k is added to the exponent bits.
     """
     polynomial, smallest, integer, shift = _FORMATS[t.dtype.name]
     number = t.dtype.type
-    t = jnp.clip(t, number(smallest), number(1 - smallest))
+    t = jnp.clip(t, number(smallest), number(-0.8 * smallest))
     if not on_cpu():
         return jnp.exp2(t)
     k = jax.lax.round(t, jax.lax.RoundingMethod.TO_NEAREST_EVEN)

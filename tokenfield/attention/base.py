@@ -306,10 +306,9 @@ class AbstractPairwise(AbstractHead):
             s = self.scores(q, k, b, position, mu.positions, row, base)
             seen = self.seen(position, mu.positions)
             if self.softmax:
-                # Masked scores may be far above the visible ones: they must not overflow before the weight 0 is applied. The
+                # Masked scores may be far above the visible ones. `exp2` clips them, and then the weight 0 is applied. The
                 # derivative with respect to that weight still needs their kernel.
-                s = s - row_max(s, mu.weights > 0 if seen is None else seen & (mu.weights > 0))
-                c = exp2(jnp.minimum(s, 0.8 * jnp.finfo(s.dtype).maxexp))
+                c = exp2(s - row_max(s, mu.weights > 0 if seen is None else seen & (mu.weights > 0)))
             else:
                 c = self.phi(s)
             sums = (c if seen is None else jnp.where(seen, c, 0)) @ weighted

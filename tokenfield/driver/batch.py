@@ -10,7 +10,7 @@ import numpy as np
 
 from .._xla.arrays import from_numpy
 from ..flows import Reduction, Segment, segments
-from ..solver.base import BLOW_UP, FAILED, FINISHED, HIT, RUNNING, STOPPED, VANISHED, AbstractMethod, Carry
+from ..solver.base import BLOW_UP, FAILED, FINISHED, HIT, RUNNING, STOPPED, VANISHED, AbstractMethod, Carry, choose
 from ..transformer import Transformer
 from .continuous import BLOW_UP_RTOL, tightened
 from .ending import why_failed
@@ -88,7 +88,7 @@ class Batch(AbstractLoop):
     """
 
     def __init__(self, members: int, width: int | None, observe: Callable | None, chosen: np.ndarray | None = None):
-        self.members, self.observe, self.chosen = members, observe, chosen
+        self.members, self.chosen = members, chosen
         self.width = min(width or members, members)
         single = observe is not None
         self.programs = ONE_THREAD_PROGRAMS if single else PROGRAMS
@@ -99,7 +99,7 @@ class Batch(AbstractLoop):
         if before is not None:
             c = before.carry
             fresh = self.programs.start(problem, t, c.y, c.steps, c.rejected, (before.saved, before.count))
-            return _choose_each(c.status == FINISHED, fresh, before)
+            return choose(c.status == FINISHED, fresh, before)
         zero = jnp.zeros(self.members, int)
         record = self.programs.start(problem, t, stage.y, zero, zero, None)
         if self.chosen is None:
@@ -112,9 +112,9 @@ class Batch(AbstractLoop):
         batch, least = self._batch(np.flatnonzero(np.asarray(record.carry.status) == RUNNING))
         record = self.programs.advance(problem, record, jnp.asarray(budget), batch, jnp.asarray(least))
         status = np.asarray(record.carry.status)
-        hit = np.flatnonzero(status == HIT)
-        if (status == RUNNING).any():
+        if (status == RUNNING).any():  # those that are HIT wait: their last steps are taken together
             return record
+        hit = np.flatnonzero(status == HIT)
         for k in range(0, len(hit), self.width):
             some = hit[k : k + self.width]
             padded = np.pad(some, (0, self.width - len(some)), constant_values=self.members)
@@ -161,9 +161,3 @@ def _how_ended(states: Sequence[Any], models: Sequence[Transformer], ends: Carry
         flow = next(part.flow for part in segments(states[k], models[k]) if t < part.until)
         status[k], _ = why_failed(method, flow, t, y)
     return status
-
-
-def _choose_each(condition: Any, yes: Any, no: Any) -> Any:
-    """Apply `jnp.where` to trees, member by member."""
-    pick = lambda a, b: jnp.where(condition.reshape(-1, *(1,) * (a.ndim - 1)), a, b)  # noqa: E731
-    return jax.tree.map(pick, yes, no)

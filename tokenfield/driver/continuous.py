@@ -226,7 +226,7 @@ def _resolved(model: Transformer, small: Reduction, options: Options, session: S
     events = end_event(status, time, options.stop, outcome.flow)
     more: dict[str, Any] = {}
     if seed is not None:
-        more = {"dt": float(method.fixed_step), "kappa": float(model.noise.kappa), "seed": seed}  # type: ignore[union-attr,arg-type]
+        more = {"dt": float(method.fixed_step), "kappa": np.asarray(model.noise.kappa).tolist(), "seed": seed}  # type: ignore[union-attr,arg-type]
     return trajectory_of(model, small, outcome, options, events, **more)
 
 

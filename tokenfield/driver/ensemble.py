@@ -247,7 +247,10 @@ def _simulate_noisy(
         fail(alone, plan.segments[0].flow, float(ends.carry.t[first]), ends.carry.y)
     if _needs_more_modes(states, status):
         return _noisy_one_by_one(models, states, options.t1, given, session, seeds)
-    about = {"dt": _one_or_all(dt.tolist()), "kappa": _one_or_all([float(each.noise.kappa) for each in models])}  # type: ignore[union-attr]
+    about = {
+        "dt": _one_or_all(dt.tolist()),
+        "kappa": _one_or_all([np.asarray(each.noise.kappa).tolist() for each in models]),
+    }  # type: ignore[union-attr]
     config = {"t1": options.t1, "method": steps.scheme, "max_steps": options.max_steps, "seeds": seeds}
     found = outcome_of(plan.segments, ends, status)
     many = _ensemble(models, _one_or_all(models), found, reduced, options, config, **about)
@@ -270,5 +273,5 @@ def _noisy_one_by_one(
 def _one_or_all(settings: list[Any]) -> Any:
     """Return a setting that is the same for all members once, otherwise the list."""
     first = settings[0]
-    same = all(each is first or (isinstance(each, float) and each == first) for each in settings)
+    same = all(each is first or (isinstance(each, (float, list)) and each == first) for each in settings)
     return first if same else settings

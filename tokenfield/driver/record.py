@@ -1,9 +1,10 @@
 """The time loop of the driver, compiled: advance one run, or all members of an ensemble, by a number of steps.
 
-A record of an ensemble has a leading member axis, over which its functions are mapped; that of one run has none. Members take
-their own steps, but in each iteration all save at the save times that they have passed.
+A record of an ensemble has a leading member axis, over which its functions are mapped; that of one run has none. In each
+iteration every member takes its own step, and then saves at the save times that this step has passed.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -103,7 +104,7 @@ def each(function: Callable, problem: Problem, *trees: Any) -> Any:
         return function(problem, *trees)
 
     def one(flow: AbstractFlow, method: AbstractMethod, *trees: Any) -> Any:
-        return function(Problem(flow, method, problem.settings, problem.stop, problem.observe), *trees)
+        return function(dataclasses.replace(problem, flow=flow, method=method, ensemble=False), *trees)
 
     return eqx.filter_vmap(one)(problem.flow, problem.method, *trees)
 
@@ -150,8 +151,7 @@ def _some(batch: Array, problem: Problem, record: Record) -> tuple[Problem, Reco
     """Return some members of an ensemble."""
     pick = lambda leaf: leaf[jnp.minimum(batch, len(leaf) - 1)] if eqx.is_array(leaf) else leaf  # noqa: E731
     flow, method = jax.tree.map(pick, (problem.flow, problem.method))
-    own = Problem(flow, method, problem.settings, problem.stop, problem.observe, problem.ensemble)
-    return own, jax.tree.map(pick, record)
+    return dataclasses.replace(problem, flow=flow, method=method), jax.tree.map(pick, record)
 
 
 def _put(record: Record, batch: Array, part: Record) -> Record:

@@ -90,10 +90,7 @@ class AbstractLoop(abc.ABC):
 
     @abc.abstractmethod
     def advance(self, problem: Problem, record: Any, budget: int) -> Any:
-        """Take at most `budget` trial steps with every member.
-
-        The budget does not affect the results of a single run; that of an ensemble is fixed.
-        """
+        """Take at most `budget` trial steps with the run, or with each member of a batch."""
 
     @abc.abstractmethod
     def reached(self, record: Any) -> Reached:

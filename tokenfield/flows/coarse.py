@@ -147,6 +147,8 @@ def coarse_numbers(head: AbstractHead) -> tuple[float, float]:
 def coarse_obstacle(model: Transformer) -> str | None:
     """Return why a model cannot be followed in rescaled time, or None if it can."""
     head = model.attention
+    if model.depth is not None:
+        return "its weights change from layer to layer"
     if not isinstance(head, (Softmax, Unnormalized)):
         return f"it needs Softmax or Unnormalized attention, got {type(head).__name__}"
     if not isinstance(model.norm, PostLN) or model.norm.gain.g is not None:

@@ -137,7 +137,7 @@ def _smooth_flow(state: Tokens, model: Transformer, rule: AbstractNorm) -> Abstr
 def _(state: Tokens, model: Transformer, tolerance: float = 0.0) -> Reduction:
     """Return the problem with sums by a series ("series") and coordinates in the span of the tokens ("span")."""
     names: tuple[str, ...] = ()
-    plain = model.fisher_rao is None and model.context is None
+    plain = model.fisher_rao is None and model.context is None and model.depth is None
     if isinstance(model.norm, AbstractSphereNorm) and not model.norm.scale_free and plain:
         quick = by_series(model.attention, state.x, state.weights, tolerance)
         if quick is not model.attention:

@@ -152,8 +152,9 @@ def finite(tree: Any) -> Bool[Array, ""]:
 
 
 def choose(condition: Any, yes: Any, no: Any) -> Any:
-    """Apply `jnp.where` to trees."""
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+    """Apply `jnp.where` to trees; the axes of the condition are the leading ones of every array."""
+    axes = lambda a: jnp.shape(condition) + (1,) * (jnp.ndim(a) - jnp.ndim(condition))  # noqa: E731
+    return jax.tree.map(lambda a, b: jnp.where(jnp.reshape(condition, axes(a)), a, b), yes, no)
 
 
 def next_target(settings: Settings, t: Float[Array, ""]) -> Float[Array, ""]:

@@ -136,7 +136,7 @@ def _run(
         run, states, seen, start = so_far
         run, saved, reached, end = segment(until, flow, start, run)
         fresh = reached & (times > start)
-        return run, choose_rows(fresh, saved, states), seen | fresh, end
+        return run, choose(fresh, saved, states), seen | fresh, end
 
     ends = [*(part.until for part in parts[:-1]), jnp.inf]
     so_far = segment(ends[0], parts[0].flow, jnp.zeros(()), None)
@@ -146,7 +146,7 @@ def _run(
     final = _row(parts[-1].flow, run.t, run.y)
     status = jnp.where(run.status == RUNNING, MAX_STEPS, run.status).astype(int)
     known = (status == FINISHED) | ((status == STOPPED) & method.interpolates)
-    states, scaled = jax.tree.map(lambda leaf: _where_rows(seen, leaf, jnp.nan), states)
+    states, scaled = jax.tree.map(lambda leaf: choose(seen, leaf, jnp.full_like(leaf, jnp.nan)), states)
     return Solution(
         times=jnp.where(seen, times, jnp.nan),
         states=states,
@@ -259,12 +259,3 @@ def _(primals, tangents):
     unknown = jnp.where(primals[2], 0.0, jnp.nan)
     change = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(tangents[1]))
     return _known_slope(*primals), tangents[0] + unknown * change
-
-
-def choose_rows(condition: Array, yes: Any, no: Any) -> Any:
-    """Return rows of `yes` where the condition holds, otherwise of `no`."""
-    return jax.tree.map(lambda a, b: _where_rows(condition, a, b), yes, no)
-
-
-def _where_rows(condition: Array, yes: Array, no: Any) -> Array:
-    return jnp.where(condition.reshape(-1, *(1,) * (yes.ndim - 1)), yes, no)
