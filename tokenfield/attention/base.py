@@ -308,7 +308,8 @@ class AbstractPairwise(AbstractHead):
             if self.softmax:
                 # Masked scores may be far above the visible ones. `exp2` clips them, and then the weight 0 is applied. The
                 # derivative with respect to that weight still needs their kernel.
-                c = exp2(s - row_max(s, mu.weights > 0 if seen is None else seen & (mu.weights > 0)))
+                counts = mu.weights > 0 if seen is None else seen & (mu.weights > 0)
+                c = exp2(s - row_max(s, counts))
             else:
                 c = self.phi(s)
             sums = (c if seen is None else jnp.where(seen, c, 0)) @ weighted
