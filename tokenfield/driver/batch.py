@@ -23,7 +23,6 @@ from .smooth import Options, Plan, Smooth
 ITERATIONS, ONE_THREAD_ITERATIONS = 16, 128  # iterations between progress updates
 SHRINK_FACTOR = 4  # if at most a quarter of the batch still runs, shrink it to a quarter,
 MIN_WIDTH = 16  # but not below this
-REPLACED = 4  # once a quarter of the batch has ended, replace it by members that wait
 
 
 class EnsembleOutcome(NamedTuple):
@@ -76,8 +75,7 @@ def run_members(plan: Plan, width: int | None, session: Session, chosen: np.ndar
 class Batch(AbstractLoop):
     """An ensemble, at most `width` members at a time.
 
-    When some of them have ended, the next ones take their place. When none waits and most have ended, the others continue in a
-    smaller batch.
+    When no member waits and most have ended, the others continue in a smaller batch.
 
     Args:
         members: their number.
@@ -109,8 +107,10 @@ class Batch(AbstractLoop):
         return eqx.tree_at(lambda record: record.carry.status, record, status)
 
     def advance(self, problem, record, budget):
-        batch, least = self._batch(np.flatnonzero(np.asarray(record.carry.status) == RUNNING))
-        record = self.programs.advance(problem, record, jnp.asarray(budget), batch, jnp.asarray(least))
+        running, width = int((np.asarray(record.carry.status) == RUNNING).sum()), self.width
+        while running <= width // SHRINK_FACTOR and width // SHRINK_FACTOR >= MIN_WIDTH:
+            width //= SHRINK_FACTOR
+        record = self.programs.advance(problem, record, jnp.asarray(budget), None if width == self.members else width)
         status = np.asarray(record.carry.status)
         if (status == RUNNING).any():  # those that are HIT wait: their last steps are taken together
             return record
@@ -129,21 +129,6 @@ class Batch(AbstractLoop):
 
     def budget(self, before, rate):
         return self.iterations  # fixed, because it decides when a batch shrinks, and bits depend on the size of a batch
-
-    def _batch(self, running: np.ndarray) -> tuple[Any, int]:
-        """Return the members to advance, the first that run, and how many of them must run for the chunk to go on.
-
-        If too few run, others, which do not move, fill the batch.
-        """
-        size = self.width
-        while len(running) <= size // SHRINK_FACTOR and size // SHRINK_FACTOR >= MIN_WIDTH:
-            size //= SHRINK_FACTOR
-        if size == self.members:
-            return None, 1
-        first = running[:size]
-        others = np.setdiff1d(np.arange(self.members), first)[: size - len(first)]
-        least = size - size // REPLACED if len(running) > size else 1
-        return from_numpy(np.append(first, others)), least
 
 
 def outcome_of(flows: tuple[Segment, ...], ends: Record, status: np.ndarray) -> EnsembleOutcome:

@@ -247,10 +247,8 @@ def _simulate_noisy(
         fail(alone, plan.segments[0].flow, float(ends.carry.t[first]), ends.carry.y)
     if _needs_more_modes(states, status):
         return _noisy_one_by_one(models, states, options.t1, given, session, seeds)
-    about = {
-        "dt": _one_or_all(dt.tolist()),
-        "kappa": _one_or_all([np.asarray(each.noise.kappa).tolist() for each in models]),
-    }  # type: ignore[union-attr]
+    kappas = [np.asarray(each.noise.kappa).tolist() for each in models if each.noise is not None]
+    about = {"dt": _one_or_all(dt.tolist()), "kappa": _one_or_all(kappas)}
     config = {"t1": options.t1, "method": steps.scheme, "max_steps": options.max_steps, "seeds": seeds}
     found = outcome_of(plan.segments, ends, status)
     many = _ensemble(models, _one_or_all(models), found, reduced, options, config, **about)

@@ -20,6 +20,8 @@ from ..solver.base import HIT, RUNNING, AbstractMethod, Carry, Problem, Settings
 from ..solver.loop import attempt, locate, unknowns_at
 from ..solver.loop import begin as begin_carry
 
+REPLACED = 8  # once an eighth of a batch has ended, others take their place
+
 
 class Record(eqx.Module):
     """A run, or an ensemble, at one time: everything that it needs to resume with the same bits.
@@ -50,17 +52,37 @@ def start_(
     return _save(problem, Record(carry, *(new if saved is None else saved)), dense)
 
 
-def advance_(problem: Problem, record: Record, budget: Array, batch: Array | None = None, least: Any = 1) -> Record:
-    """Take at most `budget` trial steps with each member that runs, as long as at least `least` of them run.
+def advance_(problem: Problem, record: Record, budget: Array, width: int | None = None) -> Record:
+    """Take at most `budget` trial steps with a run, or with each member of a batch.
 
     A step in which the stop rule holds is not taken here: the member becomes HIT, and `finish_` repeats its step.
 
     Args:
-        batch: the indices of the members to advance; None for all.
+        width: the number of members that run at a time. When some of them have ended, others take their place. None for all.
     """
-    if batch is not None:
+    if width is None:
+        return _steps(problem, record, budget, jnp.zeros_like(budget), 1)[0]
+
+    def batch_of(state):
+        record, steps = state
+        waits = record.carry.status != RUNNING
+        batch = jnp.argsort(waits, stable=True)[
+            :width
+        ]  # the first that run; others, which do not move, if they are too few
+        queue = (~waits).sum() > width
         own, part = _some(batch, problem, record)
-        return _put(record, batch, advance_(own, part, budget, None, least))
+        part, steps = _steps(own, part, budget, steps, jnp.where(queue, width - width // REPLACED, 1))
+        return _put(record, batch, part), steps
+
+    def going(state):
+        record, steps = state
+        return (record.carry.status == RUNNING).any() & (steps < budget)
+
+    return jax.lax.while_loop(going, batch_of, (record, jnp.zeros_like(budget)))[0]
+
+
+def _steps(problem: Problem, record: Record, budget: Array, steps: Array, least: Any) -> tuple[Record, Array]:
+    """Step until the number of steps is `budget`, or fewer than `least` members run."""
 
     def one(problem: Problem, carry: Carry):
         new, dense = attempt(problem, carry)
@@ -77,7 +99,7 @@ def advance_(problem: Problem, record: Record, budget: Array, batch: Array | Non
         record, steps = state
         return ((record.carry.status == RUNNING).sum() >= least) & (steps < budget)
 
-    return jax.lax.while_loop(going, iteration, (record, jnp.zeros_like(budget)))[0]
+    return jax.lax.while_loop(going, iteration, (record, steps))
 
 
 def finish_(problem: Problem, record: Record, batch: Array | None = None) -> Record:
