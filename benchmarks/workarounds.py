@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import functools
 import importlib
 import os
 import subprocess
@@ -92,14 +93,14 @@ def noisy(attention: str) -> Callable[[], Call]:
     return make
 
 
-def members() -> Call:
+def members(d: int = 8) -> Call:
     """256 members of `figure3`."""
     import numpy as np
 
     import tokenfield as tkf
     from tokenfield.driver.observed import observe_many
 
-    states = [tkf.uniform_sphere(32, 8, seed=seed) for seed in range(256)]
+    states = [tkf.uniform_sphere(32, d, seed=seed) for seed in range(256)]
     models = [tkf.Transformer(tkf.Softmax(beta), norm=tkf.PostLN()) for beta in np.linspace(0.1, 9.0, 256)]
     options = {"save_at": np.linspace(0, 30, 61), "rtol": 0.0075, "atol": 0.0075, "method": "bosh3", "width": 16}
     return lambda: observe_many(models, states, 30.0, tkf.order_parameter, **options)
@@ -150,6 +151,7 @@ CASES = {
     "from_numpy": Case("20 arrays of new shapes", new_shapes, plain_asarray),
     "exp2": Case("velocity (4096, 3)", velocity("Softmax", 4096, 3), off("tokenfield._xla.exponential")),
     "exp": Case("noisy tokens (256, 3)", noisy("Unnormalized"), off("tokenfield._xla.exponential")),
+    "Unrolled": Case("256 members (32, 32)", functools.partial(members, 32), off("tokenfield.solver.methods")),
 }
 
 

@@ -18,6 +18,8 @@ from tokenfield import _xla
 from tokenfield._xla.arrays import from_numpy, materialize, normal, transposed_product
 from tokenfield._xla.compilation import compiled
 from tokenfield._xla.exponential import exp, exp2
+from tokenfield.solver.methods import runge_kutta, with_unrolled_stages
+from tokenfield.solver.stages import Unrolled
 
 ROOT = Path(__file__).parents[1]
 NEVER = jnp.zeros(()) > 1
@@ -97,6 +99,7 @@ ON = {
     "transposed_product": has_primitive("pad", transposed_product, jnp.ones((3, 2)), jnp.ones((3, 3))),
     "exp2": has_primitive("bitcast_convert_type", exp2, X),
     "exp": has_primitive("bitcast_convert_type", exp, X),
+    "Unrolled": lambda patch: isinstance(with_unrolled_stages(runge_kutta("tsit5")).stages, Unrolled),
 }
 
 

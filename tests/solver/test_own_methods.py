@@ -16,7 +16,7 @@ from tokenfield.solver.base import FAILED, FINISHED, RUNNING, AbstractMethod, Ca
 from tokenfield.solver.coarsen import Coarsen
 from tokenfield.solver.methods import runge_kutta
 from tokenfield.solver.runge_kutta import RungeKutta
-from tokenfield.solver.stages import HERMITE, ExplicitStages
+from tokenfield.solver.stages import HERMITE, Looped
 
 MODEL = tkf.Transformer(tkf.Softmax(2.0), norm=tkf.PostLN())
 START = tkf.Equiangular(0.1, 7)
@@ -91,7 +91,7 @@ class Midpoint(AbstractMethod):
 
 
 OWN = {
-    "ralston2": lambda dt: RungeKutta(ExplicitStages(Ralston2()), 2, jnp.asarray(dt)),
+    "ralston2": lambda dt: RungeKutta(Looped(Ralston2()), 2, jnp.asarray(dt)),
     "midpoint": lambda dt: Midpoint(jnp.asarray(dt)),
 }
 
@@ -112,9 +112,7 @@ def test_simulate_and_solve_take_it_and_record_it(name, tmp_path):
 
 
 def test_a_method_with_error_control():
-    run = tkf.simulate(
-        MODEL, START, 2.0, save_at=TIMES, method=RungeKutta(ExplicitStages(Ralston2()), 2), rtol=1e-8, atol=1e-8
-    )
+    run = tkf.simulate(MODEL, START, 2.0, save_at=TIMES, method=RungeKutta(Looped(Ralston2()), 2), rtol=1e-8, atol=1e-8)
     exact = tkf.simulate(MODEL, START, 2.0, save_at=TIMES, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(run.dataset["rho"], exact.dataset["rho"], rtol=0, atol=1e-6)
     assert run.config["rtol"] == 1e-8

@@ -1,4 +1,4 @@
-"""Steps are those of Diffrax."""
+"""Steps, looped and with their stages written out, are those of Diffrax."""
 
 import diffrax
 import jax
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tokenfield.solver.methods import RUNGE_KUTTA
-from tokenfield.solver.stages import ExplicitStages
+from tokenfield.solver.stages import Looped, Unrolled
 
 TERM = diffrax.ODETerm(lambda t, y, args: (jnp.sin(t) * y[1] - y[0] ** 2, args * y[0] * y[1]))
 T0, T1, ARGS = jnp.asarray(0.3), jnp.asarray(0.71), 1.7
@@ -27,11 +27,13 @@ def close(ours, theirs, tolerance):
         np.testing.assert_allclose(a, b, rtol=0, atol=tolerance)
 
 
+@pytest.mark.grid
+@pytest.mark.parametrize("kind", [Looped, Unrolled])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_step_is_that_of_diffrax(name):
+def test_a_step_is_that_of_diffrax(name, kind):
     solver = RUNGE_KUTTA[name].stages.solver
     field = lambda t, y: TERM.vf(t, y, ARGS)  # noqa: E731
-    stages = ExplicitStages(solver)
+    stages = kind(solver)
     ours = stages.take(None, field, T0, T1, START, field(T0, START))
     y1, error, dense, state, _ = diffrax_step(solver)
     close(ours.y1, y1, 1e-14)
@@ -45,8 +47,9 @@ def test_a_step_is_that_of_diffrax(name):
         close(found, expected.evaluate(jnp.asarray(t)), 1e-14)
 
 
-def test_a_step_can_be_differentiated_in_both_modes():
-    stages = ExplicitStages(RUNGE_KUTTA["tsit5"].stages.solver)
+@pytest.mark.parametrize("kind", [Looped, Unrolled])
+def test_a_step_can_be_differentiated_in_both_modes(kind):
+    stages = kind(RUNGE_KUTTA["tsit5"].stages.solver)
 
     def end(a):
         field = lambda t, y: TERM.vf(t, y, a)  # noqa: E731

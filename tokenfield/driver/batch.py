@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._xla.arrays import from_numpy
 from ..flows import Reduction, Segment, segments
 from ..solver.base import BLOW_UP, FAILED, FINISHED, HIT, RUNNING, STOPPED, VANISHED, AbstractMethod, Carry, choose
 from ..transformer import Transformer
@@ -112,14 +111,9 @@ class Batch(AbstractLoop):
             width //= SHRINK_FACTOR
         record = self.programs.advance(problem, record, jnp.asarray(budget), None if width == self.members else width)
         status = np.asarray(record.carry.status)
-        if (status == RUNNING).any():  # those that are HIT wait: their last steps are taken together
+        if (status == RUNNING).any() or not (status == HIT).any():  # those that are HIT wait for their last steps
             return record
-        hit = np.flatnonzero(status == HIT)
-        for k in range(0, len(hit), self.width):
-            some = hit[k : k + self.width]
-            padded = np.pad(some, (0, self.width - len(some)), constant_values=self.members)
-            record = self.programs.finish(problem, record, from_numpy(padded))
-        return record
+        return self.programs.finish(problem, record, self.width)
 
     def reached(self, record):
         c = record.carry

@@ -15,6 +15,7 @@ from ..solver.base import BLOW_UP, FAILED, FOLDED, REASONS, STOPPED, UNRESOLVED,
 from ..states import Tokens
 from ..transformer import Transformer
 from .errors import SolverError
+from .members import by_model
 from .smooth import Outcome
 
 FOLD = (
@@ -92,6 +93,7 @@ def check_members(
     models: Sequence[Transformer], final: Any, reached: np.ndarray, t1: float, kinds: Sequence[str | None]
 ) -> None:
     """Apply both checks to every member of an ensemble; the last states have a leading member axis."""
-    for k, (model, t, kind) in enumerate(zip(models, reached, kinds, strict=True)):
-        check_end(float(t), t1, kind)
-        check_tokens(model, jax.tree.map(lambda leaf, k=k: leaf[k], final))
+    for t, kind in zip(reached.tolist(), kinds, strict=True):
+        check_end(t, t1, kind)
+    for members in by_model(models).values():
+        check_tokens(models[members[0]], jax.tree.map(lambda leaf, members=members: leaf[members], final))

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from ..flows import is_random
-from ..solver.methods import runge_kutta
+from ..solver.methods import runge_kutta, with_unrolled_stages
 from ..stop_rule import AbstractStopRule
 from ..transformer import Transformer
 from .batch import solve_many
@@ -76,7 +76,7 @@ def observe_many(
     if "coarsen" in methods or any("series" in each.names for each in reduced):
         raise ValueError("states: members that are coarsened or use a series do not run in a batch: use simulate")
     name = methods.pop()
-    options = Options(t1, times, rtol, atol, runge_kutta(name), rule, max_steps, observe)
+    options = Options(t1, times, rtol, atol, with_unrolled_stages(runge_kutta(name)), rule, max_steps, observe)
     ends = solve_many(reduced, options, width)
     kinds = event_kinds(rule)
     arrays = lambda tree: jax.tree.map(np.asarray, tree)  # noqa: E731

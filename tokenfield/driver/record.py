@@ -16,11 +16,9 @@ from jaxtyping import Array, Int
 from .._xla import ONE_THREAD, WIDE_VECTORS
 from .._xla.compilation import compiled, compiled_once
 from ..flows import AbstractFlow
-from ..solver.base import HIT, RUNNING, AbstractMethod, Carry, Problem, Settings, choose
+from ..solver.base import HIT, RUNNING, AbstractMethod, Carry, Problem, choose
 from ..solver.loop import attempt, locate, unknowns_at
 from ..solver.loop import begin as begin_carry
-
-REPLACED = 8  # once an eighth of a batch has ended, others take their place
 
 
 class Record(eqx.Module):
@@ -58,7 +56,7 @@ def advance_(problem: Problem, record: Record, budget: Array, width: int | None 
     A step in which the stop rule holds is not taken here: the member becomes HIT, and `finish_` repeats its step.
 
     Args:
-        width: the number of members that run at a time. When some of them have ended, others take their place. None for all.
+        width: the number of members that run at a time. When one of them has ended, another takes its place. None for all.
     """
     if width is None:
         return _steps(problem, record, budget, jnp.zeros_like(budget), 1)[0]
@@ -71,7 +69,7 @@ def advance_(problem: Problem, record: Record, budget: Array, width: int | None 
         ]  # the first that run; others, which do not move, if they are too few
         queue = (~waits).sum() > width
         own, part = _some(batch, problem, record)
-        part, steps = _steps(own, part, budget, steps, jnp.where(queue, width - width // REPLACED, 1))
+        part, steps = _steps(own, part, budget, steps, jnp.where(queue, width, 1))
         return _put(record, batch, part), steps
 
     def going(state):
@@ -102,16 +100,20 @@ def _steps(problem: Problem, record: Record, budget: Array, steps: Array, least:
     return jax.lax.while_loop(going, iteration, (record, steps))
 
 
-def finish_(problem: Problem, record: Record, batch: Array | None = None) -> Record:
-    """Take the last step of each member that is HIT, up to the time at which the stop rule holds.
+def finish_(problem: Problem, record: Record, width: int | None = None) -> Record:
+    """Take the last step of each member that is HIT, up to the time at which the stop rule holds, `width` at a time."""
+    if width is None:
+        return _last_step(problem, record)
 
-    Args:
-        batch: the indices of these members; indices past the last member are padding. None for a single run.
-    """
-    if batch is not None:
+    def batch_of(record):
+        batch = jnp.argsort(record.carry.status != HIT, stable=True)[:width]
         own, part = _some(batch, problem, record)
-        return _put(record, batch, finish_(own, part))
+        return _put(record, batch, choose(part.carry.status == HIT, _last_step(own, part), part))
 
+    return jax.lax.while_loop(lambda record: (record.carry.status == HIT).any(), batch_of, record)
+
+
+def _last_step(problem: Problem, record: Record) -> Record:
     def one(problem: Problem, carry: Carry):
         new, dense = attempt(problem, carry)
         return locate(problem, new, dense, differentiated=False), dense
@@ -133,24 +135,46 @@ def each(function: Callable, problem: Problem, *trees: Any) -> Any:
 
 def _save(problem: Problem, record: Record, dense: Any) -> Record:
     """Save at all save times that the last step has passed."""
-    settings = problem.settings
-    if not settings.save_at.size:
+    times, carry = problem.settings.save_at, record.carry
+    if not times.size:
         return record
+    passed = jnp.searchsorted(times, carry.t, side="right", method="compare_all").astype(record.count.dtype)
+    until = jnp.maximum(record.count, passed)
+    save = _save_pairs if problem.ensemble else _save_one
+    return Record(carry, save(problem, record, dense, until), until)
 
-    def one(problem: Problem, record: Record, dense: Any):
-        time, due = _save_time(settings, record.count), _due(settings, record)
-        value, place = _value(problem, record.carry, dense, time), jnp.minimum(record.count, settings.save_at.size - 1)
 
-        def put(buffer: Array, new: Array) -> Array:
-            row = jnp.where(due, new, buffer[place])
-            return jax.lax.dynamic_update_index_in_dim(buffer, row, place, 0)
+def _save_one(problem: Problem, record: Record, dense: Any, until: Array) -> Any:
+    """Return the buffer of one run, filled up to index `until`."""
 
-        return jax.tree.map(put, record.saved, value), record.count + due
+    def save(state):
+        saved, k = state
+        value = _value(problem, record.carry, dense, problem.settings.save_at[k])
+        put = lambda buffer, new: jax.lax.dynamic_update_index_in_dim(buffer, new, k, 0)  # noqa: E731
+        return jax.tree.map(put, saved, value), k + 1
 
-    def save(record: Record) -> Record:
-        return Record(record.carry, *each(one, problem, record, dense))
+    return jax.lax.while_loop(lambda state: state[1] < until, save, (record.saved, record.count))[0]
 
-    return jax.lax.while_loop(lambda record: _due(settings, record).any(), save, record)
+
+def _save_pairs(problem: Problem, record: Record, dense: Any, until: Array) -> Any:
+    """Return the buffer of an ensemble, filled up to the index `until` of each member.
+
+    The pairs (member, save time) are computed in full blocks: a loop over the save times of each member would take as long as
+    for the member with the most of them.
+    """
+    width, pairs = len(until), jnp.cumsum(until - record.count)
+
+    def save(state):
+        saved, begin = state
+        pair = begin + jnp.arange(width)
+        member = jnp.minimum(jnp.searchsorted(pairs, pair, side="right", method="compare_all"), width - 1)
+        k = until[member] - (pairs[member] - pair)
+        own, part = _some(member, problem, (record.carry, dense))
+        value = each(_value, own, *part, problem.settings.save_at.at[k].get(mode="clip"))
+        place = jnp.where(pair < pairs[-1], member, width), k
+        return jax.tree.map(lambda buffer, new: buffer.at[place].set(new, mode="drop"), saved, value), begin + width
+
+    return jax.lax.while_loop(lambda state: state[1] < pairs[-1], save, (record.saved, jnp.zeros_like(pairs[-1])))[0]
 
 
 def _value(problem: Problem, carry: Carry, dense: Any, time: Array) -> Any:
@@ -159,26 +183,16 @@ def _value(problem: Problem, carry: Carry, dense: Any, time: Array) -> Any:
     return y if problem.observe is None else problem.observe(problem.flow.unpack(y))
 
 
-def _save_time(settings: Settings, k: Array) -> Array:
-    return settings.save_at.at[k].get(mode="fill", fill_value=jnp.inf)
-
-
-def _due(settings: Settings, record: Record) -> Array:
-    """Return True where the next save time is reached."""
-    time = _save_time(settings, record.count)
-    return (time <= record.carry.t) & (time < jnp.inf)
-
-
-def _some(batch: Array, problem: Problem, record: Record) -> tuple[Problem, Record]:
-    """Return some members of an ensemble."""
-    pick = lambda leaf: leaf[jnp.minimum(batch, len(leaf) - 1)] if eqx.is_array(leaf) else leaf  # noqa: E731
+def _some(batch: Array, problem: Problem, tree: Any) -> tuple[Problem, Any]:
+    """Return the problem of some members of an ensemble, and their part of a tree."""
+    pick = lambda leaf: leaf[batch] if eqx.is_array(leaf) else leaf  # noqa: E731
     flow, method = jax.tree.map(pick, (problem.flow, problem.method))
-    return dataclasses.replace(problem, flow=flow, method=method), jax.tree.map(pick, record)
+    return dataclasses.replace(problem, flow=flow, method=method), jax.tree.map(pick, tree)
 
 
 def _put(record: Record, batch: Array, part: Record) -> Record:
     """Return the ensemble with these members replaced."""
-    return jax.tree.map(lambda all_, some: all_.at[batch].set(some, mode="drop"), record, part)
+    return jax.tree.map(lambda all_, some: all_.at[batch].set(some), record, part)
 
 
 class Programs(NamedTuple):

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._shown import shown
+from .._xla import on_cpu
 from ..flows import AbstractNoisyFlow, Segment, is_random, segments
 from ..flows.layers import layer_flow
 from ..states import AbstractDensity
@@ -15,7 +16,7 @@ from .base import AbstractMethod
 from .langevin import SCHEMES
 from .lawson import Lawson
 from .runge_kutta import RungeKutta
-from .stages import HERMITE, ExplicitStages
+from .stages import HERMITE, Looped, Unrolled
 
 
 class Euler(diffrax.AbstractERK):
@@ -31,13 +32,13 @@ class Euler(diffrax.AbstractERK):
 
 
 RUNGE_KUTTA = {
-    "euler": RungeKutta(ExplicitStages(Euler()), 1),
-    "heun": RungeKutta(ExplicitStages(diffrax.Heun()), 2),
-    "bosh3": RungeKutta(ExplicitStages(diffrax.Bosh3()), 3),
-    "dopri5": RungeKutta(ExplicitStages(diffrax.Dopri5()), 5),
-    "tsit5": RungeKutta(ExplicitStages(diffrax.Tsit5()), 5),
+    "euler": RungeKutta(Looped(Euler()), 1),
+    "heun": RungeKutta(Looped(diffrax.Heun()), 2),
+    "bosh3": RungeKutta(Looped(diffrax.Bosh3()), 3),
+    "dopri5": RungeKutta(Looped(diffrax.Dopri5()), 5),
+    "tsit5": RungeKutta(Looped(diffrax.Tsit5()), 5),
     "lawson": RungeKutta(Lawson(), 5, interpolant=False),
-    "dopri8": RungeKutta(ExplicitStages(diffrax.Dopri8()), 8, interpolant=False),
+    "dopri8": RungeKutta(Looped(diffrax.Dopri8()), 8, interpolant=False),
 }
 UNCONTROLLED = ("euler",)  # no error estimate, so they need a fixed step
 
@@ -92,3 +93,10 @@ def segments_of(method: AbstractMethod, state: Any, model: Any, t1: Any, save_at
             raise ValueError(f"method must be {others}, got {type(method).__name__}")
     method.check(parts[0].flow, t1, save_at)
     return parts
+
+
+def with_unrolled_stages(method: AbstractMethod) -> AbstractMethod:
+    """Return the method with its stages unrolled instead of in a loop, if they are in a loop and it runs on a CPU."""
+    if isinstance(method, RungeKutta) and isinstance(method.stages, Looped) and on_cpu():
+        return dataclasses.replace(method, stages=Unrolled(method.stages.solver))
+    return method

@@ -60,8 +60,8 @@ class AbstractStages(eqx.Module):
         """Evaluate the interpolant of a step at time t."""
 
 
-class ExplicitStages(AbstractStages):
-    """The stages of a Butcher tableau, in a loop: the program has one copy of the right-hand side, so it compiles quickly."""
+class Looped(AbstractStages):
+    """Stages in a loop. The program has one copy of the right-hand side, so it compiles quickly."""
 
     solver: diffrax.AbstractERK
 
@@ -105,6 +105,47 @@ class ExplicitStages(AbstractStages):
         return self.solver.interpolation_cls(**dense).evaluate(t)
 
 
+class Unrolled(AbstractStages):
+    """The same stages one after another. They compile more slowly, but batches of small members run faster."""
+
+    solver: diffrax.AbstractERK
+
+    @property
+    def name(self):
+        return type(self.solver).__name__.lower()
+
+    @property
+    def keeps_slope(self):
+        return self.solver.tableau.fsal  # type: ignore[union-attr]
+
+    def take(self, flow, field, t0, t1, y0, slope):
+        slopes, y1 = [field(t0, y0) if slope is None else slope], y0
+        table, h = self.solver.tableau, t1 - t0
+        assert isinstance(table, diffrax.ButcherTableau)
+        for c, row in zip(table.c, table.a_lower, strict=True):
+            y1 = _combined(y0, h, row, slopes)
+            slopes.append(field(t0 + float(c) * h, y1))
+        if not table.fsal:
+            y1 = _combined(y0, h, table.b_sol, slopes)
+        error = jax.tree.map(lambda e: h * e, _sum([float(b) for b in table.b_error], slopes))
+        used = [slopes[0], slopes[-1]] if self.solver.interpolation_cls == HERMITE else slopes
+        last = slopes[-1] if table.fsal else None
+        return Step(y1, error, last, {"t0": t0, "t1": t1, "y0": y0, "y1": y1, "slopes": used})
+
+    def none(self, y):
+        stored = 2 if self.solver.interpolation_cls == HERMITE else self.solver.tableau.num_stages  # type: ignore[union-attr]
+        rest = at_rest(y)
+        return rest | {"slopes": [rest["y0"]] * stored}
+
+    def between(self, dense, t):
+        # The interpolant is linear in y0, y1 and the slopes, so its values for unit vectors are their coefficients.
+        parts, h = [dense["y0"], dense["y1"], *dense["slopes"]], dense["t1"] - dense["t0"]
+        unit, interpolant = jnp.eye(len(parts)), self.solver.interpolation_cls
+        own = interpolant(t0=jnp.zeros(()), t1=jnp.ones(()), y0=unit[0], y1=unit[1], k=unit[2:])
+        weights = own.evaluate((t - dense["t0"]) / h)
+        return _sum([weights[j] if j < 2 else h * weights[j] for j in range(len(parts))], parts)
+
+
 def at_rest(y: Any) -> dict[str, Any]:
     """Return the ends of a step of size 1 that stays at 0."""
     zero = jax.tree.map(jnp.zeros_like, y)
@@ -119,3 +160,14 @@ def no_slopes(y: Any, count: int) -> Any:
 def moved(y0: Any, h: Array, coefficients: Array, slopes: Any) -> Any:
     """Return `y0 + h sum_j a_j k_j` for slopes k with a leading stage axis."""
     return jax.tree.map(lambda y, k: y + h * jnp.tensordot(coefficients, k, 1), y0, slopes)
+
+
+def _combined(y0: Any, h: Array, coefficients: Any, slopes: list[Any]) -> Any:
+    increment = _sum([float(a) for a in coefficients], slopes)
+    return jax.tree.map(lambda y, dy: y + h * dy, y0, increment)
+
+
+def _sum(coefficients: list[Any], parts: list[Any]) -> Any:
+    """Return `sum_j a_j k_j`, skipping terms whose coefficient is a literal 0."""
+    used = [j for j, a in enumerate(coefficients) if not (isinstance(a, float) and a == 0)]
+    return jax.tree.map(lambda *leaves: sum(coefficients[j] * leaves[j] for j in used), *parts)
