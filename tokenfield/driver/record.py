@@ -64,9 +64,8 @@ def advance_(problem: Problem, record: Record, budget: Array, width: int | None 
     def batch_of(state):
         record, steps = state
         waits = record.carry.status != RUNNING
-        batch = jnp.argsort(waits, stable=True)[
-            :width
-        ]  # the first that run; others, which do not move, if they are too few
+        # The first that run. If they are too few, others, which do not move, fill the batch.
+        batch = jnp.argsort(waits, stable=True)[:width]
         queue = (~waits).sum() > width
         own, part = _some(batch, problem, record)
         part, steps = _steps(own, part, budget, steps, jnp.where(queue, width, 1))
