@@ -113,6 +113,8 @@ def finish_(problem: Problem, record: Record, width: int | None = None) -> Recor
 
 
 def _last_step(problem: Problem, record: Record) -> Record:
+    """Take the last step of the run, or of every member, and cut it at the stop."""
+
     def one(problem: Problem, carry: Carry):
         new, dense = attempt(problem, carry)
         return locate(problem, new, dense, differentiated=False), dense
