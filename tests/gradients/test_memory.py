@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the largest resident size is in kB on Linux only")
+@pytest.mark.skipif(sys.platform != "linux", reason="the largest resident size can be reset on Linux only")
 def test_reverse_mode_within_a_gigabyte():
     environment = os.environ | {"PYTHONPATH": str(ROOT), "XLA_FLAGS": ""}  # compiled as users do
     program = Path(__file__).with_name("reverse_memory.py")
@@ -25,4 +25,4 @@ def test_reverse_mode_within_a_gigabyte():
     assert found["finite"]
     assert found["megabytes"] < 1000
     assert found["planned by default"] < 1000
-    assert abs(found["megabytes"] - found["planned"]) < 100  # the plan is what a run takes
+    assert abs(found["megabytes"] - found["planned"]) < 50  # the plan is what a run takes
