@@ -34,7 +34,7 @@ _FORMATS = {
 
 @jax.custom_jvp
 def exp2(t: Array) -> Array:
-    """Return `2^t` to rounding, clipped below at the smallest normal number, and above so far from overflow that sums are finite.
+    """Return `2^t` to rounding, clipped to [2^-1022, 2^817] in float64, so that sums of many values stay finite.
 
     2^t = 2^k 2^r, where k is the integer nearest to t: a polynomial gives 2^r, and k is added to the exponent bits.
     """

@@ -70,7 +70,7 @@ def _narrow_softmax(
     """Return `softmax_sums` of values with few columns: with the normalizer, these still fit one vector of the processor.
 
     Scores are relative to their bound |b|, or, if sums could underflow, to the largest one of positive weight of each row.
-    `exp2` clips larger scores, those of tokens of weight 0, only where the derivative by their weight is beyond 10^240.
+    `exp2` clips larger scores, those of tokens of weight 0, only where the derivative by their weight is beyond 10^240 in float64.
     """
     c = b * b.dtype.type(math.log2(math.e))
     scores, bound = (c * x) @ x.T, jnp.abs(c)

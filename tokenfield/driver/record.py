@@ -63,10 +63,10 @@ def advance_(problem: Problem, record: Record, budget: Array, width: int | None 
 
     def batch_of(state):
         record, steps = state
-        waits = record.carry.status != RUNNING
+        idle = record.carry.status != RUNNING
         # The first that run. If they are too few, others, which do not move, fill the batch.
-        batch = jnp.argsort(waits, stable=True)[:width]
-        queue = (~waits).sum() > width
+        batch = jnp.argsort(idle, stable=True)[:width]
+        queue = (~idle).sum() > width
         own, part = _some(batch, problem, record)
         part, steps = _steps(own, part, budget, steps, jnp.where(queue, width, 1))
         return _put(record, batch, part), steps
@@ -211,4 +211,5 @@ def _programs(once: Callable, options: dict[str, Any]) -> Programs:
 
 PROGRAMS = _programs(eqx.filter_jit, {})
 SMALL_PROGRAMS = PROGRAMS._replace(start=compiled_once(start_), finish=compiled_once(finish_))
-ONE_THREAD_PROGRAMS = _programs(lambda function: compiled(function, ONE_THREAD), ONE_THREAD)  # bits of any machine
+# Their bits do not depend on the number of threads.
+ONE_THREAD_PROGRAMS = _programs(lambda function: compiled(function, ONE_THREAD), ONE_THREAD)
