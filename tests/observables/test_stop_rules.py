@@ -1,6 +1,7 @@
 """Stop rules: a margin that is 0 where the observable reaches its level."""
 
 import math
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
@@ -47,6 +48,18 @@ def test_the_margin_of_one_cluster_is_what_is_left_of_the_reach():
     )
     slope = jax.grad(lambda x: margin(tkf.one_cluster(0.6, "distance"), tkf.Tokens(x)))(far.x)
     np.testing.assert_allclose(slope, np.array([[0.3, 0.4], [0.0, 0.0], [-0.3, -0.4]]) / 0.6, rtol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-2, 1e-6])
+def test_the_margin_of_a_small_cluster_is_as_exact_as_its_size(scale):
+    """In exact arithmetic, far from the origin: a product of the points themselves would lose all digits of 1e-6."""
+    x = np.array([5.0, -3.0, 2.0]) + scale * np.random.default_rng(0).standard_normal((9, 3))
+    exact = [[Fraction(float(number)) for number in row] for row in x]
+    square = max(sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) for one in exact for other in exact)
+    tol = 1.01 * float(square) ** 0.5
+    reach = tol * (1 - 1e-9)
+    expected = float((Fraction(reach) ** 2 - square) / (2 * Fraction(reach)))
+    assert margin(tkf.one_cluster(tol, "distance"), tkf.Tokens(x)) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])

@@ -34,7 +34,8 @@ def _stacked(leaves: tuple[Any, ...], same: bool, module: Any) -> Any:
         raise ValueError("states (and models) must be of one kind and of equal shapes to run as one ensemble")
     if not numbers:
         return leaves[0]
-    together = np.stack([np.asarray(leaf) for leaf in leaves])
+    different = {id(leaf): np.asarray(leaf) for leaf in leaves}  # members often share weights: converted once
+    together = np.stack([different[id(leaf)] for leaf in leaves])
     return together if module is np else from_numpy(together)
 
 

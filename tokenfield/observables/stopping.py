@@ -66,6 +66,8 @@ class AtMostClusters(AbstractStopRule):
             points, reach = units(points), (2 * self.tol) ** 0.5 * (1 - 1e-9)
         elif self.space is not None:
             signs = self.space.signs(state.d)
+        if self.k == 1:
+            return one_ball(points, reach, signs) / (2 * reach)
         # If the tokens have collapsed to k clusters, k balls around any k tokens of different clusters contain all tokens.
         labels, nearest = balls(jax.lax.stop_gradient(points), self.k, reach, signs)
         slack = jax.lax.cond(
@@ -75,6 +77,23 @@ class AtMostClusters(AbstractStopRule):
             points,
         )
         return slack / (2 * reach)
+
+
+def one_ball(points: Float[Array, "n d"], reach: float, signs: np.ndarray) -> Float[Array, ""]:
+    """Return `reach^2 - D^2`, D the largest distance; if no ball around the first point contains all, that from this point.
+
+    Distances are those of the differences from the first point, by a matrix product: their errors are relative to D.
+    """
+    y = points - points[0]
+    signed = signs * y
+    square = jnp.sum(signed * y, axis=1)
+
+    def rows(y, square_y):
+        return (reach**2 - (square_y[:, None] + square - 2 * y @ signed.T)).min(-1)
+
+    n = points.shape[0]
+    from_all = lambda: map_rows(rows, n, n, y, square).min()  # noqa: E731
+    return jax.lax.cond((square <= reach**2).all(), from_all, lambda: (reach**2 - square).min())
 
 
 def balls(

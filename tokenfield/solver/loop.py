@@ -10,9 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .base import HIT, RUNNING, STOPPED, Carry, Problem, choose
+from .root import sign_change
 from .while_loop import decided, while_loop
-
-HALVINGS = 50  # bisections of the step in which a run stops: the stop time is exact to rounding
 
 
 def begin(problem: Problem, t: Array, y: Any, steps: Array, rejected: Array) -> Carry:
@@ -41,7 +40,7 @@ def unknowns_at(problem: Problem, carry: Carry, dense: Any, time: Array) -> Any:
 
 
 def locate(problem: Problem, carry: Carry, dense: Any, differentiated: bool) -> Carry:
-    """Cut the last step at the first time at which the stop rule holds, by bisection on the interpolant.
+    """Cut the last step at the time from which the stop rule holds, to rounding, on the interpolant.
 
     Its derivatives, of any order, follow from the implicit function theorem (`_root`). `differentiated=False` skips them.
     """
@@ -50,11 +49,12 @@ def locate(problem: Problem, carry: Carry, dense: Any, differentiated: bool) -> 
     if not method.interpolates:
         return _stopped(carry, carry.t, carry.y)
     begin, end = jax.lax.stop_gradient((dense["t0"], carry.t))
+    begin = jnp.where(carry.status == HIT, begin, end)  # under vmap, the search does not wait for members that did not stop
     if not differentiated:
-        t = _bisection(problem, dense, begin, end)
+        t = _stop_time(problem, dense, begin, end)
         return _stopped(carry, t, choose(t >= end, carry.y, method.at(problem.flow, dense, t)))
     if not stop.differentiable:
-        t = _bisection(problem, *jax.lax.stop_gradient((dense, begin, end)))
+        t = _stop_time(problem, *jax.lax.stop_gradient((dense, begin, end)))
         message = "stop_when has no derivative here: give a function of the state that returns a real number, >= 0 at the stop"
         return _stopped(carry, *eqxi.nondifferentiable((t, method.at(problem.flow, dense, t)), msg=message))
     # Under vmap this also runs for members that did not stop, whose margin may have zero rate.
@@ -66,23 +66,17 @@ def locate(problem: Problem, carry: Carry, dense: Any, differentiated: bool) -> 
     )
 
 
-def _bisection(problem: Problem, dense: Any, begin: Array, end: Array) -> Array:
-    """Return the first time in a step at which the stop rule holds."""
-
-    def halve(_, bracket):
-        low, high = bracket
-        middle = 0.5 * (low + high)
-        hit = problem.stop(middle, problem.method.at(problem.flow, dense, middle), problem.flow)  # type: ignore[misc]
-        return jnp.where(hit, low, middle), jnp.where(hit, middle, high)
-
-    return jax.lax.fori_loop(0, HALVINGS, halve, (begin, end))[1]
+def _stop_time(problem: Problem, dense: Any, begin: Array, end: Array) -> Array:
+    """Return the time in a step from which the stop rule holds."""
+    unknowns = lambda t: problem.method.at(problem.flow, dense, t)  # noqa: E731
+    return sign_change(lambda t: problem.stop.margin(t, unknowns(t), problem.flow), begin, end)  # type: ignore[union-attr]
 
 
 @eqx.filter_custom_jvp
 def _root(run: Any, begin: Array, end: Array, hit: Array) -> Array:
     """Return the time t at which the margin g of the stop rule is 0. Its derivative is `-dg / (dg/dt)`, along the flow."""
     problem, dense = run
-    return _bisection(problem, dense, begin, end)
+    return _stop_time(problem, dense, begin, end)
 
 
 @_root.def_jvp
