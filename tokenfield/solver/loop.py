@@ -49,7 +49,9 @@ def locate(problem: Problem, carry: Carry, dense: Any, differentiated: bool) -> 
     if not method.interpolates:
         return _stopped(carry, carry.t, carry.y)
     begin, end = jax.lax.stop_gradient((dense["t0"], carry.t))
-    begin = jnp.where(carry.status == HIT, begin, end)  # under vmap, the search does not wait for members that did not stop
+    begin = jnp.where(
+        carry.status == HIT, begin, end
+    )  # under vmap, the search does not wait for members that did not stop
     if not differentiated:
         t = _stop_time(problem, dense, begin, end)
         return _stopped(carry, t, choose(t >= end, carry.y, method.at(problem.flow, dense, t)))

@@ -11,9 +11,7 @@ PRECISION = 2 * np.finfo(float).eps  # of the root, relative to the end of the b
 INTERPOLATIONS = 20  # evaluations after which only bisections follow: more than a smooth function needs
 
 
-def sign_change(
-    function: Callable[[Array], Array], begin: Float[Array, ""], end: Float[Array, ""]
-) -> Float[Array, ""]:
+def sign_change(function: Callable[[Array], Array], begin: Float[Array, ""], end: Float[Array, ""]) -> Float[Array, ""]:
     """Return a time in [begin, end], exact to rounding, at which a function that is negative at `begin` becomes >= 0.
 
     Chandrupatla's method (1997): the next point is that of inverse quadratic interpolation if the last three points show
