@@ -6,6 +6,8 @@ import numpy as np
 
 TIGHT = {"rtol": 1e-11, "atol": 1e-13, "max_steps": 16384}
 """Options of runs whose derivatives have ten digits: the error of a derivative is like that of the run, not below it."""
+SHORT = TIGHT | {"method": "dopri8", "max_steps": 64}
+"""The same for runs of few steps, all of which are stored for reverse mode: their programs compile in half the time."""
 
 
 def in_both_modes(f):

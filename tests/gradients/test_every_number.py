@@ -6,7 +6,7 @@ import pytest
 
 import tokenfield as tkf
 
-from .compare import TIGHT, column_error, jacobians
+from .compare import SHORT, column_error, jacobians
 from .tokens import rows, tangent, unit
 from .variational import jacobian, sensitivity
 
@@ -21,7 +21,7 @@ def against(drift, build, p, on_sphere):
     x0 = (START / np.linalg.norm(START, axis=1, keepdims=True)) if on_sphere else START
     f = lambda t, Y, P: drift(t, Y.reshape(-1, N, D), P).reshape(len(Y), -1)  # noqa: E731
     value, exact = sensitivity(f, 0.0, T, x0.ravel(), p)
-    final = lambda p: tkf.solve(build(p), tkf.Tokens(x0), T, **TIGHT).final.x.ravel()  # noqa: E731
+    final = lambda p: tkf.solve(build(p), tkf.Tokens(x0), T, **SHORT).final.x.ravel()  # noqa: E731
     reached, modes = jacobians(final, p)
     assert np.abs(reached - value).max() < 1e-10
     for mode, found in modes.items():
@@ -102,7 +102,7 @@ def test_fisher_rao():
 
     def final(p):
         model = tkf.Transformer(tkf.Unnormalized(beta=p[0]), norm=tkf.PostLN(), fisher_rao=p[1])
-        end = tkf.solve(model, tkf.Tokens(x0), T, **TIGHT).final
+        end = tkf.solve(model, tkf.Tokens(x0), T, **SHORT).final
         return jnp.concatenate([end.x.ravel(), end.weights])
 
     reached, modes = jacobians(final, p)

@@ -10,7 +10,7 @@ import scipy.linalg
 
 import tokenfield as tkf
 
-from .compare import TIGHT, column_error, error, in_both_modes, jacobians
+from .compare import SHORT, column_error, error, in_both_modes, jacobians
 from .gaussians import MATRICES, closed_form, run, split
 
 D, T = 2, 0.7
@@ -51,7 +51,7 @@ def moments(state):
 @functools.cache
 def program(kernel):
     """`(p, t1) -> moments at t1`, with derivatives by p: one program for all tests."""
-    return in_both_modes(lambda p, t1: moments(tkf.solve(*build(kernel, p), t1, **TIGHT).final))
+    return in_both_modes(lambda p, t1: moments(tkf.solve(*build(kernel, p), t1, **SHORT).final))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_with_noise():
     """`Sigma'` gains `(2/kappa) I`; kappa is one of the parameters."""
     p = parameters("softmax", COV, 3.0)
     value, exact = run("softmax", p, D, T, noise=True)
-    reached, modes = jacobians(lambda p: moments(tkf.solve(*build("softmax", p, True), T, **TIGHT).final), p)
+    reached, modes = jacobians(lambda p: moments(tkf.solve(*build("softmax", p, True), T, **SHORT).final), p)
     assert np.abs(reached - value).max() < 1e-10
     for mode, found in modes.items():
         assert column_error(found, exact) < 1e-8, mode
@@ -81,7 +81,7 @@ def softmax_with_a_multiple_of_the_identity(p):
     """The covariance at T, for V = v I."""
     S = p[5:].reshape(2, 2)
     model = tkf.Transformer(tkf.Softmax(A=p[:4].reshape(2, 2), V=p[4] * jnp.eye(2)))
-    return tkf.solve(model, tkf.Gaussian(MEAN, (S + S.T) / 2), T, **TIGHT).final.cov
+    return tkf.solve(model, tkf.Gaussian(MEAN, (S + S.T) / 2), T, **SHORT).final.cov
 
 
 @pytest.mark.parametrize("cov", [COV, np.eye(2)], ids=["generic", "equal eigenvalues"])
@@ -104,7 +104,7 @@ def test_a_number_for_V():
     """`V = v`, a number: the flow takes another way than for a matrix."""
     _, _, by_v, _ = closed_form(MEAN, COV, A, 0.8, T)
     model = lambda v: tkf.Transformer(tkf.Softmax(A=A, V=v))  # noqa: E731
-    final = lambda p: tkf.solve(model(p[0]), tkf.Gaussian(MEAN, COV), T, **TIGHT).final.cov  # noqa: E731
+    final = lambda p: tkf.solve(model(p[0]), tkf.Gaussian(MEAN, COV), T, **SHORT).final.cov  # noqa: E731
     for mode, found in jacobians(final, [0.8])[1].items():
         assert error(found[..., 0], by_v) < 1e-8, mode
 
@@ -115,7 +115,7 @@ def test_the_mean_against_its_closed_form():
     end = closed_form(MEAN, COV, symmetric, 1.0, T)[0]
     exact = np.exp(T) * scipy.linalg.sqrtm(end) @ np.linalg.inv(scipy.linalg.sqrtm(COV))
     model = tkf.Transformer(tkf.Softmax(A=symmetric))
-    reached, modes = jacobians(lambda m: tkf.solve(model, tkf.Gaussian(m, COV), T, **TIGHT).final.mean, MEAN)
+    reached, modes = jacobians(lambda m: tkf.solve(model, tkf.Gaussian(m, COV), T, **SHORT).final.mean, MEAN)
     assert error(reached, exact @ MEAN) < 1e-10
     for mode, found in modes.items():
         assert error(found, exact) < 1e-8, mode
@@ -134,7 +134,7 @@ def test_a_singular_covariance():
     e[2:6] = (np.outer([1.0, 0.5], [0.3, -0.4]) + np.outer([0.3, -0.4], [1.0, 0.5])).ravel()
     model = tkf.Transformer(tkf.Softmax(A=p[6:10].reshape(2, 2), V=p[10:].reshape(2, 2)))
     covariance = lambda s: (p + s * e)[2:6].reshape(2, 2)  # noqa: E731
-    final = lambda s: tkf.solve(model, tkf.Gaussian(p[:2], covariance(s)), 0.4, **TIGHT).final  # noqa: E731
+    final = lambda s: tkf.solve(model, tkf.Gaussian(p[:2], covariance(s)), 0.4, **SHORT).final  # noqa: E731
     assert error(jax.jacfwd(lambda s: final(s).cov)(0.0).ravel(), (exact @ e)[2:]) < 1e-8
     assert error((found["reverse"] @ e)[2:], (exact @ e)[2:]) < 1e-8
 

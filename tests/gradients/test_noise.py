@@ -8,7 +8,7 @@ import pytest
 
 import tokenfield as tkf
 
-from .compare import TIGHT, column_error, error, jacobians
+from .compare import SHORT, column_error, error, jacobians
 from .variational import one_by_one, sensitivity
 
 V = np.array([[-0.9, 0.4], [-0.2, -0.6]])
@@ -94,7 +94,7 @@ def test_one_number_with_noise_against_its_closed_form():
 
     def final(p):
         model = tkf.Transformer(tkf.Softmax(A=p[:1, None], V=p[1:2, None]), noise=tkf.EuclideanNoise(p[2]))
-        return tkf.solve(model, tkf.Gaussian([0.0], p[3:, None]), T, **TIGHT).final.cov[0, 0]
+        return tkf.solve(model, tkf.Gaussian([0.0], p[3:, None]), T, **SHORT).final.cov[0, 0]
 
     reached, modes = jacobians(final, p)
     assert abs(reached - float(closed(*p))) < 1e-11

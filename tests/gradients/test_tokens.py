@@ -9,7 +9,7 @@ import pytest
 import tokenfield as tkf
 
 from . import tokens
-from .compare import TIGHT, column_error, jacobians
+from .compare import SHORT, column_error, jacobians
 from .tokens import A0, A1, ALPHA, K0, Q0, TAU, V1, D, N, T
 
 SCORED = {
@@ -57,7 +57,7 @@ def test_softmax_against_the_variational_equation(norm):
     """`d x(T) / d (x(0), beta, V, weights)`, all 150 + 15 x 15 entries of it."""
     p = tokens.parameters()
     value, exact = tokens.run("softmax", norm, p)
-    reached, modes = jacobians(lambda p: tkf.solve(*build("softmax", norm, p), T, **TIGHT).final.x.ravel(), p)
+    reached, modes = jacobians(lambda p: tkf.solve(*build("softmax", norm, p), T, **SHORT).final.x.ravel(), p)
     assert np.abs(reached - value).max() < 1e-10
     for mode, found in modes.items():
         assert column_error(found, exact) < 1e-8, mode
@@ -85,7 +85,7 @@ def test_isotropic_attention_in_many_dimensions(norm):
         x = p[:-1].reshape(n, d)
         x = x / jnp.linalg.norm(x, axis=1, keepdims=True) if on_sphere else x
         model = tkf.Transformer(tkf.Softmax(beta=p[-1]), norm=NORMS[norm])
-        return tkf.solve(model, tkf.Tokens(x), t1, **TIGHT).final.x.ravel()
+        return tkf.solve(model, tkf.Tokens(x), t1, **SHORT).final.x.ravel()
 
     reached, modes = jacobians(final, p)
     assert np.abs(reached - value).max() < 1e-10
@@ -99,7 +99,7 @@ def test_softmax_under_post_ln_and_saved_states():
     times = np.array([0.13, 0.31, T])
 
     def rows(p):
-        found = tkf.solve(*build("softmax", "post", p), T, save_at=times, **TIGHT)
+        found = tkf.solve(*build("softmax", "post", p), T, save_at=times, **SHORT)
         return jnp.stack([*found.states.x, found.final.x]).reshape(4, -1)
 
     reached, modes = jacobians(rows, p)
