@@ -9,7 +9,8 @@ import tokenfield as tkf
 from tokenfield.solver.langevin import Langevin
 from tokenfield.solver.methods import RUNGE_KUTTA
 
-TIGHT = {"rtol": 1e-10, "atol": 1e-12}
+from .compare import SHORT
+
 START = tkf.Equiangular(rho=0.1, n=5)
 
 
@@ -19,7 +20,7 @@ def central(function, at, step=1e-4):
 
 def mixed(tau):
     model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.MixLN(tau=tau))
-    return tkf.solve(model, START, 2.0, **TIGHT).final.rho
+    return tkf.solve(model, START, 2.0, **SHORT).final.rho
 
 
 def stepped(t1):
@@ -27,7 +28,7 @@ def stepped(t1):
     model = tkf.Transformer(
         tkf.Softmax(beta=lambda t: jnp.where(t < 0.5, 1.0, 3.0)), norm=tkf.PostLN(), breakpoints=[0.5]
     )
-    return tkf.solve(model, START, t1, **TIGHT).final.rho
+    return tkf.solve(model, START, t1, **SHORT).final.rho
 
 
 @pytest.mark.slow
@@ -43,7 +44,7 @@ def test_a_jump_at_the_end_is_not_seen():
         tkf.Softmax(beta=lambda t: jnp.where(t < 0.5, 1.0, 1e3)), norm=tkf.PostLN(), breakpoints=[0.5]
     )
     plain = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN())
-    found, expected = (tkf.solve(each, START, 0.5, **TIGHT).final.rho for each in (model, plain))
+    found, expected = (tkf.solve(each, START, 0.5, **SHORT).final.rho for each in (model, plain))
     assert float(found) == pytest.approx(float(expected), abs=1e-12)
 
 
@@ -77,7 +78,7 @@ def test_members_that_do_not_stop_have_gradients():
     def times(betas):
         def one(beta):
             model = tkf.Transformer(tkf.Softmax(beta=beta), norm=tkf.PostLN())
-            return tkf.solve(model, START, 2.0, save_at=[0.0, 1.0], stop_when=tkf.cosine_above(0.5), **TIGHT)
+            return tkf.solve(model, START, 2.0, save_at=[0.0, 1.0], stop_when=tkf.cosine_above(0.5), **SHORT)
 
         return jax.vmap(one)(betas)
 

@@ -10,7 +10,7 @@ import tokenfield as tkf
 RNG = np.random.default_rng(0)
 A, V = (jnp.asarray(0.3 * RNG.normal(size=(24, 3, 3))) for _ in range(2))
 START = tkf.uniform_sphere(5, 3, seed=0)
-OPTIONS = {"rtol": 1e-10, "atol": 1e-12}
+OPTIONS = {"rtol": 1e-10, "atol": 1e-12, "method": "dopri8", "max_steps": 64}  # see `SHORT` in compare.py
 
 
 def run(V, depth, norm=tkf.PreLN(), t1=None, **options):
@@ -71,7 +71,7 @@ def test_derivatives_by_the_weights_of_one_layer():
 def test_a_number_for_each_layer(method):
     """Models by layer with beta as a number run in `simulate` too: clusters are not followed."""
     model = tkf.by_layer([tkf.Transformer(tkf.Softmax(beta=b), tkf.PostLN()) for b in (1.0, 2.0)]).continuous()
-    found = tkf.simulate(model, START, 2.0, save_at=[2.0], method=method, **OPTIONS)
+    found = tkf.simulate(model, START, 2.0, save_at=[2.0], **OPTIONS | {"method": method, "max_steps": 999})
     np.testing.assert_allclose(found.final.x, tkf.solve(model, START, 2.0, **OPTIONS).final.x, rtol=0, atol=1e-9)
 
 
