@@ -127,10 +127,14 @@ def probed():
     )
 
 
-@pytest.mark.grid
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", SIZES)
-def test_no_page_overflows_cuts_text_or_fetches(browser, pages, size, scheme):
+@pytest.mark.slow  # one process makes the pages, for both views of a case
+@pytest.mark.parametrize("views", [("desktop light", "phone dark"), ("desktop dark", "phone light")])
+def test_no_page_overflows_cuts_text_or_fetches(browser, pages, views):
+    for view in views:
+        check_pages(browser, pages, *view.split())
+
+
+def check_pages(browser, pages, size, scheme):
     width, height = SIZES[size]
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
     for name, path in pages.items():
