@@ -9,7 +9,7 @@ import pytest
 import tokenfield as tkf
 from tokenfield.driver import ending, single
 from tokenfield.driver.ending import check_end, check_tokens
-from tokenfield.solver.base import FAILED, STOPPED
+from tokenfield.solver.base import FAILED, HIT, STOPPED
 
 SA = tkf.Transformer(tkf.Softmax(beta=2.0), norm=tkf.PostLN())
 START = tkf.uniform_sphere(4, 3, seed=0)
@@ -119,6 +119,25 @@ def test_the_checks_by_themselves():
     members = tkf.Equiangular(0.1, 5), np.array([0.5]), 1.0
     with pytest.raises(tkf.SolverError, match="without a reason"):
         ending.check_members([SA], *members, [None])
+
+
+def test_a_run_goes_on_if_its_last_step_does_not_stop_when_it_is_repeated(monkeypatch):
+    """Two programs round differently: the rule may hold at the end of a step in one and not in the other."""
+    rule = tkf.order_above(0.9)
+    expected = tkf.simulate(SA, START, 20.0, stop_when=rule, save_at=5)
+    programs, hits = single.PROGRAMS, []
+
+    def advance(problem, record, budget):
+        if hits:
+            return programs.advance(problem, record, budget)
+        hits.append(float(record.carry.t))
+        return eqx.tree_at(lambda r: r.carry.status, record, record.carry.status * 0 + HIT)
+
+    monkeypatch.setattr(single, "PROGRAMS", programs._replace(advance=advance))
+    found = tkf.simulate(SA, START, 20.0, stop_when=rule, save_at=5)
+    assert hits == [0.0]
+    assert found.events[0].time == pytest.approx(expected.events[0].time, rel=1e-13)
+    np.testing.assert_allclose(found.final.x, expected.final.x, rtol=0, atol=1e-13)
 
 
 def test_a_blow_up_long_before_the_end_is_saved_ever_closer():

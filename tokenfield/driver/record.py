@@ -113,11 +113,14 @@ def finish_(problem: Problem, record: Record, width: int | None = None) -> Recor
 
 
 def _last_step(problem: Problem, record: Record) -> Record:
-    """Take the last step of the run, or of every member, and cut it at the stop."""
+    """Take the last step of the run, or of every member, and cut it at the stop.
+
+    This program rounds differently from `advance_`. If the rule does not hold here, or the step is rejected, the run continues.
+    """
 
     def one(problem: Problem, carry: Carry):
         new, dense = attempt(problem, carry)
-        return locate(problem, new, dense, differentiated=False), dense
+        return choose(new.status == HIT, locate(problem, new, dense, differentiated=False), new), dense
 
     carry, dense = each(one, problem, record.carry)
     return _save(problem, Record(carry, record.saved, record.count), dense)
