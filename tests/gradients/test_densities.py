@@ -1,5 +1,6 @@
 """Derivatives of densities: the order parameter from a Poisson kernel, and the free energy."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -71,6 +72,30 @@ def test_the_free_energy(beta):
     assert abs(reached - at(value)) < 1e-9
     for mode, found in modes.items():
         assert np.abs(found / (by_moment @ S)[varied] - 1).max() < 1e-8, mode
+
+
+def test_the_time_at_which_a_mode_has_decayed():
+    """Without drift, mode 3 is `a_3 e^{-9 t / kappa}`, even in one long step: the time of a stop is exact at any tolerance."""
+    start, kappa = tkf.CircleDensity.from_function(lambda t: np.exp(np.cos(t) + 2 * np.cos(3 * t)), 64), 2e-3
+    exact = kappa / 9 * np.log(float(start.coefficients[0, 3]) / 0.01)
+    given = {"stop_when": lambda s: 0.01 - s.coefficients[0, 3], "rtol": 1e-4, "atol": 1e-7}
+
+    def model(kappa):
+        return tkf.Transformer(tkf.Softmax(1.0, V=0.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(kappa))
+
+    stop = lambda kappa: tkf.solve(model(kappa), start, 1.0, **given, max_steps=64).event_time  # noqa: E731
+    for found in (stop(kappa), tkf.simulate(model(kappa), start, 1.0, **given).events[0].time):
+        assert float(found) == pytest.approx(exact, rel=1e-12)
+    for mode in (jax.grad, jax.jacfwd):
+        assert float(mode(stop)(kappa)) == pytest.approx(exact / kappa, rel=1e-11)
+
+
+def test_the_state_at_a_stop_is_that_of_a_run_to_its_time():
+    model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(0.002))
+    start = tkf.CircleDensity.from_function(lambda t: np.exp(np.cos(t) + 2 * np.cos(3 * t)), 64)
+    stopped = tkf.simulate(model, start, 1.0, stop_when=lambda s: 0.01 - s.coefficients[0, 3], rtol=1e-6, atol=1e-9)
+    exact = tkf.simulate(model, start, stopped.events[0].time, save_at=2, rtol=1e-12, atol=1e-14).final
+    assert np.abs(stopped.final.coefficients - exact.coefficients).max() < 1e-6
 
 
 def test_the_reference_is_the_closed_form():

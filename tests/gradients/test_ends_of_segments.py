@@ -91,6 +91,25 @@ def test_members_that_do_not_stop_have_gradients():
     assert float(gradient[1]) == pytest.approx(float(alone), rel=1e-10)
 
 
+def test_a_margin_that_is_nan_leaves_the_gradients_of_other_members_alone():
+    """A member whose margin is NaN at its end does not stop, also where others stop."""
+    starts = jnp.stack([tkf.uniform_sphere(6, 3, seed=seed).x for seed in (4, 5, 9)])
+    margin = lambda state: jnp.sqrt(state.x[0, 0] + 0.2) - 0.5  # noqa: E731
+
+    def end(beta, x, index):
+        model = tkf.Transformer(tkf.Softmax(beta=beta), norm=tkf.PostLN())
+        solution = tkf.solve(model, tkf.Tokens(x), 2.0, stop_when=margin, max_steps=64)
+        return (solution.final.x[1, 0], margin(solution.final), solution.event_time)[index]
+
+    _, margins, times = (jax.vmap(lambda x, index=index: end(1.0, x, index))(starts) for index in range(3))
+    assert np.isfinite(times).tolist() == [True, False, True]
+    assert np.isnan(margins).tolist() == [False, True, False]
+    gradient = lambda mode: jax.vmap(mode(lambda beta, x: end(beta, x, 0)), (None, 0))  # noqa: E731
+    alone = [float(jax.grad(end)(1.0, x, 0)) for x in starts]
+    for mode in (jax.grad, jax.jacfwd):
+        np.testing.assert_allclose(gradient(mode)(1.0, starts), alone, rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -20,7 +20,9 @@ from .test_tokens import build
 
 # A step across a kink of ReLU has an error of its square, but its derivative one of its length: it needs short steps, and the
 # same ones in both modes.
-OPTIONS = {kernel: {"rtol": 1e-8, "atol": 1e-10, "max_steps": 64} for kernel in tokens.KERNELS} | {"relu": {"dt": tokens.T / 4000}}
+OPTIONS = {kernel: {"rtol": 1e-8, "atol": 1e-10, "max_steps": 64} for kernel in tokens.KERNELS} | {
+    "relu": {"dt": tokens.T / 4000}
+}
 WEIGHTS = np.random.default_rng(9).standard_normal(tokens.N * tokens.D)
 
 

@@ -115,6 +115,12 @@ def test_functions_of_the_state_are_margins_if_they_are_real():
         margin(lambda s: bool(s.x[0, 0] > 0), state)
 
 
+def test_the_cosine_of_one_token_is_refused():
+    for state in (tkf.Tokens([[1.0, 0.0]]), tkf.Tokens([[1.0, 0.0], [0.0, 1.0]], weights=[1.0, 0.0])):
+        with pytest.raises(ValueError, match="needs at least two tokens of positive weight"):
+            tkf.simulate(MODEL, state, 1.0, stop_when=tkf.cosine_above(0.9))
+
+
 def test_a_nan_stops_nothing():
     assert not holds(lambda s: jnp.nan * s.x[0, 0], tokens())
 

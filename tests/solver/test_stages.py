@@ -43,7 +43,7 @@ def test_a_step_is_that_of_diffrax(name, kind):
         close(ours.slope, state[1], 1e-14)
     expected = solver.interpolation_cls(t0=T0, t1=T1, **dense)
     for t in np.linspace(float(T0), float(T1), 5):
-        found = stages.between(ours.dense, jnp.asarray(t))
+        found = stages.between(None, None, ours.dense, jnp.asarray(t))
         close(found, expected.evaluate(jnp.asarray(t)), 1e-14)
 
 

@@ -74,8 +74,9 @@ def simulate(
             `atol + rtol |x_i|`. On the unit sphere this is `atol + rtol`.
         seed: random seed, required for tokens with noise and an error otherwise. The same seed gives the same bits.
         stop_when: a rule such as `one_cluster()`, or a function of the state that returns a bool, or a real number that is
-            >= 0 where the run should end. The first time at which it holds is located to rounding error. The run ends there,
-            with an event.
+            >= 0 where the run should end. It is tested at the end of each step. If it holds there, the time within the step
+            from which it holds is located to rounding error, and the run ends there, with an event. A rule that holds for
+            less than a step may be missed: use a fixed `dt`.
         method: "tsit5", "dopri5", "dopri8", "bosh3", "heun", or "euler" with a fixed step; or "coarsen", which replaces
             each collapsed cluster by one token, so that exponentially long times cost little (SA and USA with Post-LN). The
             default is "coarsen" for long runs that it supports and that have no stop rule, and "tsit5" for all others.

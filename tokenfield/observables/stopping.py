@@ -179,7 +179,10 @@ class CosineAbove(AbstractStopRule):
         return None
 
     def resolve(self, model, state):
-        return needs(self, state, Tokens, Equiangular)
+        needs(self, state, Tokens, Equiangular)
+        if isinstance(state, Tokens) and is_concrete(state.weights) and np.count_nonzero(state.weights) < 2:
+            raise ValueError(f"stop_when: {self.kind} needs at least two tokens of positive weight")
+        return self
 
     def margin(self, t, state, velocity):
         return 1 - self.rho - cosine_gap(state)

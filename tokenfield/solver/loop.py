@@ -34,13 +34,15 @@ def attempt(problem: Problem, carry: Carry) -> tuple[Carry, Any]:
 
 
 def unknowns_at(problem: Problem, carry: Carry, dense: Any, time: Array) -> Any:
-    """Return the unknowns at a time in the last step: from its end on those of the carry, before it the interpolant."""
+    """Return the unknowns at a save time in the last step: from its end on those of the carry, before it the interpolant."""
+    if not problem.method.continuous:  # steps end at the save times
+        return carry.y
     between = problem.method.at(problem.flow, dense, jnp.minimum(time, carry.t))
     return choose(time >= carry.t, carry.y, between)
 
 
 def locate(problem: Problem, carry: Carry, dense: Any, differentiated: bool) -> Carry:
-    """Cut the last step at the time from which the stop rule holds, to rounding, on the interpolant.
+    """Cut the last step at the time from which the stop rule holds, to rounding, by the method's solution within the step.
 
     Its derivatives, of any order, follow from the implicit function theorem (`_root`). `differentiated=False` skips them.
     """
@@ -86,9 +88,13 @@ def _(primals, tangents):
     run, begin, end, hit = primals
     t = _root(run, begin, end, hit)
     margin = lambda t, run: run[0].stop.margin(t, _along(t, run), run[0].flow)  # noqa: E731
-    _, change = eqx.filter_jvp(lambda run: margin(t, run), (run,), (tangents[0],))
+    # Under vmap, members that did not stop have no derivative here. Their margin may be NaN: what goes in is masked for reverse
+    # mode, what comes out for forward mode.
+    if_hit = lambda leaf: jnp.where(hit, leaf, 0)  # noqa: E731
+    _, change = eqx.filter_jvp(lambda run: margin(t, run), (run,), (jax.tree.map(if_hit, tangents[0]),))
     _, rate = jax.jvp(lambda t: margin(t, run), (t,), (jnp.ones_like(t),))
-    return t, -(0.0 if change is None else change) / jnp.where(hit, jnp.where(rate == 0, jnp.nan, rate), 1.0)
+    rate = jnp.where(hit, jnp.where(rate == 0, jnp.nan, rate), 1.0)
+    return t, -if_hit(0.0 if change is None else change) / rate
 
 
 @eqx.filter_custom_jvp

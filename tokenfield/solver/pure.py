@@ -58,8 +58,9 @@ def solve(
             or a method such as `Layers(step=1.0)`, the discrete Transformer, which runs `t1/step` layers.
         dt: a fixed step size instead of error control; with noise the largest step size (see `simulate`).
         stop_when: a rule such as `one_cluster()`, or a function of the state. A function that returns a real number stops
-            the run where it is >= 0, at a time that can be differentiated; one that returns a bool has no derivative. Runs
-            with noise and `Layers` stop at the end of a step, and the derivative of that time is NaN.
+            the run where it is >= 0, at a time that can be differentiated; one that returns a bool has no derivative. It is
+            tested at the end of each step, so a rule that holds for less than a step may be missed. Runs with noise and
+            `Layers` stop at the end of a step, and the derivative of that time is NaN.
         key: the random key of a model with noise, e.g. `jax.random.key(0)`.
         max_steps: maximum number of steps, including rejected ones.
         adjoint: how derivatives are computed. None supports forward and reverse mode, with memory that grows as

@@ -113,7 +113,8 @@ class RungeKutta(AbstractMethod):
         return self.stages.none(y)
 
     def at(self, flow, dense, t):
-        return flow.retract(self.stages.between(dense, t))
+        field = lambda t, y: self._velocity(flow, t, y, dense["y0"])  # noqa: E731
+        return flow.retract(self.stages.between(flow, field, dense, t))
 
     def why_failed(self, flow, t, y):
         """Return the reason, as far as the velocity at y tells it.

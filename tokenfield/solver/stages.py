@@ -56,8 +56,8 @@ class AbstractStages(eqx.Module):
         """Return the `dense` of a step of size 1 that stays at 0."""
 
     @abc.abstractmethod
-    def between(self, dense: dict[str, Any], t: Array) -> Any:
-        """Evaluate the interpolant of a step at time t."""
+    def between(self, flow: Any, field: Field, dense: dict[str, Any], t: Array) -> Any:
+        """Return the unknowns at a time t within a step."""
 
 
 class Looped(AbstractStages):
@@ -101,7 +101,7 @@ class Looped(AbstractStages):
     def none(self, y):
         return at_rest(y) | {"k": no_slopes(y, self.solver.tableau.num_stages)}  # type: ignore[union-attr]
 
-    def between(self, dense, t):
+    def between(self, flow, field, dense, t):
         return self.solver.interpolation_cls(**dense).evaluate(t)
 
 
@@ -137,7 +137,7 @@ class Unrolled(AbstractStages):
         rest = at_rest(y)
         return rest | {"slopes": [rest["y0"]] * stored}
 
-    def between(self, dense, t):
+    def between(self, flow, field, dense, t):
         # The interpolant is linear in y0, y1 and the slopes, so its values for unit vectors are their coefficients.
         parts, h = [dense["y0"], dense["y1"], *dense["slopes"]], dense["t1"] - dense["t0"]
         unit, interpolant = jnp.eye(len(parts)), self.solver.interpolation_cls
