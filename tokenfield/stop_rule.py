@@ -93,6 +93,10 @@ class When(AbstractStopRule):
             raise ValueError(
                 "stop_when must use jax.numpy: numpy, math and `if` do not work on the numbers of a state"
             ) from error
+        except TypeError as error:
+            raise ValueError(
+                f"stop_when must return a bool, or a real number that is >= 0 where a run ends: {error}"
+            ) from error
         if result.dtype != bool and not jnp.issubdtype(result.dtype, jnp.floating):
             raise ValueError(
                 f"stop_when must return a bool, or a real number that is >= 0 where a run ends, got dtype {result.dtype}"

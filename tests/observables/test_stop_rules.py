@@ -111,6 +111,10 @@ def test_functions_of_the_state_are_margins_if_they_are_real():
     assert all(rule.differentiable for rule in (tkf.one_cluster(), tkf.order_above(0.5), tkf.energy_settled()))
     with pytest.raises(ValueError, match=r"stop_when must return a bool, or a real number .* got dtype int64"):
         margin(lambda s: 3, state)
+    with pytest.raises(
+        ValueError, match=r"stop_when must return a bool, or a real number .* not a valid JAX array type"
+    ):
+        margin(lambda s: "late", state)
     with pytest.raises(ValueError, match=r"stop_when must use jax\.numpy"):
         margin(lambda s: bool(s.x[0, 0] > 0), state)
 

@@ -96,7 +96,7 @@ class AbstractMethod(eqx.Module):
     @property
     @abc.abstractmethod
     def continuous(self) -> bool:
-        """True if `at` is as accurate as the steps. If False, steps end exactly at the save times."""
+        """True if `at` is as accurate as the steps, and cheap. If False, steps end exactly at the save times."""
 
     @abc.abstractmethod
     def init(self, flow: AbstractFlow, settings: Settings, t: Float[Array, ""], y: Any) -> Carry:

@@ -42,7 +42,7 @@ class RungeKutta(AbstractMethod):
         stages: how the stages of a step are computed.
         order: the order of its steps.
         dt: a fixed step size instead of error control.
-        interpolant: whether the interpolant is as accurate as the steps; otherwise steps end at the save times.
+        interpolant: whether the interpolant is as accurate as the steps, and cheap; otherwise steps end at the save times.
         differentiated: keep rejected steps out of derivatives.
     """
 
