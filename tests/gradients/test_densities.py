@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import i0e, i1e
 
 import tokenfield as tkf
 
@@ -72,6 +73,28 @@ def test_the_free_energy(beta):
     assert abs(reached - at(value)) < 1e-9
     for mode, found in modes.items():
         assert np.abs(found / (by_moment @ S)[varied] - 1).max() < 1e-8, mode
+
+
+@pytest.mark.parametrize(
+    ("kind", "height"),
+    [
+        (lambda f: tkf.CircleDensity.from_function(lambda t: f(jnp.cos(t)), 16), lambda a: i1e(a) / i0e(a)),
+        (lambda f: tkf.ZonalDensity.from_function(f, 16, 3), lambda a: 1 / np.tanh(a) - 1 / a),
+        (lambda f: tkf.SphereDensity.from_function(lambda x: f(x[:, 0]), 10), lambda a: 1 / np.tanh(a) - 1 / a),
+    ],
+)
+def test_a_density_from_a_function_with_a_traced_parameter(kind, height):
+    """The von Mises–Fisher density e^{a cos}: its order parameter is `I_1/I_0` on the circle and `coth a - 1/a` on the sphere."""
+    order = lambda a: tkf.order_parameter(kind(lambda u: jnp.exp(a * u)))  # noqa: E731
+    value, slope = jax.jit(jax.value_and_grad(order))(1.3)
+    assert float(value) == pytest.approx(height(1.3), rel=1e-12)
+    assert float(slope) == pytest.approx((height(1.3 + 1e-5) - height(1.3 - 1e-5)) / 2e-5, rel=1e-8)
+
+
+def test_a_density_of_known_values_is_made_inside_jit():
+    start = lambda: tkf.CircleDensity.from_function(lambda t: np.exp(1.3 * np.cos(t)), 16)  # noqa: E731
+    found = jax.jit(lambda factor: factor * tkf.order_parameter(start()))(1.0)
+    assert float(found) == pytest.approx(i1e(1.3) / i0e(1.3), rel=1e-12)
 
 
 def test_the_time_at_which_a_mode_has_decayed():

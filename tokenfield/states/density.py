@@ -169,18 +169,20 @@ def checked(name: str, basis: AbstractHarmonics, c: Array) -> Array:
 
 
 def projected(name: str, basis: AbstractHarmonics, function: Callable) -> Array:
-    """Return coefficients of a function of points, normalized to mass 1."""
-    nodes = np.asarray(basis.nodes)
-    values = np.asarray(function(nodes), float)
-    if values.shape != (len(nodes),) or not np.isfinite(values).all():
+    """Return coefficients of a function of points, normalized to mass 1. Its values may be traced."""
+    with jax.ensure_compile_time_eval():
+        nodes = np.asarray(basis.nodes)
+    values = function(nodes)
+    values = np.asarray(values, float) if is_concrete(values) else jnp.asarray(values, float)
+    if values.shape != (len(nodes),) or (is_concrete(values) and not np.isfinite(values).all()):
         raise ValueError(f"{name}: function must give one finite number for each point, got shape {values.shape}")
-    if values.min() < 0:
+    if is_concrete(values) and values.min() < 0:
         raise ValueError(f"{name}: a density must not be negative, got {float(values.min()):.3g}")
-    c = np.asarray(_coefficients(basis, jnp.asarray(values, float)))
-    mass = float(c.flat[0])
-    if not mass > 0:
-        raise ValueError(f"{name}: a density must have a positive mass, got {shown(mass)}")
-    return jnp.asarray(c / mass, float)
+    c = _coefficients(basis, jnp.asarray(values, float))
+    mass = c.reshape(-1)[0]
+    if is_concrete(mass) and not mass > 0:
+        raise ValueError(f"{name}: a density must have a positive mass, got {shown(float(mass))}")
+    return c / mass
 
 
 @eqx.filter_jit
