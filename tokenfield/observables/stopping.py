@@ -80,10 +80,11 @@ class AtMostClusters(AbstractStopRule):
 
 
 def one_ball(points: Float[Array, "n d"], reach: float, signs: np.ndarray) -> Float[Array, ""]:
-    """Return `reach^2 - D^2`, D the largest distance; if no ball around the first point contains all, that from this point.
+    """Return `reach^2 - D^2`, where D is the largest distance between two points.
 
-    Distances are those of the differences from the first point, by a matrix product: their errors are relative to D.
+    If a point is farther than `reach` from the first one, D is only the largest distance from that one, which is cheaper.
     """
+    # The product of differences from the first point has errors relative to D; that of the points themselves has not.
     y = points - points[0]
     signed = signs * y
     square = jnp.sum(signed * y, axis=1)

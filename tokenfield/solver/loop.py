@@ -51,9 +51,8 @@ def locate(problem: Problem, carry: Carry, dense: Any, differentiated: bool) -> 
     if not method.interpolates:
         return _stopped(carry, carry.t, carry.y)
     begin, end = jax.lax.stop_gradient((dense["t0"], carry.t))
-    begin = jnp.where(
-        carry.status == HIT, begin, end
-    )  # under vmap, the search does not wait for members that did not stop
+    # Under vmap, members that did not stop have an empty bracket: the search does not wait for them.
+    begin = jnp.where(carry.status == HIT, begin, end)
     if not differentiated:
         t = _stop_time(problem, dense, begin, end)
         return _stopped(carry, t, choose(t >= end, carry.y, method.at(problem.flow, dense, t)))

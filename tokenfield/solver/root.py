@@ -15,7 +15,7 @@ def sign_change(function: Callable[[Array], Array], begin: Float[Array, ""], end
     """Return a time in [begin, end], exact to rounding, at which a function that is negative at `begin` becomes >= 0.
 
     Chandrupatla's method (1997): the next point is that of inverse quadratic interpolation if the last three points show
-    that this is safe, and the middle of the bracket otherwise. A smooth function needs about 12 evaluations, a
+    that this is safe, and the middle of the bracket otherwise. A smooth function needs about 10 evaluations, a
     discontinuous one about 50. NaN counts as negative.
 
     Args:
