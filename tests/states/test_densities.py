@@ -75,3 +75,12 @@ def test_bad_input_is_refused(make, words):
 def test_observables_of_tokens_refuse_densities(measure):
     with pytest.raises(TypeError, match="not defined for a state of type CircleDensity"):
         measure(CIRCLE)
+
+
+@pytest.mark.parametrize("kind", [tkf.CircleDensity, tkf.ZonalDensity, tkf.SphereDensity])
+def test_a_density_needs_a_function_with_one_real_number_for_each_point(kind):
+    with pytest.raises(ValueError, match="function must be a function, got 3"):
+        kind.from_function(3)
+    for function in (lambda x: "late", lambda x: 1.0, lambda x: np.exp(1j * np.asarray(x).reshape(len(x), -1)[:, 0])):
+        with pytest.raises(ValueError, match="must give one finite number for each point, got shape"):
+            kind.from_function(function)

@@ -72,8 +72,8 @@ class CircleDensity(AbstractDensity):
     @staticmethod
     def from_function(function, modes: int = 64) -> "CircleDensity":
         """Return the density proportional to a function of the angle."""
-        by_point = lambda x: function(np.arctan2(x[:, 1], x[:, 0]))  # noqa: E731
-        return CircleDensity(projected("CircleDensity", CircleHarmonics(count("modes", modes, 1)), by_point))
+        angle = lambda x: np.arctan2(x[:, 1], x[:, 0])  # noqa: E731
+        return CircleDensity(projected("CircleDensity", CircleHarmonics(count("modes", modes, 1)), function, angle))
 
     @staticmethod
     def from_tokens(tokens: Tokens, modes: int = 64, width: float = 0.1) -> "CircleDensity":

@@ -168,14 +168,18 @@ def checked(name: str, basis: AbstractHarmonics, c: Array) -> Array:
     return c
 
 
-def projected(name: str, basis: AbstractHarmonics, function: Callable) -> Array:
-    """Return coefficients of a function of points, normalized to mass 1. Its values may be traced."""
+def projected(name: str, basis: AbstractHarmonics, function: Callable, coordinate: Callable = lambda x: x) -> Array:
+    """Return coefficients of a function of points, or of a coordinate of them, normalized to mass 1. Its values may be traced."""
     with jax.ensure_compile_time_eval():
         nodes = np.asarray(basis.nodes)
-    values = function(nodes)
-    values = np.asarray(values, float) if is_concrete(values) else jnp.asarray(values, float)
-    if values.shape != (len(nodes),) or (is_concrete(values) and not np.isfinite(values).all()):
-        raise ValueError(f"{name}: function must give one finite number for each point, got shape {values.shape}")
+    if not callable(function):
+        raise ValueError(f"{name}: function must be a function, got {shown(function)}")
+    values = function(coordinate(nodes))
+    values = np.asarray(values) if is_concrete(values) else values
+    real = values.shape == (len(nodes),) and values.dtype.kind in "biuf"
+    if not real or (is_concrete(values) and not np.isfinite(values).all()):
+        got = f"shape {values.shape}, dtype {values.dtype}"
+        raise ValueError(f"{name}: function must give one finite number for each point, got {got}")
     if is_concrete(values) and values.min() < 0:
         raise ValueError(f"{name}: a density must not be negative, got {float(values.min()):.3g}")
     c = _coefficients(basis, jnp.asarray(values, float))

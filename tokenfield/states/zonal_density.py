@@ -81,7 +81,7 @@ class ZonalDensity(AbstractDensity):
     def from_function(function, modes: int = 64, d: int = 3) -> "ZonalDensity":
         """Return the density proportional to a function of `t = <x, e>` in [-1, 1]."""
         basis = ZonalHarmonics(count("modes", modes, 1), count("d", d, 2))
-        return ZonalDensity(projected("ZonalDensity", basis, lambda x: function(x[:, -1])), d)
+        return ZonalDensity(projected("ZonalDensity", basis, function, lambda x: x[:, -1]), d)
 
     @staticmethod
     def from_tokens(tokens: Tokens, modes: int = 64, width: float = 0.1) -> "ZonalDensity":
