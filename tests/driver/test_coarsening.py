@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
-from tokenfield.driver.coarsening import ClusterSettings, Epoch, Snapshot, half_way
+from tokenfield.driver.clusters import ClusterSettings, Epoch, Snapshot, located, merge_rule
 from tokenfield.driver.collapse import group_tokens
 from tokenfield.driver.smooth import Options
 from tokenfield.solver.coarsen import Coarsen
@@ -153,12 +153,57 @@ def test_balanced_starts_are_found_and_can_be_left():
     assert np.abs(np.asarray(tkf.perturbed(triangle, 1e-5).x) - np.asarray(triangle.x)).max() < 1e-4
 
 
-def test_stops_at_the_number_of_clusters_asked_for():
+@pytest.mark.parametrize("tol", [1e-3, 0.2, 1e-10])
+@pytest.mark.parametrize(("beta", "weights"), [(4.0, (0.5, 0.5)), (200.0, (0.2, 0.8)), (3000.0, (0.5, 0.5))])
+def test_two_clusters_are_one_when_the_rule_says_so(beta, weights, tol):
     run = tkf.simulate(
-        sphere_model(500.0), tkf.circle_tokens(STAIRCASE), math.inf, stop_when=tkf.at_most_clusters(2), method="coarsen"
+        sphere_model(beta),
+        pair(0.3, weights),
+        math.inf,
+        rtol=1e-9,
+        stop_when=tkf.one_cluster(tol),
+        merge_tolerance=1e-7,
     )
-    assert run.events[-1].kind == "at_most_2_clusters"
-    assert len(tkf.clusters(run.final, tol=1e-9).sizes) == 2
+    exact = tkf.theory.pair_merge_time(0.3, 1 - tol, beta, weights, log=True)
+    assert run.events[-1].kind == "one_cluster"
+    assert run.log_times[-1] == pytest.approx(exact, abs=1e-8)
+    assert math.log(run.events[-1].time) + run.log_time_unit == pytest.approx(exact, abs=1e-8)
+    gap = ((run.final.x[0] - run.final.x[1]) ** 2).sum() / 2
+    assert float(gap) == pytest.approx(tol, rel=1e-6)
+    # Half of the energy step comes before the stop, or after it; after a long wait both are at the same time.
+    assert len(merges(run)) == (math.log(2) / beta > tol or beta > 10)
+
+
+@pytest.mark.parametrize("attention", [tkf.Softmax, tkf.Unnormalized])
+@pytest.mark.parametrize(
+    ("rule", "n"),
+    [
+        (tkf.one_cluster(), 5),
+        (tkf.one_cluster(0.3, metric="distance"), 5),
+        (tkf.at_most_clusters(2, 0.01), 5),
+        (tkf.at_most_clusters(3, 0.05), 60),
+        (tkf.at_most_clusters(40, 0.002), 60),
+        (tkf.one_cluster(1.99), 5),
+    ],
+)
+def test_a_rule_stops_where_it_stops_the_plain_integrator(attention, rule, n):
+    model, start = sphere_model(2.0, attention), tkf.uniform_sphere(n, 3, seed=3)
+    plain = tkf.simulate(model, start, 1e4, stop_when=rule, method="dopri8", rtol=1e-11, atol=1e-13)
+    for t1 in (math.inf, 1.5 * plain.times[-1] + 1.0):
+        coarse = tkf.simulate(model, start, t1, stop_when=rule, method="coarsen")
+        assert [event.kind for event in coarse.events if event.kind != "merge"] == [plain.events[-1].kind]
+        assert coarse.events[-1].time == pytest.approx(plain.events[-1].time, rel=1e-7)
+        assert coarse.times[-1] == pytest.approx(plain.times[-1], rel=1e-7)
+        assert np.abs(np.asarray(coarse.final.x) - np.asarray(plain.final.x)).max() < 1e-6
+        assert all(event.time <= coarse.times[-1] for event in coarse.events)
+    if plain.times[-1] > 0:
+        early = tkf.simulate(model, start, plain.times[-1] / 2, stop_when=rule, method="coarsen")
+        assert "cluster" not in "".join(event.kind for event in early.events)
+
+
+def test_a_rule_about_less_than_the_merging_tolerance_is_refused():
+    with pytest.raises(ValueError, match=r"one_cluster holds only once clusters are replaced.*larger tol.*below 1e-06"):
+        tkf.simulate(sphere_model(4.0), pair(0.3), math.inf, stop_when=tkf.one_cluster(1e-13))
 
 
 def test_saved_and_loaded(tmp_path):
@@ -261,10 +306,11 @@ def test_the_search_for_the_time_of_a_merge_takes_at_most_max_steps(max_steps):
     options = Options(math.inf, np.zeros(0), 0.0, 0.0, Coarsen(runge_kutta("dopri8")), None, max_steps)
     settings = ClusterSettings(beta, 0.0, True, 1e-11, 1e-6, options)
     start, epoch = Snapshot(-math.inf, 0, np.asarray(pair(0.3).x)), Epoch(weights, np.arange(2))
-    search = lambda: half_way(settings, start, epoch, np.array([1.0, -1.0]), math.sqrt(2 * math.log(2) / beta))  # noqa: E731
+    apart, reach = np.pad([1.0, -1.0], (0, 6)), math.sqrt(2 * math.log(2) / beta)  # the clusters are padded to 8
+    search = lambda: located(settings, start, epoch, lambda flow: merge_rule(flow, 0.0, math.inf, apart, reach))  # noqa: E731
     if max_steps == 3:
-        with pytest.raises(tkf.SolverError, match="max_steps = 3 steps were not enough to locate a merge"):
+        with pytest.raises(tkf.SolverError, match="max_steps = 3 steps were not enough to locate 'merge'"):
             search()
         return
     exact = tkf.theory.pair_merge_time(0.3, 1 - math.log(2) / beta, beta, (0.5, 0.5), log=True)
-    assert search() == pytest.approx(exact, abs=1e-9)
+    assert search().log_t == pytest.approx(exact, abs=1e-9)

@@ -164,11 +164,3 @@ def test_an_ensemble_shares_one_rule():
     starts = [tkf.uniform_sphere(4, 3, seed=k) for k in range(2)]
     with pytest.raises(ValueError, match="depends on the model"):
         tkf.simulate_many(models, starts, 1.0, stop_when=tkf.energy_settled(1e-3))
-
-
-def test_coarsening_refuses_rules_whose_tolerance_it_would_ignore():
-    model, start = tkf.Transformer(tkf.Softmax(4.0), tkf.PostLN()), tkf.uniform_sphere(5, 3, seed=0)
-    with pytest.raises(ValueError, match="default tol"):
-        tkf.simulate(model, start, np.inf, stop_when=tkf.one_cluster(tol=0.1))
-    with pytest.raises(ValueError, match="24 clusters or fewer"):
-        tkf.simulate(model, tkf.uniform_sphere(60, 3, seed=0), np.inf, stop_when=tkf.at_most_clusters(30))

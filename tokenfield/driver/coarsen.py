@@ -17,9 +17,11 @@ from ..results.finished import Finished
 from ..results.trajectory import Trajectory
 from ..solver.methods import runge_kutta
 from ..states import Tokens
+from ..stop_rule import AbstractStopRule
 from ..transformer import Transformer
 from .choice import reduction
-from .coarsening import CHEAP, ClusterDynamics, ClusterSettings, Epoch, Snapshot
+from .clusters import ClusterSettings, Epoch, OnClusters, Snapshot, holds, located
+from .coarsening import ClusterDynamics, least_clusters
 from .collapse import FEW, Collapse
 from .ending import check_end, check_tokens
 from .fingerprint import Program, fingerprint
@@ -39,40 +41,34 @@ def simulate_coarsened(
 ) -> Trajectory:
     """Run `simulate` with method "coarsen"; see there."""
     if options.stop is not None and options.stop.clusters is None:
-        raise ValueError(
-            "stop_when: method 'coarsen' stops at one_cluster() or at_most_clusters(k) only, with the default tol"
-        )
+        raise ValueError("stop_when: method 'coarsen' stops at one_cluster() or at_most_clusters(k) only")
     delta = None if merge_tolerance is None else positive("merge_tolerance", merge_tolerance)
-    least = 1 if options.stop is None else int(options.stop.clusters)  # type: ignore[arg-type]
     if not isinstance(state, Tokens):
         raise ValueError(f"method 'coarsen' moves Tokens, got {type(state).__name__}")
     beta, log_scale, normalized = coarse_parameters(model)
     check(state, model)
     admit(state, model)
     state = state.normalized()
+    rule = None if options.stop is None else options.stop.resolve(model, state)
     delta = min(1e-6, 1e-3 / math.sqrt(beta)) if delta is None else delta
     if beta * delta**2 > 1e-2:
         raise ValueError(
             f"merge_tolerance = {delta:g} would merge clusters that are still apart at beta = {beta:g}: it must be "
             f"at most {0.1 / math.sqrt(beta):.3g}"
         )
-    if state.n > FEW and least > CHEAP:
-        raise ValueError(
-            f"stop_when: with more than {FEW} tokens, method 'coarsen' stops at {CHEAP} clusters or fewer, got {least}"
-        )
     tolerance = 1e-2 * min(options.rtol + options.atol, 1e-6)  # on the sphere lengths are 1
     plain = 1e-2 * tolerance if state.n > FEW else 0.0
-    small = reduction(state, model, plain)
-    ahead = options._replace(save_at=options.save_at[options.save_at > 0])
+    small = reduction(state, model, plain, rule)
+    ahead = options._replace(save_at=options.save_at[options.save_at > 0], stop=None)
     settings = ClusterSettings(beta, log_scale, normalized, tolerance, delta, ahead)
     collapse = None
     if small.state.n > FEW:
-        first = ahead._replace(rtol=0.0, atol=plain, method=runge_kutta("dopri8"), stop=None)
+        first = ahead._replace(rtol=0.0, atol=plain, method=runge_kutta("dopri8"))
         collapse = Collapse(small.model, small.state, math.exp(log_scale), first, delta)
-    schedule = Coarsening(collapse, settings, small.state, least)
-    numbers = options.t1, ahead.save_at, tolerance, delta, least, options.max_steps
+    schedule = Coarsening(collapse, settings, small.state, rule)
+    numbers = options.t1, ahead.save_at, tolerance, delta, rule, options.max_steps
     identity = lambda: _identity(small.model, small.state, numbers)  # noqa: E731
-    bar = session.bar("coarsening", max(state.n - least, 1))
+    bar = session.bar("coarsening", max(state.n - least_clusters(rule), 1))
     record = run(schedule, Single(), bar, session.checkpointer(identity))
     loose = schedule.cluster_dynamics(
         settings._replace(tolerance=100 * tolerance, delta=3 * delta, options=ahead._replace(save_at=np.zeros(0)))
@@ -81,14 +77,16 @@ def simulate_coarsened(
     run(loose, Single(), alone.bar("", 1), alone.checkpointer(str))
     errors = merge_errors(schedule.found.merges, loose.merges, 10 * tolerance + 10 * (1 + beta) * plain)
     steps = (0, 0) if record is None else (int(record.carry.steps), int(record.carry.rejected))
-    return _trajectory(model, state, small, options, schedule, errors, steps)
+    return _trajectory(model, state, small, options._replace(stop=rule), schedule, errors, steps)
 
 
 class Coarsening(AbstractSchedule):
     """First the collapse of many tokens into few clusters (if there are many), then the slow merging of these clusters."""
 
-    def __init__(self, collapse: Collapse | None, settings: ClusterSettings, state: Tokens, least: int):
-        self.collapse, self.settings, self.state, self.least = collapse, settings, state, least
+    def __init__(
+        self, collapse: Collapse | None, settings: ClusterSettings, state: Tokens, rule: AbstractStopRule | None
+    ):
+        self.collapse, self.settings, self.state, self.rule = collapse, settings, state, rule
         self.dynamics: ClusterDynamics | None = None
 
     def cluster_dynamics(self, settings: ClusterSettings) -> ClusterDynamics:
@@ -98,7 +96,7 @@ class Coarsening(AbstractSchedule):
             epoch = Epoch(np.asarray(self.state.weights), np.arange(self.state.n))
         else:
             start, epoch = self.collapse.snapshots[-1], self.collapse.epochs[-1]
-        return ClusterDynamics(settings, start, epoch, self.least)
+        return ClusterDynamics(settings, start, epoch, self.rule)
 
     @property
     def found(self) -> ClusterDynamics:
@@ -171,6 +169,8 @@ def _trajectory(
 ) -> Trajectory:
     t1, save_at, stop = options.t1, options.save_at, options.stop
     dynamics, (snapshots, epochs) = schedule.found, schedule.history()
+    cut = None if stop is None else _until(stop, schedule.settings, snapshots, epochs)
+    snapshots = snapshots if cut is None else cut
     if dynamics.ended != "time" and stop is None:  # nothing moves anymore
         last = snapshots[-1]
         later = [float(value) for value in np.log(save_at[save_at > 0]) if value > last.log_t]
@@ -192,12 +192,15 @@ def _trajectory(
     def in_unit(value: float) -> float:
         return exact[value] if value in exact else math.exp(value - shift) if value > -math.inf else 0.0
 
-    events = merge_events(dynamics.merges, errors, dynamics.epochs[0].weights, base, shift)
-    if dynamics.ended == "stationary":
+    merges = merge_events(dynamics.merges, errors, dynamics.epochs[0].weights, base, shift)
+    events = [event for event in merges if cut is None or event["detail"]["log_time"] <= log_t[-1] + base]
+    if cut is not None and stop is not None:
+        events.append({"kind": stop.kind, "time": in_unit(log_t[-1])})
+    elif dynamics.ended == "stationary":
         message = "unstable equilibrium: the forces balance; to leave it, start from tokenfield.perturbed(state, size=1e-6, seed=0)"
         events.append({"kind": "stationary", "time": in_unit(log_t[-1]), "detail": {"message": message}})
-    elif dynamics.ended != "time" and (stop is not None or not math.isfinite(t1)):
-        events.append({"kind": dynamics.ended, "time": in_unit(log_t[-1])})
+    elif dynamics.ended == "merged" and not math.isfinite(t1):
+        events.append({"kind": "one_cluster", "time": in_unit(log_t[-1])})
     reached = math.exp(min(log_t[-1] - math.log(t1), 0.0)) if math.isfinite(t1) else 0.0
     check_end(reached, 1.0, [event for event in events if event["kind"] != "merge"])
     check_tokens(model, states)
@@ -206,6 +209,23 @@ def _trajectory(
     config = run_config(options, [*small.names, "coarsening"])
     config |= {"merge_tolerance": schedule.settings.delta, "t1": t1 if math.isfinite(t1) else None}
     return Finished(table, events, base + shift, *steps).trajectory(model, config)
+
+
+def _until(
+    rule: AbstractStopRule, settings: ClusterSettings, snapshots: list[Snapshot], epochs: list[Epoch]
+) -> list[Snapshot] | None:
+    """Return the snapshots up to the time from which the rule holds, which is the time of the last one; None if it never holds."""
+    first = next((k for k, each in enumerate(snapshots) if holds(rule, settings, each, epochs[each.epoch])), None)
+    if first is None or first == 0:
+        return None if first is None else snapshots[:1]
+    before = snapshots[first - 1]
+    if before.epoch != snapshots[first].epoch:
+        raise ValueError(
+            f"stop_when: {rule.kind} holds only once clusters are replaced by one token: give it a larger tol, or the run a "
+            f"merge_tolerance below {settings.delta:g}"
+        )
+    on_clusters = lambda flow: OnClusters(rule, flow.weights, flow.present)  # noqa: E731
+    return [*snapshots[:first], located(settings, before, epochs[before.epoch], on_clusters)]
 
 
 def _choose(snapshots: list[Snapshot], save_at: np.ndarray) -> list[Snapshot]:

@@ -11,115 +11,21 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array
 
 from ..flows.coarse import CoarseFlow, squared_distances
-from ..solver.base import FAILED, RUNNING, STOPPED, Problem, Settings
+from ..solver.base import FAILED, Problem
 from ..solver.stop import OnFlow
 from ..stop_rule import AbstractStopRule
+from .clusters import ClusterSettings, Epoch, Snapshot, constants, holds, located, merge_rule
 from .ending import fail
-from .errors import SolverError
 from .merges import Merge
 from .run import AbstractSchedule, Stage
-from .single import Single
-from .smooth import Options
 
-BUCKETS = (8, 24, 96, 256, 512)  # the number of tokens is padded to one of these, so that few shapes are compiled
-CHEAP = 24  # this few tokens cost almost nothing: the padding is not reduced below this number
 HALF = math.log(2)  # half of the energy step of a merge is reached when beta (1 - rho) = log 2
 STATIONARY = 1e-12
 ROUNDING = 1e-15  # of a distance on the unit sphere
 CHECK_INTERVAL = math.log(4)
-
-
-class MergeRule(AbstractStopRule):
-    """Stop when two tokens are within `delta`, when the time q reaches `q_end`, or when two groups are within `reach`.
-
-    The distance between the centers of the two groups is the length of `difference @ x`.
-    """
-
-    pairs: Bool[Array, "n n"]
-    delta: Float[Array, ""]
-    q_end: Float[Array, ""]
-    difference: Float[Array, " n"]
-    reach: Float[Array, ""]
-
-    @property
-    def kind(self):
-        return "merge"
-
-    @property
-    def differentiable(self):
-        return False
-
-    @property
-    def rotation_invariant(self):
-        return True
-
-    @property
-    def clusters(self):
-        return None
-
-    def margin(self, t, state, velocity):
-        near = (jnp.where(self.pairs, squared_distances(state.x), jnp.inf) <= self.delta**2).any()
-        met = ((self.difference @ state.x) ** 2).sum() <= self.reach**2
-        return jnp.where(near | (state.q >= self.q_end) | (met & (self.reach > 0)), 1.0, -1.0)
-
-    def resolve(self, model, state):
-        return self
-
-
-class Epoch(NamedTuple):
-    """The clusters between two merges: their weights, and the cluster of each token."""
-
-    weights: np.ndarray
-    labels: np.ndarray
-
-
-class Snapshot(NamedTuple):
-    """The positions of the clusters at one time."""
-
-    log_t: float
-    epoch: int
-    x: np.ndarray
-
-
-class ClusterSettings(NamedTuple):
-    """The parameters of a run.
-
-    Args:
-        beta, log_scale, normalized: those of `CoarseFlow`.
-        tolerance: relative tolerance of the steps.
-        delta: the distance within which clusters merge.
-        options: the end, the save times, the method and the number of steps of the run.
-        size: the padded number of tokens.
-    """
-
-    beta: float
-    log_scale: float
-    normalized: bool
-    tolerance: float
-    delta: float
-    options: Options
-    size: int = 0
-
-    def sized(self, count: int) -> "ClusterSettings":
-        """Return the parameters with a padded size for `count` tokens."""
-        least = next((size for size in BUCKETS if size >= count), count)
-        return self if least == self.size or (count <= self.size <= CHEAP) else self._replace(size=least)
-
-    def flow(self, x: np.ndarray, weights: np.ndarray, log_t: float) -> tuple[CoarseFlow, Array]:
-        """Return the flow of an interval that starts at `log_t`, and the tokens, both padded to a bucket size."""
-        pad = max(self.size - len(x), 0)
-        padded = jnp.asarray(np.concatenate([x, np.tile(np.eye(x.shape[1])[0], (pad, 1))]), float)
-        zero, masses = jnp.zeros(()), jnp.asarray(np.concatenate([weights, np.zeros(pad)]), float)
-        present = jnp.asarray(np.arange(len(x) + pad) < len(x))
-        passive = self.normalized and bool((weights == 0).any())
-        beta, log_scale = jnp.asarray(self.beta, float), jnp.asarray(self.log_scale, float)
-        flow = CoarseFlow(masses, present, beta, log_scale, zero, zero, self.normalized, passive)
-        m = _m(flow, padded)
-        elapsed = jnp.exp(jnp.minimum(log_t - m - self.log_scale, 600.0))
-        return eqx.tree_at(lambda f: (f.ref, f.elapsed), flow, (m, elapsed)), padded
 
 
 class Interval(NamedTuple):
@@ -134,18 +40,18 @@ class Interval(NamedTuple):
 
 
 class ClusterDynamics(AbstractSchedule):
-    """Weighted clusters from a snapshot to the end of the run, or until `least` of them are left.
+    """Weighted clusters from a snapshot to the end of the run, or until as few of them are left as its rule says.
 
     Every step is recorded in `snapshots`, and there is one exactly at each of the save times.
 
     Args:
         settings: the parameters.
         start, epoch: positions, weights and labels of the clusters at the start.
-        least: the number of clusters at which the run ends.
+        rule: the stop rule, if any. The run goes on until its clusters have merged, so that it knows all merges before the stop.
     """
 
-    def __init__(self, settings: ClusterSettings, start: Snapshot, epoch: Epoch, least: int):
-        self.settings, self.least = settings, least
+    def __init__(self, settings: ClusterSettings, start: Snapshot, epoch: Epoch, rule: AbstractStopRule | None):
+        self.settings, self.rule = settings, rule
         log_t, log_t1 = start.log_t, float(np.log(settings.options.t1))
         targets = np.log(settings.options.save_at)
         self.ends = [*sorted(target for target in targets if log_t < target < log_t1), log_t1]
@@ -164,7 +70,7 @@ class ClusterDynamics(AbstractSchedule):
             return None
         interval = self.interval
         stop = merge_rule(interval.flow, self.settings.delta, interval.q_end)
-        problem = Problem(interval.flow, self.settings.options.method, _settings(self.settings), OnFlow(stop))
+        problem = Problem(interval.flow, self.settings.options.method, constants(self.settings), OnFlow(stop))
         return Stage(problem, 0.0, interval.flow.pack(interval.x), chunk=1)
 
     def after_chunk(self, record):
@@ -206,11 +112,17 @@ class ClusterDynamics(AbstractSchedule):
         self._next_interval()
         self.recent, self.s = [Snapshot(*each) for each in data["recent"]], data["s"]
 
+    def _has_ended(self, count: int) -> bool:
+        """Return True if the stop rule holds for the merged clusters."""
+        if self.rule is None or count > least_clusters(self.rule):
+            return False
+        return holds(self.rule, self.settings, self.snapshots[-1], self.epochs[-1])
+
     def _next_interval(self) -> None:
         """Merge clusters that are within delta, then find the next interval, or why the run has ended."""
         x, weights = _coalesce(self.settings, self.snapshots, self.epochs, self.merges)
-        if len(x) <= self.least:
-            self.ended = "one_cluster" if self.least == 1 else f"at_most_{self.least}_clusters"
+        if len(x) == 1 or self._has_ended(len(x)):
+            self.ended = "merged"
             return
         log_t, self.settings = self.snapshots[-1].log_t, self.settings.sized(len(x))
         flow, padded = self.settings.flow(x, weights, log_t)
@@ -226,6 +138,11 @@ class ClusterDynamics(AbstractSchedule):
             end = min(end, max(log_t, unit) + CHECK_INTERVAL)
         q_end = math.exp(min(end - unit, 700.0)) - math.exp(min(log_t - unit, 700.0))
         self.interval = Interval(flow, padded, log_t, unit, end, q_end if math.isfinite(end) else math.inf)
+
+
+def least_clusters(rule: AbstractStopRule | None) -> int:
+    """Return the number of clusters at which a run may end."""
+    return 1 if rule is None else int(rule.clusters)  # type: ignore[arg-type]
 
 
 def epochs_of(data: list[Any]) -> list[Epoch]:
@@ -286,7 +203,9 @@ def _merge(run: ClusterSettings, snapshots: list[Snapshot], epochs: list[Epoch],
         else:
             fraction = 0.5
         snapshot, difference, _ = next(place for place in seen if place[2] > reach)
-        log_time = half_way(run, snapshot, epochs[snapshot.epoch], difference, reach)
+        padded = lambda n: np.pad(difference, (0, n - len(difference)))  # noqa: E731
+        half_way = lambda flow: merge_rule(flow, 0.0, math.inf, padded(len(flow.weights)), reach)  # noqa: E731
+        log_time = located(run, snapshot, epochs[snapshot.epoch], half_way).log_t
     tokens, masses = (int(groups[0][0]), int(groups[1][0])), (float(now.weights[i]), float(now.weights[j]))
     return Merge(log_time, fraction, tokens, groups, masses, snapshots[-1].log_t)
 
@@ -313,48 +232,6 @@ def _difference(epoch: Epoch, groups: tuple[np.ndarray, np.ndarray]) -> np.ndarr
         return np.where(inside, mass, 0) / mass[inside].sum()
 
     return share(first) - share(second)
-
-
-def half_way(run: ClusterSettings, snapshot: Snapshot, epoch: Epoch, difference: np.ndarray, reach: float) -> float:
-    """Return `log t` at which half of the energy step of a merge is reached, shortly after a snapshot."""
-    run = run.sized(len(snapshot.x))
-    flow, x = run.flow(snapshot.x, epoch.weights, snapshot.log_t)
-    stop = merge_rule(flow, 0.0, math.inf, np.pad(difference, (0, len(x) - len(difference))), reach)
-    problem, loop = Problem(flow, run.options.method, _settings(run), OnFlow(stop)), Single()
-    record = loop.begin(Stage(problem, 0.0, flow.pack(x)), None)
-    carry = loop.advance(problem, record, run.options.max_steps).carry
-    if int(carry.status) == RUNNING:
-        raise SolverError(
-            f"max_steps = {run.options.max_steps} steps were not enough to locate a merge after log t = {snapshot.log_t:.6g}"
-        )
-    if int(carry.status) != STOPPED:
-        raise SolverError(f"a merge could not be located after log t = {snapshot.log_t:.6g}: tighten rtol")
-    q = float(carry.y.q)
-    return float(np.logaddexp(snapshot.log_t, float(flow.ref + flow.log_scale) + math.log(max(q, 1e-300))))
-
-
-def merge_rule(
-    flow: CoarseFlow, delta: float, q_end: float, difference: np.ndarray | None = None, reach: float = 0.0
-) -> MergeRule:
-    """Return the stop rule of an interval."""
-    number = lambda value: jnp.asarray(value, float)  # noqa: E731
-    difference = np.zeros(len(flow.weights)) if difference is None else difference
-    return MergeRule(_pairs(flow), number(delta), number(q_end), number(difference), number(reach))
-
-
-def _settings(run: ClusterSettings) -> Settings:
-    number = lambda value: jnp.asarray(value, float)  # noqa: E731
-    return Settings(number(1e300), number(1e300), jnp.zeros(0), number(run.tolerance), number(0.0))
-
-
-@eqx.filter_jit
-def _pairs(flow: CoarseFlow) -> Array:
-    return flow.pairs
-
-
-@eqx.filter_jit
-def _m(flow: CoarseFlow, x: Array) -> Array:
-    return flow.forces(x)[0]
 
 
 @eqx.filter_jit

@@ -8,7 +8,8 @@ from ..flows import segments
 from ..solver.base import FINISHED
 from ..states import Tokens
 from ..transformer import Transformer
-from .coarsening import CHEAP, Epoch, Snapshot, epochs_of
+from .clusters import CHEAP, Epoch, Snapshot
+from .coarsening import epochs_of
 from .ending import fail
 from .run import AbstractSchedule, Stage
 from .smooth import Options, padded, problem_of

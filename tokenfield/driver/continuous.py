@@ -76,7 +76,7 @@ def simulate(
         stop_when: a rule such as `one_cluster()`, or a function of the state that returns a bool, or a real number that is
             >= 0 where the run should end. It is tested at the end of each step. If it holds there, the time within the step
             from which it holds is located to rounding error, and the run ends there, with an event. A rule that holds for
-            less than a step may be missed: use a fixed `dt`.
+            less than a step may be missed: use a fixed `dt`. With method "coarsen" only `one_cluster` and `at_most_clusters`.
         method: "tsit5", "dopri5", "dopri8", "bosh3", "heun", or "euler" with a fixed step; or "coarsen", which replaces
             each collapsed cluster by one token, so that exponentially long times cost little (SA and USA with Post-LN). The
             default is "coarsen" for long runs that it supports and that have no stop rule, and "tsit5" for all others.
@@ -94,10 +94,10 @@ def simulate(
         checkpoint_every: seconds between checkpoints.
         max_steps: maximum number of steps.
         merge_tolerance: distance within which "coarsen" merges tokens; 1e-6 or less by default. With "coarsen", t1 may be
-            infinite: the run then ends with one cluster. Each merge is an event "merge", at the time when half of its
-            energy step is reached. If clusters start beyond that point, the event is halfway through the rest of the step;
-            the detail `energy_fraction` gives the fraction. `traj.log_times` holds times too large for a double. With more than
-            48 tokens, merges during the first collapse are not events.
+            infinite: the run then ends when all tokens have merged, or where a stop rule holds. Each merge is an event
+            "merge", at the time when half of its energy step is reached. If clusters start beyond that point, the event is
+            halfway through the rest of the step; the detail `energy_fraction` gives the fraction. `traj.log_times` holds
+            times too large for a double. With more than 48 tokens, merges during the first collapse are not events.
 
     Returns:
         A `Trajectory`. A blow-up in finite time ends the run, with an event "blow_up" that has the time. Under Pre-LN, Peri-LN

@@ -48,7 +48,7 @@ class AtMostClusters(AbstractStopRule):
 
     @property
     def clusters(self):
-        return self.k if self.tol == TOLERANCE else None  # clusters merge at any tolerance
+        return self.k
 
     def resolve(self, model, state):
         needs(self, state, Tokens, Equiangular)
