@@ -174,6 +174,7 @@ def test_two_clusters_are_one_when_the_rule_says_so(beta, weights, tol):
     assert len(merges(run)) == (math.log(2) / beta > tol or beta > 10)
 
 
+@pytest.mark.slow(keep=4)
 @pytest.mark.parametrize("attention", [tkf.Softmax, tkf.Unnormalized])
 @pytest.mark.parametrize(
     ("rule", "n"),

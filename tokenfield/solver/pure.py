@@ -52,7 +52,8 @@ def solve(
         model: the Transformer.
         state: the measure, e.g. `Tokens`.
         t1: end time.
-        save_at: (m,) increasing times in [0, t1] at which to save states; t1 alone by default.
+        save_at: (m,) increasing times in [0, t1] at which to save states; t1 alone by default. Under `jax.vmap` all runs wait
+            for each other at each of these times: with many of them, `jax.lax.map` or `simulate_many` takes less time.
         rtol, atol: tolerances of a step, as for `simulate`.
         method: the name of a Runge–Kutta method, "tsit5" by default ("lawson" for densities); with noise "heun" or "euler";
             or a method such as `Layers(step=1.0)`, the discrete Transformer, which runs `t1/step` layers.
