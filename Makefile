@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 ATLAS_FLAGS ?=
 DOCS_FLAGS ?=
+# Tests and benchmarks start hundreds of processes: none of them should have to translate the same files to bytecode again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: atlas atlas-full docs test test-all fuzz lint bench browser models weights lock clean
 

@@ -202,6 +202,28 @@ def test_a_rule_stops_where_it_stops_the_plain_integrator(attention, rule, n):
         assert "cluster" not in "".join(event.kind for event in early.events)
 
 
+def test_the_time_of_an_end_does_not_depend_on_what_is_saved():
+    model, start = sphere_model(4.0), tkf.uniform_sphere(6, 3, seed=0)
+    end = tkf.simulate(model, start, math.inf).events[-1]
+    later = tkf.simulate(model, start, math.inf, save_at=[1e6])
+    assert later.times[-1] == 1e6
+    assert later.events[-1].kind == end.kind == "one_cluster"
+    assert later.events[-1].time == pytest.approx(end.time, rel=1e-12)
+    antipodal = tkf.circle_tokens([0.0, np.pi])
+    for t1, times in ((math.inf, None), (1e4, None), (1e4, [5.0, 70.0])):
+        run = tkf.simulate(sphere_model(2.0), antipodal, t1, save_at=times, method="coarsen")
+        assert [(event.kind, event.time) for event in run.events] == [("stationary", 0.0)]
+
+
+def test_a_run_that_no_longer_moves_is_saved_to_its_end_with_a_rule_too():
+    start = tkf.circle_tokens([0.3, -0.3, np.pi + 0.3, np.pi - 0.3])
+    rule = tkf.one_cluster()
+    run = tkf.simulate(sphere_model(4.0), start, 1e4, save_at=[3.0, 50.0, 9e3, 1e4], stop_when=rule, method="coarsen")
+    assert run.times == pytest.approx([3.0, 50.0, 9e3, 1e4], rel=1e-12)
+    assert run.events[-1].kind == "stationary"
+    assert run.events[-1].time < 50
+
+
 def test_a_rule_about_less_than_the_merging_tolerance_is_refused():
     with pytest.raises(ValueError, match=r"one_cluster holds only once clusters are replaced.*larger tol.*below 1e-06"):
         tkf.simulate(sphere_model(4.0), pair(0.3), math.inf, stop_when=tkf.one_cluster(1e-13))

@@ -159,6 +159,48 @@ def test_directions_of_very_long_and_very_short_tokens():
         assert tkf.mean_cosine(scaled) == pytest.approx(tkf.mean_cosine(state), rel=1e-12)
 
 
+@pytest.mark.parametrize("small", [1e-3, 1e-12, 1e-17, 1e-60])
+def test_one_token_may_have_almost_all_of_the_weight(small):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((4, 3)), small * np.array([0.2, 1.0, 0.5, 0.3])
+    w[1] = 1 - (w.sum() - w[1])
+    state, theta = tkf.Tokens(x, w), x / np.linalg.norm(x, axis=1, keepdims=True)
+    pairs = list(itertools.permutations(range(4), 2))
+    mass = np.array([w[i] * w[j] for i, j in pairs])
+    for observable, values in (
+        (tkf.mean_cosine, [theta[i] @ theta[j] for i, j in pairs]),
+        (tkf.mean_distance, [np.linalg.norm(x[i] - x[j]) for i, j in pairs]),
+    ):
+        assert observable(state) == pytest.approx(mass @ values / mass.sum(), rel=1e-14)
+
+
+@pytest.mark.parametrize("radius", [1.0, 0.7, 2.0])
+def test_energies_of_equal_angles_are_those_of_their_tokens(radius):
+    state = tkf.Equiangular(-0.2, n=5, radius=radius)
+    free, sphere = (tkf.Transformer(tkf.Softmax(2.0, V=3.0), norm) for norm in (tkf.NoNorm(), tkf.PreLN()))
+    for model in (2.0, tkf.Softmax(2.0), free, sphere):
+        assert tkf.normalized_energy(state, model) == pytest.approx(
+            tkf.normalized_energy(state.tokens(), model), rel=1e-13
+        )
+        for centered in (True, False):
+            exact = tkf.energy(state.tokens(), model, centered=centered)
+            assert tkf.energy(state, model, centered=centered) == pytest.approx(exact, rel=1e-13)
+    gain = tkf.Transformer(tkf.Softmax(2.0), tkf.PostLN(gain=1.2))
+    for energy in (tkf.energy, tkf.normalized_energy):
+        with pytest.raises(ValueError, match="this state has no dimension d: pass beta"):
+            energy(state, gain)
+
+
+def test_effective_rank_of_many_tokens_needs_no_square_matrix():
+    x = np.tile(np.diag([3.0, 1.0]), (200_000, 1))
+    p = np.array([0.75, 0.25])
+    assert tkf.effective_rank(tkf.Tokens(x)) == pytest.approx(np.exp(-p @ np.log(p)), rel=1e-12)
+
+
+def test_a_token_at_zero_touches_no_direction():
+    assert tkf.clusters(tkf.Tokens([[1.0, 0.0], [0.0, 0.0], [2.0, 0.0]]), metric="cosine").sizes.tolist() == [2, 1]
+
+
 def test_effective_rank_of_known_spectra():
     assert tkf.effective_rank(tkf.equiangular_tokens(0.0, 5)) == pytest.approx(5)
     assert tkf.effective_rank(tkf.Tokens([[1.0, 2.0], [-2.0, -4.0]])) == pytest.approx(1)

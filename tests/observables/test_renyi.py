@@ -26,3 +26,14 @@ def test_renyi_centers_are_what_their_definition_says(d):
 def test_renyi_centers_refuse_a_wrong_distance(delta):
     with pytest.raises(ValueError, match="delta"):
         renyi_centers(tkf.circle_tokens([0.0, 1.0]), delta)
+
+
+def test_a_token_at_zero_has_no_direction():
+    with pytest.raises(ValueError, match="token 1 is zero"):
+        renyi_centers(tkf.Tokens([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]), 0.4)
+
+
+def test_lengths_do_not_matter_even_if_their_squares_overflow():
+    x = np.asarray(tkf.uniform_sphere(30, 3, seed=0).x)
+    scale = 10.0 ** np.linspace(-300, 300, 30)[:, None]
+    assert renyi_centers(tkf.Tokens(scale * x), 0.4).tolist() == renyi_centers(tkf.Tokens(x), 0.4).tolist()

@@ -164,3 +164,16 @@ def test_an_ensemble_shares_one_rule():
     starts = [tkf.uniform_sphere(4, 3, seed=k) for k in range(2)]
     with pytest.raises(ValueError, match="depends on the model"):
         tkf.simulate_many(models, starts, 1.0, stop_when=tkf.energy_settled(1e-3))
+
+
+def test_cosine_rule_while_one_token_takes_all_the_weight():
+    """Its weight grows until the others are below rounding beside it."""
+    model = tkf.Transformer(tkf.Unnormalized(3.0), tkf.PostLN(), fisher_rao=40.0)
+    start = tkf.Tokens(tkf.circle_tokens([0.0, 1.6, 3.9]).x, weights=[0.5, 0.3, 0.2])
+    run = tkf.simulate(model, start, 0.6, stop_when=tkf.cosine_above(0.5), rtol=1e-9)
+    w, x = (np.asarray(values, np.longdouble) for values in (run.final.weights, run.final.x))
+    pairs = [(i, j) for i in range(3) for j in range(3) if i != j]
+    mean = sum(w[i] * w[j] * (x[i] @ x[j]) for i, j in pairs) / sum(w[i] * w[j] for i, j in pairs)
+    assert run.events[-1].kind == "cosine_0.5"
+    assert float(mean) == pytest.approx(0.5, abs=1e-8)
+    assert (w**2).sum() > 1 - 1e-12

@@ -22,7 +22,7 @@ from ..transformer import Transformer
 from .choice import reduction
 from .clusters import ClusterSettings, Epoch, OnClusters, Snapshot, holds, located
 from .coarsening import ClusterDynamics, least_clusters
-from .collapse import FEW, Collapse
+from .collapse import FEW, SAVED, TESTED, Collapse
 from .ending import check_end, check_tokens
 from .fingerprint import Program, fingerprint
 from .finish import run_config
@@ -64,7 +64,8 @@ def simulate_coarsened(
     collapse = None
     if small.state.n > FEW:
         first = ahead._replace(rtol=0.0, atol=plain, method=runge_kutta("dopri8"))
-        collapse = Collapse(small.model, small.state, math.exp(log_scale), first, delta)
+        saved = SAVED if rule is None else TESTED
+        collapse = Collapse(small.model, small.state, math.exp(log_scale), first, delta, saved)
     schedule = Coarsening(collapse, settings, small.state, rule)
     numbers = options.t1, ahead.save_at, tolerance, delta, rule, options.max_steps
     identity = lambda: _identity(small.model, small.state, numbers)  # noqa: E731
@@ -171,8 +172,8 @@ def _trajectory(
     dynamics, (snapshots, epochs) = schedule.found, schedule.history()
     cut = None if stop is None else _until(stop, schedule.settings, snapshots, epochs)
     snapshots = snapshots if cut is None else cut
-    if dynamics.ended != "time" and stop is None:  # nothing moves anymore
-        last = snapshots[-1]
+    last = snapshots[-1]
+    if dynamics.ended != "time" and cut is None:  # nothing moves anymore
         later = [float(value) for value in np.log(save_at[save_at > 0]) if value > last.log_t]
         if math.isfinite(t1) and max([last.log_t, *later]) < math.log(t1):
             later.append(math.log(t1))
@@ -193,14 +194,14 @@ def _trajectory(
         return exact[value] if value in exact else math.exp(value - shift) if value > -math.inf else 0.0
 
     merges = merge_events(dynamics.merges, errors, dynamics.epochs[0].weights, base, shift)
-    events = [event for event in merges if cut is None or event["detail"]["log_time"] <= log_t[-1] + base]
+    events = [event for event in merges if cut is None or event["detail"]["log_time"] <= last.log_t + base]
     if cut is not None and stop is not None:
-        events.append({"kind": stop.kind, "time": in_unit(log_t[-1])})
+        events.append({"kind": stop.kind, "time": in_unit(last.log_t)})
     elif dynamics.ended == "stationary":
         message = "unstable equilibrium: the forces balance; to leave it, start from tokenfield.perturbed(state, size=1e-6, seed=0)"
-        events.append({"kind": "stationary", "time": in_unit(log_t[-1]), "detail": {"message": message}})
+        events.append({"kind": "stationary", "time": in_unit(last.log_t), "detail": {"message": message}})
     elif dynamics.ended == "merged" and not math.isfinite(t1):
-        events.append({"kind": "one_cluster", "time": in_unit(log_t[-1])})
+        events.append({"kind": "one_cluster", "time": in_unit(last.log_t)})
     reached = math.exp(min(log_t[-1] - math.log(t1), 0.0)) if math.isfinite(t1) else 0.0
     check_end(reached, 1.0, [event for event in events if event["kind"] != "merge"])
     check_tokens(model, states)

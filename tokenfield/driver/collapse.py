@@ -21,7 +21,7 @@ PATIENCE = (
     (24, 512),
 )  # (windows, clusters): after this many windows, up to this many clusters continue in rescaled time
 MOST_WINDOWS = 10_000
-SAVED = 5  # snapshots in a window
+SAVED, TESTED = 5, 41  # snapshots in a window, without and with a stop rule, which is tested at all of them
 
 
 class Collapse(AbstractSchedule):
@@ -38,8 +38,9 @@ class Collapse(AbstractSchedule):
         time_unit: float,
         options: Options,
         delta: float,
+        saved: int = SAVED,
     ):
-        self.model, self.options, self.delta = model, options, delta
+        self.model, self.options, self.delta, self.saved = model, options, delta, saved
         self.x, self.t, self.window, self.windows = np.asarray(state.x), 0.0, 4 * time_unit, 0
         self.snapshots = [Snapshot(-np.inf, 0, self.x)]
         self.epochs = [Epoch(np.asarray(state.weights), np.arange(state.n))]
@@ -70,7 +71,7 @@ class Collapse(AbstractSchedule):
         """The times to record in the current window."""
         targets = self.options.save_at
         wanted = targets[(targets > self.t) & (targets <= self.t + self._span)]
-        return np.union1d(self.t + np.linspace(0, self._span, SAVED)[1:], wanted)
+        return np.union1d(self.t + np.linspace(0, self._span, self.saved)[1:], wanted)
 
     def after_chunk(self, record):
         pass

@@ -37,15 +37,20 @@ def energy_beta(model: Transformer, d: int) -> float | None:
     return beta if v == 1 and beta >= 0 else None
 
 
-def reads_of(model: Transformer | AbstractAttention | float, d: int) -> tuple[Array | float, bool]:
+def reads_of(model: Transformer | AbstractAttention | float, d: int | None) -> tuple[Array | float, bool]:
     """Return what the energy of a model depends on: a factor of beta, and True for the directions of tokens (a sphere norm).
 
-    The output of a norm with gain g is `g sqrt(d) theta`, which multiplies beta by `g^2 d`.
+    The output of a norm with gain g is `g sqrt(d) theta`, which multiplies beta by `g^2 d`. d = None is for a state without a
+    dimension.
     """
     if not isinstance(model, Transformer) or not isinstance(model.norm, AbstractSphereNorm):
         return 1.0, False
     if not isinstance(model.norm, AbstractGainNorm) or model.norm.gain.g is None:
         return 1.0, True
+    if d is None:
+        raise ValueError(
+            "the gain g of the norm multiplies beta by g^2 d, but this state has no dimension d: pass beta instead of the model"
+        )
     if not model.norm.gain.uniform:
         raise ValueError(
             "a norm whose gain differs between coordinates has no interaction energy: pass beta instead of the model"

@@ -9,6 +9,7 @@ from .._check import one_of, positive
 from ..spaces import Sphere
 from ..states import Tokens
 from ..states.tokens import only_tokens
+from .safe import units
 from .series import observable
 
 FEW, LOW = 1024, 6  # below FEW tokens, or above LOW dimensions, components are found by flood fill
@@ -68,7 +69,7 @@ def clusters(state: Tokens, tol: float = 1e-3, metric: str = "auto") -> Clusters
     points, reach, signs = np.asarray(state.x), tol, None
     if metric == "cosine":
         # 1 - cos = |a - b|^2 / 2 for unit vectors; the chord |a - b| has full relative accuracy.
-        points, reach = points / np.linalg.norm(points, axis=1, keepdims=True), np.sqrt(2 * tol)
+        points, reach = np.asarray(units(state.x)), np.sqrt(2 * tol)
     elif state.given_space is not None and state.given_space.indefinite:
         signs = state.given_space.signs(state.d)
     components = connected_components(points, reach, signs)

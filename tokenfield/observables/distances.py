@@ -1,6 +1,7 @@
 """Distances between tokens within their space."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -9,7 +10,7 @@ from ..attention.sums import map_rows
 from ..spaces import AbstractSpace, Euclidean
 from ..states import Equiangular, Tokens
 from ..states.tokens import only_tokens
-from .safe import root
+from .safe import over_pairs, root
 from .series import observable
 
 
@@ -25,7 +26,7 @@ def mean_distance(state: Tokens | Equiangular) -> Float[Array, ""]:
         5.0
     """
     state = only_tokens("mean_distance", state)
-    if is_concrete(state.weights) and np.sum(np.asarray(state.weights) ** 2) >= 1:
+    if is_concrete(state.weights) and np.count_nonzero(state.weights) < 2:
         raise ValueError("mean_distance needs at least two tokens of positive weight")
     return _mean(state.x, state.weights, state.given_space or Euclidean())
 
@@ -40,4 +41,4 @@ def _(state: Equiangular) -> Float[Array, ""]:
 def _mean(x: Float[Array, "n d"], w: Float[Array, " n"], space: AbstractSpace) -> Float[Array, ""]:
     n, d = x.shape
     rows = map_rows(lambda rows: space.distance(rows[:, None, :], x[None, :, :]) @ w, n, n * d, x)
-    return w @ rows / (1 - w @ w)
+    return w @ rows / over_pairs(jnp.ones_like(w)[:, None], w)

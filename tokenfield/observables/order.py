@@ -13,7 +13,7 @@ from .._check import is_concrete
 from .._jax import in_double
 from ..states import AbstractDensity, Equiangular, Tokens
 from ..states.tokens import only_tokens
-from .safe import lengths, root, units
+from .safe import lengths, over_pairs, root, units
 from .series import observable
 
 
@@ -46,7 +46,7 @@ def mean_cosine(state: Tokens | Equiangular) -> Float[Array, ""]:
         0.2999999999999998
     """
     state = only_tokens("mean_cosine", state)
-    if is_concrete(state.weights) and np.sum(np.asarray(state.weights) ** 2) >= 1:
+    if is_concrete(state.weights) and np.count_nonzero(state.weights) < 2:
         raise ValueError("mean_cosine needs at least two tokens of positive weight")
     return _mean_cosine(state.x, state.weights)
 
@@ -78,7 +78,7 @@ def _order(x: Float[Array, "n d"], w: Float[Array, " n"]) -> Float[Array, ""]:
 @jax.jit
 def _mean_cosine(x: Float[Array, "n d"], w: Float[Array, " n"]) -> Float[Array, ""]:
     theta = units(x)
-    return (jnp.sum((w @ theta) ** 2) - (w * w) @ jnp.sum(theta * theta, axis=1)) / (1 - w @ w)
+    return over_pairs(theta, w) / over_pairs(jnp.ones_like(w)[:, None], w)
 
 
 @jax.jit

@@ -48,7 +48,7 @@ def spread_over(values: Float[Array, " k"] | np.ndarray) -> Float[Array, ""]:
 @jax.jit
 def rank_of_tokens(x: Float[Array, "n d"], w: Float[Array, " n"]) -> Float[Array, ""]:
     """Return the effective rank of `sum_i w_i x_i x_i^T` from the singular values of the tokens, without loss of accuracy."""
-    return spread_over(jnp.linalg.svd(jnp.sqrt(w)[:, None] * x, compute_uv=False))
+    return spread_over(jnp.linalg.svd(jnp.sqrt(w)[:, None] * x, full_matrices=False, compute_uv=False))
 
 
 @rank_of_tokens.defjvp

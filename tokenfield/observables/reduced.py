@@ -1,10 +1,14 @@
 """Observables of the states other than `Tokens`."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from ..flows.energy import expm1_ratio, isotropic_beta, quadratic_form
+from .._check import is_concrete
+from ..flows.energy import expm1_ratio, isotropic_beta, quadratic_form, reads_of
 from ..spectral import scaled_multipliers
 from ..states import AbstractDensity, Equiangular, Gaussian
 from .interaction import energy, finite_energy, normalized_energy
@@ -54,19 +58,29 @@ def _(state: Equiangular) -> Float[Array, ""]:
 
 @normalized_energy.register(Equiangular)
 def _(state: Equiangular, model) -> Float[Array, ""]:
-    """Return `(1 + (n-1) e^{-beta (1-rho)})/n`, the energy of the directions."""
-    beta = isotropic_beta("normalized_energy", model, None)
-    return (1 + (state.n - 1) * jnp.exp(-beta * state.gap)) / state.n
+    """Return `e^{beta (R^2-1)} (1 + (n-1) e^{-beta R^2 (1-rho)})/n` with the radius R, or R = 1 for the energy of directions."""
+    beta, square = isotropic_beta("normalized_energy", model, None), _square(state, model)
+    value = jnp.exp(beta * (square - 1)) * (1 + (state.n - 1) * jnp.exp(-beta * square * state.gap)) / state.n
+    if is_concrete(value) and not np.isfinite(float(value)):
+        raise ValueError(
+            f"normalized_energy overflows for tokens of length {float(state.radius):.3g}: it is for unit tokens"
+        )
+    return value
 
 
 @energy.register(Equiangular)
 def _(state: Equiangular, model, *, centered: bool = False) -> Float[Array, ""]:
-    """Return `(v/2 beta n)(e^beta + (n-1) e^{beta rho})`, the energy of the directions; with expm1 if `centered`."""
+    """Return `(v/2 beta n)(e^{beta R^2} + (n-1) e^{beta R^2 rho})`, with expm1 if `centered`; R as in `normalized_energy`."""
     M, beta, v = quadratic_form(model, None)
     if M is not None:
         raise ValueError("energy of Equiangular needs isotropic attention, A = beta I and V = v I")
-    beta = jnp.asarray(beta)
-    return finite_energy(v * _equiangular_energy(state.rho, state.n, beta, centered), beta)
+    beta, square = jnp.asarray(beta), _square(state, model)
+    return finite_energy(v * square * _equiangular_energy(state.rho, state.n, beta * square, centered), beta)
+
+
+def _square(state: Equiangular, model: Any) -> Array:
+    """Return the squared length of the tokens, or 1 if the energy of the model is that of their directions."""
+    return jnp.ones(()) if reads_of(model, None)[1] else state.radius**2
 
 
 @jax.jit

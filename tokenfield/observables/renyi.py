@@ -6,6 +6,7 @@ from .._check import flag, positive
 from .._shown import shown
 from ..states import Tokens
 from ..states.tokens import only_tokens
+from .safe import units
 
 
 def renyi_centers(tokens: Tokens, delta: float, strong: bool = False) -> np.ndarray:
@@ -30,7 +31,9 @@ def renyi_centers(tokens: Tokens, delta: float, strong: bool = False) -> np.ndar
     delta = positive("delta", delta)
     if delta >= np.pi:
         raise ValueError(f"delta must be below pi, the largest distance on the sphere, got {shown(delta)}")
-    x = np.asarray(only_tokens("renyi_centers", tokens).x) / np.linalg.norm(tokens.x, axis=1, keepdims=True)
+    x = np.asarray(units(only_tokens("renyi_centers", tokens).x))
+    if not x.any(axis=1).all():
+        raise ValueError(f"renyi_centers compares directions, but token {int(np.argmin(x.any(axis=1)))} is zero")
     reach = 2 * np.sin(delta / 2)  # as a chord, which is accurate for small delta
     free, centers = np.ones(len(x), bool), []
     while free.any():

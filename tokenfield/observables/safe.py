@@ -27,6 +27,14 @@ def units(x: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
     return x * jnp.where(positive, 1 / jnp.where(positive, length, 1), 0)
 
 
+def over_pairs(v: Float[Array, "n k"], w: Float[Array, " n"]) -> Float[Array, ""]:
+    """Return `sum_{i≠j} w_i w_j <v_i, v_j>`, accurate even if one weight is much larger than all others."""
+    heaviest = jnp.argmax(w)
+    others = w.at[heaviest].set(0)
+    rest = others @ v
+    return 2 * w[heaviest] * (v[heaviest] @ rest) + (rest @ rest - (others * others) @ jnp.sum(v * v, axis=1))
+
+
 def _scale(x: Float[Array, "*n d"]) -> Float[Array, "*n 1"]:
     """Return the largest entry of each row. Derivatives treat it as a constant: lengths and directions do not depend on it."""
     largest = jax.lax.stop_gradient(jnp.abs(x).max(axis=-1, keepdims=True))
