@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tokenfield as tkf
+from tokenfield.flows import segments
 from tokenfield.solver.langevin import Langevin
 from tokenfield.solver.methods import RUNGE_KUTTA
 
@@ -161,3 +162,111 @@ def test_the_time_of_a_blow_up_has_no_slope():
     assert abs(value - 0.5) < 1e-3
     assert np.isnan(slope)
     assert np.isnan(jax.jvp(end, (1.0,), (1.0,))[1])
+
+
+X = tkf.uniform_sphere(5, 3, seed=0)
+LAYER = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.PostLN())
+
+
+def velocities(states):
+    flow = segments(X, LAYER)[0].flow
+    return np.stack([flow.velocity(jnp.zeros(()), flow.pack(tkf.Tokens(x))).theta for x in np.asarray(states)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [jax.jacrev, jax.jacfwd])
+def test_an_end_that_is_also_the_end_of_a_segment(mode):
+    """The right-hand side is the same on both sides, so the derivative by t1 is the velocity, and that by tau is 0."""
+
+    def by_layers(t1):
+        return tkf.solve(tkf.by_layer([LAYER, LAYER, LAYER]), X, t1, **SHORT).final.x
+
+    def by_norms(tau, t1):
+        model = tkf.Transformer(tkf.Softmax(beta=1.0), norm=tkf.MixLN(tau))
+        return tkf.solve(model, X, t1, **SHORT).final.normalized().x
+
+    expected = velocities([by_layers(1.0)])[0]
+    np.testing.assert_allclose(mode(by_layers)(1.0), expected, atol=1e-9)
+    by_tau, by_t1 = mode(by_norms, (0, 1))(1.0, 1.0)
+    np.testing.assert_allclose(by_t1, expected, atol=1e-9)
+    np.testing.assert_allclose(by_tau, 0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "method", ["tsit5", "dopri8"]
+)  # with an interpolant, and with steps that end at the save times
+@pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
+def test_derivatives_by_save_times_are_velocities(method, mode):
+    """At the start, within a segment, at its end, and at the end of the run."""
+    times, model = jnp.array([0.0, 0.5, 1.0, 1.5]), tkf.by_layer([LAYER, LAYER])
+    saved = lambda times, t1: tkf.solve(model, X, t1, save_at=times, **SHORT | {"method": method})  # noqa: E731
+    expected = np.zeros((4, 5, 3, 4))
+    for k, velocity in enumerate(velocities(saved(times, 1.5).states.x)):
+        expected[k, ..., k] = velocity
+    found, by_t1 = mode(lambda times, t1: saved(times, t1).states.x, (0, 1))(times, 1.5)
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+    np.testing.assert_allclose(by_t1, 0, atol=1e-9)
+    np.testing.assert_allclose(mode(lambda t1: saved(times, t1).final.x)(1.5), expected[3, ..., 3], atol=1e-9)
+
+
+def test_a_save_time_at_the_end_of_a_density():
+    start = tkf.CircleDensity.from_function(lambda a: np.exp(np.cos(a)), modes=32)
+    end = lambda t1, times: tkf.solve(LAYER, start, t1, save_at=times, max_steps=64).final.coefficients  # noqa: E731
+    alone, together = (jax.jacfwd(end)(0.3, jnp.array([time])) for time in (0.1, 0.3))
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    assert np.abs(alone).max() > 0.1
+
+
+DIFFERENTIATE = (
+    jax.grad,
+    lambda f: jax.jit(jax.grad(f)),
+    lambda f: lambda p: jax.jvp(f, (p,), (1.0,))[1],
+    lambda f: lambda p: jax.vmap(jax.grad(f))(jnp.array([p, p]))[1],
+)
+
+
+@pytest.mark.slow(keep=2)
+@pytest.mark.parametrize("differentiate", DIFFERENTIATE)
+def test_rules_and_models_that_close_over_a_parameter(differentiate):
+    """The time of the stop is differentiated by the level of the rule, and by beta(t), through a function of the user."""
+
+    def level(p):
+        return tkf.solve(LAYER, START, 10.0, stop_when=lambda state: state.rho - p, **SHORT).event_time
+
+    def sharpness(p):
+        model = tkf.Transformer(tkf.Softmax(beta=lambda t: p * (1 + 0.3 * jnp.sin(t))), norm=tkf.PostLN())
+        return tkf.solve(model, START, 10.0, stop_when=tkf.cosine_above(0.5), **SHORT).event_time
+
+    for function in (level, sharpness):
+        assert float(differentiate(function)(0.5)) == pytest.approx(central(function, 0.5), rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("differentiate", DIFFERENTIATE[:3])
+def test_a_condition_that_closes_over_a_parameter_has_no_slope(differentiate):
+    function = lambda p: tkf.solve(LAYER, START, 10.0, stop_when=lambda state: state.rho > p).event_time  # noqa: E731
+    with pytest.raises(Exception, match="stop_when has no derivative here"):
+        differentiate(function)(0.5)
+
+
+def test_members_that_take_fewer_noisy_steps_have_gradients():
+    def end(kappa):
+        model = tkf.Transformer(tkf.Unnormalized(beta=1.0), norm=tkf.PostLN(), noise=tkf.SphereNoise(kappa))
+        return tkf.solve(model, X, 0.5, key=jax.random.key(1), max_steps=64, dt=0.05 / (1 + kappa)).final.x[0, 0]
+
+    kappas = jnp.array([4.0, 1.0])
+    alone = [float(jax.grad(end)(kappa)) for kappa in kappas]
+    np.testing.assert_allclose(jax.vmap(jax.grad(end))(kappas), alone, rtol=1e-9)
+
+
+def test_a_traced_tau_beside_a_moving_context_is_refused():
+    context, encoder = tkf.uniform_sphere(4, 3, seed=3), LAYER
+
+    def run(tau):
+        model = tkf.Transformer(
+            tkf.Softmax(beta=2.0), norm=tkf.MixLN(tau), cross=tkf.Softmax(beta=1.5), context=context, encoder=encoder
+        )
+        return tkf.solve(model, X, 1.5).final.x
+
+    with pytest.raises(ValueError, match="tau of MixLN is traced, and the context moves too"):
+        jax.jit(run)(0.7)

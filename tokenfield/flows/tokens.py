@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from .._check import is_concrete
 from ..attention import AbstractHead, Unnormalized
 from ..attention.positions import check_rules
 from ..attention.series import by_series
@@ -75,6 +76,11 @@ def _paired(state: Tokens, model: Transformer, rules: list) -> tuple[Segment, ..
     """Return the flows of tokens whose context moves too, one after another in time."""
     assert model.encoder is not None
     encoder = segments(model.context, model.encoder)
+    if not is_concrete(*(end for end, _ in rules), *(part.until for part in encoder)):
+        raise ValueError(
+            "tau of MixLN is traced, and the context moves too: inside jit, vmap or grad the order of their times is not known; "
+            "use a plain number for tau"
+        )
     ends = sorted({end for end, _ in rules} | {part.until for part in encoder})
     at = lambda pairs, end: next(value for until, value in pairs if end <= until)  # noqa: E731
     moving = [(part.until, (part.flow, model.encoder.at_layer(index).norm)) for index, part in enumerate(encoder)]

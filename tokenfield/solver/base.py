@@ -161,4 +161,5 @@ def next_target(settings: Settings, t: Float[Array, ""]) -> Float[Array, ""]:
     """Return the next time at which a step must end: the next save time after t, or the end of the segment."""
     if not settings.save_at.size:
         return settings.t1
-    return jnp.minimum(settings.t1, jnp.where(settings.save_at > t, settings.save_at, settings.t1).min())
+    target = jnp.where(settings.save_at > t, settings.save_at, jnp.inf).min()
+    return jnp.where(target < settings.t1, target, settings.t1)  # with the derivative of t1 if both are equal

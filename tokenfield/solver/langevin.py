@@ -90,7 +90,8 @@ class Langevin(AbstractMethod):
         ok, last = finite(y), grid.k + 1 >= grid.total
         t = jnp.where(last, grid.end, t + h)
         further = grid._replace(k=grid.k + 1)
-        grid = choose(last, self._grid(settings, grid.end), further)
+        # At the end the grid stays: the step of 0 that would follow has no derivative, and under vmap other members go on.
+        grid = choose(last & (grid.end < settings.t1), self._grid(settings, grid.end), further)
         status = jnp.where(t >= settings.t1, FINISHED, RUNNING)
         status = jnp.where(flow.limits.unresolved(jax.lax.stop_gradient(y)), UNRESOLVED, status)
         status = jnp.where(ok, status, FAILED).astype(int)

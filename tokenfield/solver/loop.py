@@ -41,6 +41,30 @@ def unknowns_at(problem: Problem, carry: Carry, dense: Any, time: Array) -> Any:
     return choose(time >= carry.t, carry.y, between)
 
 
+def differentiable_unknowns_at(problem: Problem, carry: Carry, dense: Any, time: Array) -> Any:
+    """Return `unknowns_at`, also with the derivative by a save time at the end of the step: the velocity."""
+    y = unknowns_at(problem, carry, dense, time)
+    if not problem.method.interpolates:
+        return y
+    return _shifted(y, time, carry.t, eqx.filter_closure_convert(problem.flow.velocity, carry.t, carry.y))
+
+
+@eqx.filter_custom_jvp
+def _shifted(y: Any, time: Array, t: Array, velocity: Callable) -> Any:
+    """Return y, the unknowns at a time. If they are those at the end t of the step, only t has moved them, not `time`."""
+    return y
+
+
+@_shifted.def_jvp
+def _(primals, tangents):
+    (y, time, t, velocity), (dy, *changes, _) = primals, tangents
+    if changes == [None, None]:
+        return y, dy
+    dtime, dt = (0.0 if change is None else change for change in changes)
+    shift = jnp.where(time >= t, dtime - dt, 0.0)
+    return y, jax.tree.map(lambda v, dy: shift * v if dy is None else shift * v + dy, velocity(t, y), dy)
+
+
 def locate(problem: Problem, carry: Carry, dense: Any, differentiated: bool) -> Carry:
     """Cut the last step at the time from which the stop rule holds, to rounding, by the method's solution within the step.
 
@@ -53,66 +77,78 @@ def locate(problem: Problem, carry: Carry, dense: Any, differentiated: bool) -> 
     begin, end = jax.lax.stop_gradient((dense["t0"], carry.t))
     # Under vmap, members that did not stop have an empty bracket: the search does not wait for them.
     begin = jnp.where(carry.status == HIT, begin, end)
+    at = lambda t, dense: method.at(problem.flow, dense, t)  # noqa: E731
+    margin = lambda t, y: stop.margin(t, y, problem.flow)  # noqa: E731
     if not differentiated:
-        t = _stop_time(problem, dense, begin, end)
-        return _stopped(carry, t, choose(t >= end, carry.y, method.at(problem.flow, dense, t)))
+        t = sign_change(lambda t: margin(t, at(t, dense)), begin, end)
+        return _stopped(carry, t, choose(t >= end, carry.y, at(t, dense)))
+    # What the functions of a model or a rule close over becomes an argument: a custom derivative must not close over it.
+    closed = lambda function, *given: eqx.filter_closure_convert(function, end, *given)  # noqa: E731
+    step = LastStep(closed(at, dense), closed(problem.flow.velocity, carry.y), closed(margin, carry.y), dense)
     if not stop.differentiable:
-        t = _stop_time(problem, *jax.lax.stop_gradient((dense, begin, end)))
+        numbers, functions = eqx.partition(step, eqx.is_array)
+        t = _stop_time(eqx.combine(jax.lax.stop_gradient(numbers), functions), begin, end)
         message = "stop_when has no derivative here: give a function of the state that returns a real number, >= 0 at the stop"
-        return _stopped(carry, *eqxi.nondifferentiable((t, method.at(problem.flow, dense, t)), msg=message))
+        t, y, _ = eqxi.nondifferentiable((t, step.at(t, dense), numbers.margin), msg=message)
+        return _stopped(carry, t, y)
     # Under vmap this also runs for members that did not stop, whose margin may have zero rate.
-    t = _root((problem, dense), begin, end, carry.status == HIT)
-    y = _along(t, (problem, dense))
+    t = _root(step, begin, end, carry.status == HIT)
+    y = _along(t, step)
     at_end = jax.lax.stop_gradient(t) >= end  # the state at the end of the step is more accurate than the interpolant
     return _stopped(
         carry, t, jax.tree.map(lambda y, last: y + jnp.where(at_end, jax.lax.stop_gradient(last - y), 0), y, carry.y)
     )
 
 
-def _stop_time(problem: Problem, dense: Any, begin: Array, end: Array) -> Array:
+class LastStep(eqx.Module):
+    """The step in which a run stops: the unknowns `at(t, dense)`, their `velocity(t, y)`, and the `margin(t, y)` of the rule."""
+
+    at: Callable
+    velocity: Callable
+    margin: Callable
+    dense: Any
+
+
+def _stop_time(step: LastStep, begin: Array, end: Array) -> Array:
     """Return the time in a step from which the stop rule holds."""
-    unknowns = lambda t: problem.method.at(problem.flow, dense, t)  # noqa: E731
-    return sign_change(lambda t: problem.stop.margin(t, unknowns(t), problem.flow), begin, end)  # type: ignore[union-attr]
+    return sign_change(lambda t: step.margin(t, step.at(t, step.dense)), begin, end)
 
 
 @eqx.filter_custom_jvp
-def _root(run: Any, begin: Array, end: Array, hit: Array) -> Array:
+def _root(step: LastStep, begin: Array, end: Array, hit: Array) -> Array:
     """Return the time t at which the margin g of the stop rule is 0. Its derivative is `-dg / (dg/dt)`, along the flow."""
-    problem, dense = run
-    return _stop_time(problem, dense, begin, end)
+    return _stop_time(step, begin, end)
 
 
 @_root.def_jvp
 def _(primals, tangents):
-    run, begin, end, hit = primals
-    t = _root(run, begin, end, hit)
-    margin = lambda t, run: run[0].stop.margin(t, _along(t, run), run[0].flow)  # noqa: E731
+    step, begin, end, hit = primals
+    t = _root(step, begin, end, hit)
+    margin = lambda t, step: step.margin(t, _along(t, step))  # noqa: E731
     # Under vmap, members that did not stop have no derivative here. Their margin may be NaN: what goes in is masked for reverse
     # mode, what comes out for forward mode.
     if_hit = lambda leaf: jnp.where(hit, leaf, 0)  # noqa: E731
-    _, change = eqx.filter_jvp(lambda run: margin(t, run), (run,), (jax.tree.map(if_hit, tangents[0]),))
-    _, rate = jax.jvp(lambda t: margin(t, run), (t,), (jnp.ones_like(t),))
+    _, change = eqx.filter_jvp(lambda step: margin(t, step), (step,), (jax.tree.map(if_hit, tangents[0]),))
+    _, rate = jax.jvp(lambda t: margin(t, step), (t,), (jnp.ones_like(t),))
     rate = jnp.where(hit, jnp.where(rate == 0, jnp.nan, rate), 1.0)
     return t, -if_hit(0.0 if change is None else change) / rate
 
 
 @eqx.filter_custom_jvp
-def _along(t: Array, run: Any) -> Any:
+def _along(t: Array, step: LastStep) -> Any:
     """Return the unknowns at a time within a step. Their derivative in time is the velocity, not the slope of the interpolant."""
-    problem, dense = run
-    return problem.method.at(problem.flow, dense, t)
+    return step.at(t, step.dense)
 
 
 @_along.def_jvp
 def _(primals, tangents):
-    t, run = primals
-    dt, drun = tangents
-    y = _along(t, run)
-    at = lambda run: run[0].method.at(run[0].flow, run[1], t)  # noqa: E731
-    _, moved = eqx.filter_jvp(at, (run,), (drun,))
+    t, step = primals
+    dt, dstep = tangents
+    y = _along(t, step)
+    _, moved = eqx.filter_jvp(lambda step: step.at(t, step.dense), (step,), (dstep,))
     if dt is None:
         return y, moved
-    velocity = run[0].flow.velocity(t, y)
+    velocity = step.velocity(t, y)
     return y, jax.tree.map(lambda v, moved: dt * v if moved is None else dt * v + moved, velocity, moved)
 
 

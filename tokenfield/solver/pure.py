@@ -21,7 +21,7 @@ from ..transformer import Transformer, only_transformer
 from .base import FAILED, FINISHED, MAX_STEPS, RUNNING, STOPPED, AbstractMethod, Carry, Problem, Settings, choose
 from .coarsen import NO_PURE_RUN
 from .langevin import Langevin, default_dt
-from .loop import advance, begin, unknowns_at
+from .loop import advance, begin, differentiable_unknowns_at
 from .methods import checked_method, runge_kutta, segments_of
 from .solution import Solution, recorded_rule, row
 from .stop import OnFlow
@@ -117,7 +117,7 @@ def _run(
 
     def segment(until: Any, flow: AbstractFlow, start: Array, run: Carry | None) -> tuple[Carry, Any, Array, Array]:
         """Return the run at the end of a segment, the rows at all save times, which of these it has reached, and the end."""
-        end = jnp.minimum(jnp.asarray(until, float), t1)
+        end = jnp.where(until < t1, until, t1)  # unlike a minimum, it has the derivative of t1 if both are equal
         # Where the right-hand side jumps it is evaluated just before the end. nextafter has no derivative.
         fixed = jax.lax.stop_gradient(end)
         before = end - (fixed - jnp.nextafter(fixed, -jnp.inf))
@@ -234,7 +234,7 @@ def _segment(problem: Problem, carry: Carry, max_steps: int, adjoint: Any, end_a
         target = jnp.minimum(time, settings.t1)
         carry, dense = state
         carry, dense = advance(problem, carry, dense, target, jnp.asarray(max_steps), max_steps, adjoint)
-        y = unknowns_at(problem, carry, dense, time)
+        y = differentiable_unknowns_at(problem, carry, dense, time)
         return (carry, dense), (_row(flow, jnp.minimum(time, carry.t), y), time <= carry.t)
 
     start, times = (carry, problem.method.no_step(carry.y)), settings.save_at
