@@ -51,7 +51,7 @@ def differentiable_unknowns_at(problem: Problem, carry: Carry, dense: Any, time:
 
 @eqx.filter_custom_jvp
 def _shifted(y: Any, time: Array, t: Array, velocity: Callable) -> Any:
-    """Return y, the unknowns at a time. If they are those at the end t of the step, only t has moved them, not `time`."""
+    """Return y, the unknowns at a time. If it is the end t of the step, y has the derivative by t, but not by `time`."""
     return y
 
 
@@ -61,8 +61,8 @@ def _(primals, tangents):
     if changes == [None, None]:
         return y, dy
     dtime, dt = (0.0 if change is None else change for change in changes)
-    shift = jnp.where(time >= t, dtime - dt, 0.0)
-    return y, jax.tree.map(lambda v, dy: shift * v if dy is None else shift * v + dy, velocity(t, y), dy)
+    shift = lambda v: (dtime - dt) * jnp.where(time == t, v, 0)  # noqa: E731
+    return y, jax.tree.map(lambda v, dy: shift(v) if dy is None else shift(v) + dy, velocity(t, y), dy)
 
 
 def locate(problem: Problem, carry: Carry, dense: Any, differentiated: bool) -> Carry:
