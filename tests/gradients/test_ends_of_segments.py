@@ -209,6 +209,14 @@ def test_derivatives_by_save_times_are_velocities(method, mode):
     np.testing.assert_allclose(mode(lambda t1: saved(times, t1).final.x)(1.5), expected[3, ..., 3], atol=1e-9)
 
 
+def test_save_times_that_are_not_reached_have_no_slope():
+    """The length 1 - t reaches 0 at t = 1, in a step that is rejected because its stages are NaN."""
+    model = tkf.Transformer(tkf.Softmax(beta=1.0, V=-1.0), norm=tkf.PreLN())
+    early = lambda times: tkf.solve(model, tkf.Tokens([[1.0, 0.0]]), 3.0, save_at=times).states.x[0, 0, 0]  # noqa: E731
+    for mode in (jax.grad, jax.jacfwd):
+        np.testing.assert_allclose(mode(early)(jnp.array([0.25, 2.0])), [-1, 0], atol=1e-6)
+
+
 def test_a_save_time_at_the_end_of_a_density():
     start = tkf.CircleDensity.from_function(lambda a: np.exp(np.cos(a)), modes=32)
     end = lambda t1, times: tkf.solve(LAYER, start, t1, save_at=times, max_steps=64).final.coefficients  # noqa: E731

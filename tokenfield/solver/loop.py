@@ -37,8 +37,8 @@ def unknowns_at(problem: Problem, carry: Carry, dense: Any, time: Array) -> Any:
     """Return the unknowns at a save time in the last step: from its end on those of the carry, before it the interpolant."""
     if not problem.method.continuous:  # steps end at the save times
         return carry.y
-    between = problem.method.at(problem.flow, dense, jnp.minimum(time, carry.t))
-    return choose(time >= carry.t, carry.y, between)
+    inside = time < carry.t
+    return choose(inside, problem.method.at(problem.flow, dense, jnp.where(inside, time, carry.t)), carry.y)
 
 
 def differentiable_unknowns_at(problem: Problem, carry: Carry, dense: Any, time: Array) -> Any:
