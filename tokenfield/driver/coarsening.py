@@ -47,7 +47,8 @@ class ClusterDynamics(AbstractSchedule):
     Args:
         settings: the parameters.
         start, epoch: positions, weights and labels of the clusters at the start.
-        rule: the stop rule, if any. The run goes on until its clusters have merged, so that it knows all merges before the stop.
+        rule: the stop rule, if any. The run goes on until the rule holds for merged clusters, later than for their tokens, so
+            that all merges before the stop are known.
     """
 
     def __init__(self, settings: ClusterSettings, start: Snapshot, epoch: Epoch, rule: AbstractStopRule | None):

@@ -42,7 +42,7 @@ def unknowns_at(problem: Problem, carry: Carry, dense: Any, time: Array) -> Any:
 
 
 def differentiable_unknowns_at(problem: Problem, carry: Carry, dense: Any, time: Array) -> Any:
-    """Return `unknowns_at`, also with the derivative by a save time at the end of the step: the velocity."""
+    """Return `unknowns_at` with its derivative by the save time, which is the velocity at the end of the step too."""
     y = unknowns_at(problem, carry, dense, time)
     if not problem.method.interpolates:
         return y
